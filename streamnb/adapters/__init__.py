@@ -1,0 +1,1 @@
+"""One outside thing behind one port each."""

@@ -1,0 +1,1 @@
+"""The semantics of the stream: pure; what it asks of the outside is in ports.py."""

@@ -1,0 +1,121 @@
+"""What the engine asks of the outside world, as sentences. Adapters implement; the engine only calls.
+
+A log is a set of topics; a topic is a fixed list of partitions; a partition is a sequence of records at
+offsets 0, 1, 2, ... (a real broker leaves gaps). The offset of a position is always that of the *next*
+record to read. The journal is a topic of one partition in the same log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+__all__ = ["Log", "NewRecord", "Partition", "Record", "Transaction"]
+
+
+class Partition(NamedTuple):
+    """One partition of one topic. Ordered by topic, then number."""
+
+    topic: str
+    number: int
+
+
+class Record(NamedTuple):
+    """One record as it was read."""
+
+    partition: Partition
+    offset: int
+    key: bytes | None
+    value: bytes
+    timestamp: float  # seconds since the epoch, as the log recorded it
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class NewRecord(NamedTuple):
+    """One record to be written; the log chooses partition (by the key's hash) and the offset."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Transaction(NamedTuple):
+    """All that one commit publishes: it becomes visible as a whole or not at all.
+
+    `n` is the journal's next number. A log that finds another number at the journal's end refuses with
+    `Fenced`: someone else has written.
+    """
+
+    n: int
+    journal: NewRecord
+    outputs: Sequence[NewRecord]
+    positions: Mapping[Partition, int]
+
+
+class Log(Protocol):
+    """A partitioned, durable log with transactions. One object serves one thread.
+
+    Order of calls of a learner: `acquire` once, read the journal, `seek`, then `poll` and `commit` in turn,
+    `close` at the end. Nothing is called after `close`; `close` may be called twice. A reader that never
+    commits may leave out `acquire`. Any call may raise `LogError`; after `Fenced` only `close` is called.
+    """
+
+    def acquire(self, owner: str) -> None:
+        """Become the one learner: fence every earlier owner, whose next commit raises `Fenced`.
+
+        Raises `LogError` while another owner is alive (its heartbeat is younger than the session timeout).
+        """
+        ...
+
+    def heartbeat(self) -> None:
+        """Show that the owner is alive; called at least once a second. Raises `Fenced` after a takeover."""
+        ...
+
+    def partitions(self, topic: str) -> Sequence[Partition]:
+        """The topic's partitions in order. Raises `UnknownTopic`."""
+        ...
+
+    def topic_id(self, topic: str) -> str:
+        """What changes when a topic is deleted and made again. Raises `UnknownTopic`."""
+        ...
+
+    def offsets(self, partition: Partition) -> tuple[int, int]:
+        """The offset of the earliest record kept, and of the next record to be written."""
+        ...
+
+    def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
+        """At most `limit` records of one partition from `offset` on, without waiting; `poll` does not move.
+
+        Empty at the end of the partition. Raises `OutOfRange` where `offset` is below the earliest record
+        kept or beyond the end.
+        """
+        ...
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Let `poll` read exactly these partitions, each from its position on."""
+        ...
+
+    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+        """At most `limit` records past the last ones returned; waits up to `timeout` seconds for the first.
+
+        Records of one partition come in order and adjoin; partitions take turns, so that none starves.
+        Empty after the timeout. Raises `OutOfRange` as `read` does.
+        """
+        ...
+
+    def commit(self, transaction: Transaction) -> None:
+        """Write outputs, journal record and positions in one transaction; durable on return.
+
+        Raises `Fenced` (and writes nothing) where this learner is no longer the owner or `transaction.n`
+        does not follow the journal's last number.
+        """
+        ...
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        """Write records outside any learner's commit, all or none; durable on return (for producers)."""
+        ...
+
+    def close(self) -> None:
+        """Release everything held. The ownership is given up, so that a successor need not wait."""
+        ...

@@ -1,0 +1,80 @@
+"""Every error streamnb raises on purpose.
+
+StreamnbError
+|-- ConfigError          a configuration that cannot be run, with the key at fault
+|-- MalformedEvent       a record that is not an event; becomes a dead letter, never stops the stream
+|-- UnlearnError         unlearning what was never learned; nothing was changed
+|-- SnapshotError        bytes that are not a readable snapshot
+|-- LogError             the log cannot do what was asked
+|   |-- UnknownTopic     a topic that does not exist
+|   |-- OutOfRange       records that were asked for are gone, or do not exist yet
+|   `-- Fenced           another learner has taken over: stop at once
+`-- JournalError         the journal disagrees with itself, the snapshot or the log: refuse to start
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "Fenced",
+    "JournalError",
+    "LogError",
+    "MalformedEvent",
+    "OutOfRange",
+    "SnapshotError",
+    "StreamnbError",
+    "UnknownTopic",
+    "UnlearnError",
+]
+
+
+class StreamnbError(Exception):
+    """The root of all errors raised on purpose; its message is fit to be shown to a user."""
+
+
+class ConfigError(StreamnbError):
+    """A configuration that cannot be run; the message names the key and both values."""
+
+
+class MalformedEvent(StreamnbError):  # noqa: N818  it is the name of a thing, not only of a failure
+    """A record that is not an event.
+
+    Attributes:
+        reason: one of `streamnb.events.REASONS`, a bounded set fit for a metric label.
+        path: JSON path of the offending value, such as ``$.features.age``; ``$`` is the whole record.
+        detail: what was expected and what was found, for a human.
+    """
+
+    def __init__(self, reason: str, path: str, detail: str) -> None:
+        super().__init__(f"{reason} at {path}: {detail}")
+        self.reason = reason
+        self.path = path
+        self.detail = detail
+
+
+class UnlearnError(StreamnbError, ValueError):
+    """The example was never learned (with this label and weight); the model is unchanged."""
+
+
+class SnapshotError(StreamnbError):
+    """Bytes that are not a readable snapshot: wrong magic, unknown version, damaged or of another kind."""
+
+
+class LogError(StreamnbError):
+    """The log cannot do what was asked."""
+
+
+class UnknownTopic(LogError):  # noqa: N818
+    """A topic that does not exist in this log."""
+
+
+class OutOfRange(LogError):  # noqa: N818
+    """Records that were asked for have been deleted, or lie beyond the end."""
+
+
+class Fenced(LogError):  # noqa: N818
+    """Another learner has taken over. Nothing of this commit was written; the process must stop."""
+
+
+class JournalError(StreamnbError):
+    """The journal disagrees with itself, with the snapshot or with the log; starting would be a guess."""

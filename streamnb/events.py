@@ -1,0 +1,163 @@
+"""The vocabulary that every layer shares: what comes in and what goes out. All values are frozen.
+
+The JSON form of each is a public contract, described with examples in docs/formats.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = [
+    "REASONS",
+    "DeadLetter",
+    "Event",
+    "Evidence",
+    "Label",
+    "MetricsReport",
+    "ModelInfo",
+    "Prediction",
+    "Scores",
+]
+
+REASONS = (
+    "oversize",  # the record is larger than the configured limit
+    "invalid-utf8",  # the bytes are not UTF-8
+    "invalid-json",  # the text is not JSON (NaN and Infinity are not JSON), or nested too deeply
+    "lone-surrogate",  # an escaped half of a surrogate pair: no UTF-8 can hold it
+    "missing",  # a required value is absent or null
+    "wrong-type",  # a value of another JSON type than its attribute's kind
+    "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero
+)
+"""Why a record became a dead letter: a bounded set, fit for a metric label."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One observation, with its label where it is known.
+
+    Attributes:
+        id: the producer's name for the event; a repeated id is another event.
+        x: attribute name -> value: str for text and nominal attributes, float for continuous ones;
+            a missing attribute is absent.
+        label: the class, or None for an event that is only to be predicted.
+        weight: how many examples the event counts for when it is learned.
+        ts: event time in seconds since the epoch, where the producer gave one.
+    """
+
+    id: str
+    x: dict[str, str | float | bool]
+    label: str | None = None
+    weight: float = 1.0
+    ts: float | None = None
+
+
+class Label(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A label that arrives after its event, or that corrects an earlier one."""
+
+    id: str
+    label: str
+    source: str | None = None
+    weight: float = 1.0
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What one attribute value says: log odds of the predicted class against the runner-up (nats)."""
+
+    attribute: str
+    value: str | float
+    log_odds: float
+
+
+class ModelInfo(msgspec.Struct, frozen=True):
+    """Which model spoke, and how many events it had learned before it spoke."""
+
+    name: str
+    events: int
+
+
+class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the model said about one event before it learned it.
+
+    Attributes:
+        id: the event's id.
+        label: the most probable class; None while no class is known.
+        probability: the probability of `label`.
+        probabilities: every class known to the model -> probability; they sum to 1.
+        status: "ready", or "empty" while the model knows no class.
+        truth: the event's own label, where it had one.
+        evidence: the strongest attribute values, where evidence was asked for.
+        model: which model, at which age.
+        ts: the journalled time of the commit that published the prediction, seconds since the epoch.
+    """
+
+    id: str
+    label: str | None
+    probability: float | None
+    probabilities: dict[str, float]
+    status: str
+    model: ModelInfo
+    ts: float
+    truth: str | None = None
+    evidence: tuple[Evidence, ...] | None = None
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A record that is not an event: its original bytes, and why and where it came from."""
+
+    value: bytes
+    reason: str
+    path: str
+    topic: str
+    partition: int
+    offset: int
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """Progressive validation over some events: each was predicted before it was learned.
+
+    Attributes:
+        events: how many labelled events were scored.
+        accuracy: share predicted right.
+        log_loss: mean of -ln P(truth), nats; a truth of probability below 1e-15 costs -ln(1e-15) = 34.5.
+        macro_f1: unweighted mean of the F1 of every class seen as truth or prediction.
+        kappa: Cohen's kappa.
+        brier: mean over events of the sum over classes of (P(class) - [class is the truth])^2, in [0, 2].
+        calibration_error: expected calibration error of the predicted label over ten equal bins.
+    """
+
+    events: int
+    accuracy: float
+    log_loss: float
+    macro_f1: float
+    kappa: float
+    brier: float
+    calibration_error: float
+
+
+class MetricsReport(msgspec.Struct, frozen=True):
+    """The state of progressive validation at one commit.
+
+    Attributes:
+        events: records consumed so far, of every sort.
+        learned: events learned so far.
+        dead_letters: records refused so far.
+        cumulative: scores over the whole stream.
+        window: scores over the last `window_size` labelled events.
+        window_size: the most events the window holds.
+        labels: the classes, in the order in which they were met; rows and columns of `confusion`.
+        confusion: rows = truth, columns = prediction; the last column counts events met by an empty model.
+        attributes: how many attribute rows the model holds.
+        model: which model.
+        ts: the journalled time of the commit, seconds since the epoch.
+    """
+
+    events: int
+    learned: int
+    dead_letters: int
+    cumulative: Scores
+    window: Scores
+    window_size: int
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    attributes: int
+    model: ModelInfo
+    ts: float

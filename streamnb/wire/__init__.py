@@ -1,0 +1,1 @@
+"""Bytes to values and back: pure functions of the public formats."""
