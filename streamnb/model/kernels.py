@@ -1,0 +1,162 @@
+"""The one hot path: predict events and learn them, strictly in order.
+
+Whoever learns or predicts, one event or many, comes through `run`; so that no result depends on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.counts import BERNOULLI, UNIT, histogram_move
+from streamnb.model.jit import kernel
+from streamnb.model.logspace import normalise
+from streamnb.model.moments import learn_value, unlearn_value
+from streamnb.model.scoring import known, score_event
+from streamnb.model.vocabulary import STOPPED, UNKNOWN
+
+__all__ = ["learn_event", "mark_repeats", "run", "unlearn_event"]
+
+
+@kernel
+def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
+    """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
+    K = tables.classes.size
+    tables.classes[k] += weight
+    lowest = tables.classes[k]
+    columns = tables.totals.shape[1]
+    previous = np.int64(-1)
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g = np.int64(batch.item_group[item])
+        bernoulli = tables.kinds[g] == BERNOULLI
+        b = tables.slot[g] * columns + k
+        change = weight if bernoulli else batch.item_amount[item] * abs(weight) // UNIT * np.sign(weight)
+        if bernoulli:
+            tables.histograms.stale[b] = True
+            if g != previous:
+                tables.totals[g, k] += weight
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row < 0:
+                continue
+            before = tables.table[row, k]
+            was_known = before != 0 or known(tables.table, row, K)
+            tables.table[row, k] = before + change
+            is_known = before + change != 0 or known(tables.table, row, K)
+            tables.live[g] += np.int64(is_known) - np.int64(was_known)
+            lowest = min(lowest, before + change)
+            if bernoulli:
+                histogram_move(tables.histograms, b, before, before + change)
+            else:
+                tables.totals[g, k] += change
+        lowest = min(lowest, tables.totals[g, k])
+        previous = g
+    return lowest
+
+
+@kernel
+def learn_event(tables: Any, batch: Any, e: int) -> None:
+    """Add event e, which has a label, to its class."""
+    k, weight = batch.label[e], batch.weight[e]
+    _count_event(tables, batch, e, k, weight)
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        learn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
+
+
+@kernel
+def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
+    """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
+    k, weight = batch.label[e], batch.weight[e]
+    for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
+        if batch.rows[j] == UNKNOWN:
+            return False
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        if tables.n[batch.value_field[v], k] < weight:
+            return False
+    if _count_event(tables, batch, e, k, -weight) < 0:
+        _count_event(tables, batch, e, k, weight)
+        return False
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        unlearn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
+    return True
+
+
+@kernel
+def mark_repeats(batch: Any, kinds: Any) -> int:
+    """Within each Bernoulli text, keep the first of equal rows; the most rows of any text."""
+    most = 0
+    for e in range(batch.event_items.size - 1):
+        first, stop = batch.event_items[e], batch.event_items[e + 1]
+        while first < stop:
+            last = first + 1
+            while last < stop and batch.item_group[last] == batch.item_group[first]:
+                last += 1
+            start, end = batch.item_rows[first], batch.item_rows[last]
+            if kinds[batch.item_group[first]] == BERNOULLI and end > start:
+                most = max(most, end - start)
+                size = 2
+                while size < 2 * (end - start):
+                    size *= 2
+                seen = np.full(size, -1, dtype=np.int32)
+                for j in range(start, end):
+                    row = batch.rows[j]
+                    if row < 0:
+                        continue
+                    place = (row * 0x9E3779B1) & (size - 1)
+                    while seen[place] >= 0 and seen[place] != row:
+                        place = (place + 1) & (size - 1)
+                    if seen[place] == row:
+                        batch.rows[j] = STOPPED
+                    seen[place] = row
+            first = last
+    return most
+
+
+@kernel
+def _has_room(tables: Any, k: int, most: int) -> bool:
+    """Whether class k's histograms can take one more text of `most` different words."""
+    columns = tables.totals.shape[1]
+    for g in range(tables.kinds.size):
+        if tables.slot[g] >= 0:
+            used = tables.histograms.used[tables.slot[g] * columns + k]
+            if used + most > tables.histograms.weight.shape[1]:
+                return False
+    return True
+
+
+@kernel
+def run(
+    first: int,
+    most: int,
+    tables: Any,
+    batch: Any,
+    predict: bool,
+    learn: bool,
+    probabilities: Any,
+    joints: Any,
+) -> Any:
+    """From event `first` on: predict each event by what was learned before it, then learn it.
+
+    Fills probabilities[n, K] where `predict`, and joints[n, K] too where it has rows: log P(class, event),
+    -inf for a class that has no examples or that alpha = 0 rules out. Returns n, or the event before which
+    the histograms need room for `most` more counts (`mark_repeats` tells how many).
+    """
+    K = tables.classes.size
+    joint = np.empty(K, dtype=np.float64)
+    misses = np.empty(K, dtype=np.int64)
+    product = np.empty(K, dtype=np.float64)
+    exponent = np.empty(K, dtype=np.int64)
+    for e in range(first, batch.label.size):
+        learns = learn and batch.label[e] >= 0
+        if learns and not _has_room(tables, batch.label[e], most):
+            return e
+        if predict:
+            score_event(tables, batch, e, joint, misses, product, exponent)
+            normalise(joint, misses, probabilities[e])
+            if joints.shape[0] > 0:
+                for k in range(K):
+                    joints[e, k] = joint[k] if misses[k] == 0 else -np.inf
+        if learns:
+            learn_event(tables, batch, e)
+    return batch.label.size

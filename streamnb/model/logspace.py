@@ -1,0 +1,48 @@
+"""Arithmetic in log space: products that neither overflow nor underflow, and their normalisation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.jit import kernel
+
+__all__ = ["LN2", "factors_until_overflow", "normalise"]
+
+LN2 = math.log(2.0)
+
+
+@kernel
+def factors_until_overflow(low: float, high: float) -> int:
+    """How many factors in [low, high] a double in [1/2, 1) can be multiplied by; at least 1."""
+    bits = max(abs(math.log2(low)), abs(math.log2(high))) + 1.0
+    return max(1, int(1000.0 / bits))
+
+
+@kernel
+def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
+    """Posterior probabilities of log scores: exp(joint) / sum(exp(joint)), of the scores with fewest misses.
+
+    A class with score -inf takes no part. `misses` counts factors alpha with alpha -> 0: in the limit only
+    the classes with the fewest of them keep any probability. Where no class takes part, all are zero.
+    """
+    fewest = np.int64(2**62)
+    for k in range(joint.size):
+        if joint[k] > -np.inf and misses[k] < fewest:
+            fewest = misses[k]
+    top = -np.inf
+    for k in range(joint.size):
+        if misses[k] == fewest and joint[k] > top:
+            top = joint[k]
+    total = 0.0
+    for k in range(joint.size):
+        if misses[k] == fewest and joint[k] > -np.inf:
+            probabilities[k] = math.exp(joint[k] - top)
+            total += probabilities[k]
+        else:
+            probabilities[k] = 0.0
+    if total > 0.0:
+        for k in range(joint.size):
+            probabilities[k] /= total

@@ -1,0 +1,98 @@
+"""Moments of continuous attributes: Welford's (n, mean, M2) per attribute and class.
+
+    learn     n' = n + w;  mean' = mean + w (x - mean) / n';  M2' = M2 + w (x - mean)(x - mean')
+    unlearn   the same backwards; n is exact, M2 stays >= 0, an emptied cell is all zero again
+    merge     Chan, Golub, LeVeque (1979): M2 = M2_a + M2_b + (mean_b - mean_a)^2 n_a n_b / (n_a + n_b)
+
+References: Welford (1962), Technometrics 4(3); Chan, Golub and LeVeque (1979), STAN-CS-79-773.
+Weights n are int64 in units of 1/1024 example; M2 is in examples. Variance is M2 / n (maximum likelihood).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.counts import UNIT
+from streamnb.model.jit import kernel
+
+__all__ = ["LARGEST", "Moments", "learn_value", "merge_moments", "unlearn_value"]
+
+LARGEST = 1e140
+"""Continuous values beyond +-LARGEST are read as +-LARGEST, whose squares still sum within a double."""
+
+
+@kernel
+def learn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: int) -> None:
+    """Add `x` with `weight` units to cell [f, k]."""
+    total = n[f, k] + weight
+    delta = x - mean[f, k]
+    mean[f, k] += delta * (weight / total)
+    M2[f, k] += (weight / UNIT) * delta * (x - mean[f, k])
+    n[f, k] = total
+
+
+@kernel
+def unlearn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: int) -> None:
+    """Take `x` with `weight` units out of cell [f, k], which holds at least that weight."""
+    rest = n[f, k] - weight
+    if rest == 0:
+        n[f, k] = 0
+        mean[f, k] = 0.0
+        M2[f, k] = 0.0
+        return
+    before = mean[f, k] - (x - mean[f, k]) * (weight / rest)
+    M2[f, k] = max(0.0, M2[f, k] - (weight / UNIT) * (x - mean[f, k]) * (x - before))
+    mean[f, k] = before
+    n[f, k] = rest
+
+
+def merge_moments(
+    n: npt.NDArray[np.int64],
+    mean: npt.NDArray[np.float64],
+    M2: npt.NDArray[np.float64],
+    n_b: npt.NDArray[np.int64],
+    mean_b: npt.NDArray[np.float64],
+    M2_b: npt.NDArray[np.float64],
+) -> None:
+    """Add moments b to (n, mean, M2), cell by cell, in place (Chan's formula). All of one shape."""
+    total = n + n_b
+    share = np.divide(n_b, total, out=np.zeros_like(mean), where=total > 0)
+    delta = mean_b - mean
+    M2 += M2_b + delta * delta * (n / UNIT) * share
+    mean += delta * share
+    n[...] = total
+
+
+class Moments:
+    """Moments of every continuous attribute within every class.
+
+    Attributes:
+        n: int64[>= attributes, >= classes], weight in units.
+        mean: float64 of the same shape.
+        M2: float64 of the same shape, sum of squared deviations from the mean, >= 0.
+    """
+
+    def __init__(self) -> None:
+        self.n = np.zeros((0, 2), dtype=np.int64)
+        self.mean = np.zeros((0, 2), dtype=np.float64)
+        self.M2 = np.zeros((0, 2), dtype=np.float64)
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        """n, mean and M2."""
+        return iter((self.n, self.mean, self.M2))
+
+    def room(self, attributes: int, classes: int) -> None:
+        """Grow to at least this shape."""
+        have, columns = self.n.shape
+        if attributes <= have and classes <= columns:
+            return
+        rows = max(attributes, have)
+        wider = columns if classes <= columns else max(classes, columns + columns // 2)
+        pad = ((0, rows - have), (0, wider - columns))
+        self.n = np.pad(self.n, pad)
+        self.mean = np.pad(self.mean, pad)
+        self.M2 = np.pad(self.M2, pad)

@@ -1,0 +1,390 @@
+"""Naive Bayes over any mixture of text, nominal and continuous attributes, one event at a time.
+
+    v_NB = argmax_v P(v) prod_i P(a_i | v)        Mitchell, Machine Learning (1997), section 6.9
+
+The state is sufficient statistics only: counts and moments. Smoothing and priors are applied when it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes import Attribute, Continuous, EventModel, Nominal, Text, check_smoothing
+from streamnb.model.counts import UNIT
+from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units, value_text
+from streamnb.model.kernels import run, unlearn_event
+from streamnb.model.statistics import Moment, Statistics
+from streamnb.model.tables import GIVEN, LEARNED, UNIFORM, Tables
+
+__all__ = ["NaiveBayes", "Posteriors"]
+
+Label = Hashable
+Prior = Literal["learned", "uniform"] | Mapping[Any, float]
+_KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
+
+
+class Posteriors(NamedTuple):
+    """Predictions for n events.
+
+    Attributes:
+        classes: the K classes, in the order in which they were met.
+        probabilities: float64[n, K]; zero for a class of which nothing had been learned yet, so that a row
+            is all zero where the model was empty; else rows sum to 1.
+    """
+
+    classes: list[Any]
+    probabilities: npt.NDArray[np.float64]
+
+    def labels(self) -> list[Any]:
+        """The most probable class of each event, None where the model was empty; of equals the first met."""
+        if not self.classes:
+            return [None] * len(self.probabilities)
+        best = self.probabilities.argmax(axis=1)
+        return [
+            self.classes[k] if row[k] > 0.0 else None for k, row in zip(best, self.probabilities, strict=True)
+        ]
+
+
+class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+    """Naive Bayes over text, nominal and continuous attributes, one likelihood factor each.
+
+    A missing attribute (absent, None, or a number that is not finite) drops its factor, in learning and in
+    predicting. Words and nominal values never seen are skipped. Attributes that are not declared are taken
+    by the type of their value: strings and booleans are nominal, other numbers continuous.
+
+    Args:
+        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".
+        alpha: smoothing of every discrete attribute that does not say otherwise; 0 is read as the limit.
+        m: use the m-estimate (n_c + m p) / (n + m) in place of alpha.
+        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        prior: "learned" (frequency), "uniform", or label -> relative weight (a label left out has none).
+        event_model: of texts that do not say otherwise, "multinomial" or "bernoulli".
+
+    Examples:
+        >>> from streamnb import NaiveBayes
+        >>> model = NaiveBayes({"text": "text"})
+        >>> model.learn_one({"text": "Free entry, win now", "links": 3}, "spam")
+        >>> model.learn_one({"text": "See you at lunch?", "links": 0}, "ham")
+        >>> model.predict_one({"text": "free lunch, win!"})
+        'spam'
+
+    References:
+        Mitchell, Machine Learning (1997), chapter 6; Manning, Raghavan and Schuetze (2008), chapter 13.
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[Any, Attribute | str] | None = None,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+        event_model: EventModel = "multinomial",
+    ) -> None:
+        check_smoothing(alpha, None, None)
+        check_smoothing(None, m, p)
+        _check_prior(prior)
+        Text(event_model=event_model)  # checks the name
+        self.attributes = attributes
+        self.alpha = alpha
+        self.m = m
+        self.p = p
+        self.prior = prior
+        self.event_model = event_model
+        self._declared = {name: _attribute(name, spec) for name, spec in (attributes or {}).items()}
+        self._statistics = Statistics()
+        self._read_with: tuple[Any, ...] = ()
+        self._smoothing: tuple[npt.NDArray[np.float64], ...] = ()
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[Any]:
+        """Every class met, in the order in which they were met."""
+        return list(self._statistics.classes)
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """Class -> weight learned, in examples."""
+        weights = self._statistics.class_weights
+        return {label: int(weights[k]) / UNIT for label, k in self._statistics.classes.items()}
+
+    @property
+    def n_events(self) -> int:
+        """How many events were learned, less those unlearned."""
+        return self._statistics.events
+
+    @property
+    def n_attributes(self) -> int:
+        """How many words and nominal values have a count above zero."""
+        return int(self._statistics.counts.live.sum())
+
+    def class_counts(self, name: Any) -> dict[str, dict[Any, float]]:
+        """Word or value -> class -> weight of one text or nominal attribute. Raises KeyError."""
+        return self._statistics.class_counts(name)
+
+    def class_moments(self, name: Any) -> dict[Any, Moment]:
+        """Class -> moments of one continuous attribute. Raises KeyError."""
+        return self._statistics.class_moments(name)
+
+    def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
+        """Log P(v, x) of every class v with examples (nats); -inf where alpha = 0 rules a class out.
+
+        Raises TypeError or ValueError for a value that its attribute's kind does not take.
+        """
+        encoded = self._encode([x])
+        joints = np.empty((1, len(self._statistics.classes)))
+        self._run(encoded, predict=True, joints=joints)
+        return self._by_class(joints[0])
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
+        return self._by_class(self.predict_posteriors([x]).probabilities[0])
+
+    def predict_posteriors(self, xs: Iterable[Any]) -> Posteriors:
+        """P(v | x) of many events, by the model as it is."""
+        encoded = self._encode(xs)
+        return Posteriors(self.classes, self._run(encoded, predict=True))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
+        import pandas as pd  # noqa: PLC0415  optional: whoever passes a data frame has it
+
+        probabilities = self.predict_posteriors(_rows(X)).probabilities
+        columns = {label: probabilities[:, k] for label, k in self._known().items()}
+        return pd.DataFrame(columns, index=X.index)
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024).
+
+        Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
+        """
+        self._run(self._encode([x], [y], [w]), learn=True)
+
+    def learn_many(self, X: Any, y: Any, w: Iterable[float] | None = None) -> None:
+        """Learn many events in order: a data frame and a series, or any iterables of one length."""
+        self._run(self._encode(_rows(X), y, w), learn=True)
+
+    def predict_then_learn_many(
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Iterable[float] | None = None
+    ) -> Posteriors:
+        """Predict each event by all that was learned before it, then learn it, strictly in order.
+
+        An event whose label is None is only predicted. How a stream is cut into calls changes nothing, but
+        that classes first met in a later call have no column in an earlier one's answer.
+        """
+        encoded = self._encode(xs, ys, ws)
+        return Posteriors(self.classes, self._run(encoded, predict=True, learn=True))
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        """
+        weight = units(w)
+        if weight == 0:
+            return
+        k = self._statistics.classes.get(y, -1)
+        encoded = self._encode([x])
+        batch = encoded.batch._replace(label=np.array([k]), weight=np.array([weight]))
+        self._statistics.room_for_texts(encoded.most)
+        if k < 0 or encoded.skipped or not unlearn_event(self._tables(), batch, 0):
+            raise UnlearnError(f"this event was never learned as {y!r} with weight {w}")
+        self._statistics.events -= 1
+
+    def merge(self, other: NaiveBayes) -> Self:
+        """Add all that `other` has learned, as if its events had been learned here; returns self.
+
+        Exact on counts; moments by Chan's formula. Raises ValueError where the two were built differently
+        or have different stop words (see `prune`).
+        """
+        if type(other) is not type(self) or other._get_params() != self._get_params():
+            raise ValueError("only models of the same class and parameters can be merged")
+        self._statistics.merge(other._statistics)
+        return self
+
+    def prune(
+        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
+    ) -> int:
+        """Forget words of the text attributes; returns how many.
+
+        Drops the `drop_most_frequent` most frequent words for good (they are stop words from then on), then
+        those with a total weight below `min_count`, then the rarest until at most `max_attributes` words
+        and values are left. Of equals, those met later go first. What was forgotten cannot be unlearned.
+
+        Joachims (1996) removed the 100 most frequent words and those seen fewer than 3 times.
+        """
+        return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
+
+        Raises TypeError for labels and names that are not strings, booleans or numbers.
+        """
+        meta, arrays = self._statistics.state()
+        return {"type": type(self).__name__, **meta}, arrays
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a model of the same class; returns self."""
+        if meta["type"] != type(self).__name__:
+            raise ValueError(f"this is the state of a {meta['type']}, not of a {type(self).__name__}")
+        self._statistics = Statistics.from_state(meta, arrays)
+        self._read_with = ()
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """Write one attribute that is not missing where its kind wants it."""
+        spec = self._declared.get(name)
+        if isinstance(spec, Text):
+            place_text(writer, text_kind(spec.event_model or self.event_model), name, value)
+        elif isinstance(spec, Nominal) or (spec is None and isinstance(value, (str, bool, np.bool_))):
+            writer.nominal(name, value)
+        else:
+            writer.continuous(name, value)
+
+    def _write(self, writer: EventWriter, x: Any) -> None:
+        """Write every attribute of an event that is not missing."""
+        for name, value in x.items():
+            if not is_missing(value):
+                try:
+                    self._place(writer, name, value)
+                except (TypeError, ValueError) as error:
+                    raise type(error)(f"attribute {name!r}: {error}") from error
+
+    def _encode(
+        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Iterable[float] | None = None
+    ) -> Encoded:
+        """Events as arrays; those with a label and a weight get their class, groups and rows."""
+        xs = xs if isinstance(xs, Sequence) else list(xs)
+        labels = [None] * len(xs) if ys is None else list(ys)
+        weights = [UNIT] * len(xs) if ws is None else [units(w) for w in ws]
+        writer = EventWriter(self._statistics.layout)
+        for x, label, weight in zip(xs, labels, weights, strict=True):
+            adds = label is not None and weight > 0
+            writer.begin(adds=adds)
+            self._write(writer, x)
+            writer.end(self._statistics.column(label) if adds else -1, weight)
+        return self._statistics.encode(writer)
+
+    def _run(
+        self,
+        encoded: Encoded,
+        *,
+        predict: bool = False,
+        learn: bool = False,
+        joints: npt.NDArray[np.float64] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Predict and learn events in order; the probabilities, where they were asked for."""
+        batch, most, _ = encoded
+        n, K = batch.label.size, len(self._statistics.classes)
+        probabilities = np.empty((n if predict else 0, K))
+        joints = np.empty((0, K)) if joints is None else joints
+        done = 0
+        while done < n:
+            done = run(done, most, self._tables(), batch, predict, learn, probabilities, joints)
+            if done < n:
+                self._statistics.room_for_texts(most)
+        if learn:
+            self._statistics.events += int(np.count_nonzero(batch.label >= 0))
+        return probabilities
+
+    def _tables(self) -> Tables:
+        """The statistics as the kernels take them, with the smoothing and priors to read them by."""
+        statistics = self._statistics
+        counts, K = statistics.counts, len(statistics.classes)
+        read_with = (counts.kinds.size, self.alpha, self.m, self.p)
+        if read_with != self._read_with:
+            self._read_with = read_with
+            self._smoothing = self._smoothing_of_groups()
+            counts.histograms.stale[:] = True
+        given = self.prior if isinstance(self.prior, Mapping) else {}
+        return Tables(
+            statistics.class_weights[:K],
+            counts.table,
+            counts.totals,
+            counts.live,
+            counts.kinds,
+            counts.slot,
+            counts.histograms,
+            statistics.moments.n,
+            statistics.moments.mean,
+            statistics.moments.M2,
+            self._smoothing[0],
+            self._smoothing[1],
+            self._smoothing[2],
+            np.array([given.get(label, 0.0) for label in statistics.classes], dtype=np.float64),
+            {"learned": LEARNED, "uniform": UNIFORM}.get(str(self.prior), GIVEN),
+        )
+
+    def _smoothing_of_groups(self) -> tuple[npt.NDArray[np.float64], ...]:
+        """alpha, m (or -1) and p (or nan) of every group."""
+        chosen = []
+        for _, name in self._statistics.layout.groups:
+            spec = self._declared.get(name)
+            own = isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None)
+            source = spec if own else self
+            chosen.append((source.alpha, source.m, source.p))  # type: ignore[union-attr]
+        alpha, m, p = zip(*chosen, strict=True) if chosen else ((), (), ())
+        return (
+            np.array([1.0 if value is None else value for value in alpha], dtype=np.float64),
+            np.array([-1.0 if value is None else value for value in m], dtype=np.float64),
+            np.array([np.nan if value is None else value for value in p], dtype=np.float64),
+        )
+
+    def _known(self) -> dict[Any, int]:
+        """Label -> column, of the classes with examples."""
+        weights = self._statistics.class_weights
+        return {label: k for label, k in self._statistics.classes.items() if weights[k] > 0}
+
+    def _by_class(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
+        return {label: float(values[k]) for label, k in self._known().items()}
+
+
+def place_text(writer: EventWriter, kind: int, name: Any, value: Any) -> None:
+    """Write a text: a string, or a bag of words (token -> how often)."""
+    if isinstance(value, str):
+        writer.text(kind, name, value)
+    elif isinstance(value, Mapping):
+        for token, times in value.items():
+            if not is_missing(times):
+                writer.token(kind, name, value_text(token), times)
+    else:
+        raise TypeError(f"expected a text or a bag of words, got {type(value).__name__}")
+
+
+def _attribute(name: Any, spec: Attribute | str) -> Attribute:
+    if isinstance(spec, (Text, Nominal, Continuous)):
+        return spec
+    if spec in _KINDS:
+        return _KINDS[spec]
+    raise ValueError(f"attribute {name!r}: expected one of {', '.join(_KINDS)}, not {spec!r}")
+
+
+def _check_prior(prior: Prior) -> None:
+    if isinstance(prior, Mapping):
+        weights = list(prior.values())
+        if not all(0.0 <= weight < np.inf for weight in weights) or not sum(weights) > 0.0:
+            raise ValueError("given priors must be finite, not negative and not all zero")
+    elif prior not in {"learned", "uniform"}:
+        raise ValueError(f"prior must be 'learned', 'uniform' or a mapping, not {prior!r}")
+
+
+def _rows(X: Any) -> Any:
+    """The rows of a data frame as dictionaries; anything else as it is."""
+    return X.to_dict("records") if hasattr(X, "to_dict") and hasattr(X, "columns") else X

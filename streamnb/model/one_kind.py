@@ -1,0 +1,160 @@
+"""The one-kind forms of `NaiveBayes`: every attribute is of the same kind, whatever its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from river.base import tags
+
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL
+from streamnb.model.encoding import EventWriter, value_text
+from streamnb.model.naive_bayes import NaiveBayes, Prior, place_text
+
+__all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
+
+
+class _WordsNB(NaiveBayes):
+    """A model of one text: strings are cut into words, numbers count the word that is their name."""
+
+    _text_kind: int
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+    ) -> None:
+        super().__init__(alpha=alpha, m=m, p=p, prior=prior)
+
+    def _write(self, writer: EventWriter, x: Any) -> None:
+        super()._write(writer, {"text": x} if isinstance(x, str) else x)
+
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        bag_or_text = (
+            value if isinstance(value, str) or hasattr(value, "items") else {value_text(name): value}
+        )
+        place_text(writer, self._text_kind, "text", bag_or_text)
+
+
+class MultinomialNB(_WordsNB):
+    r"""Naive Bayes of word counts (LEARN_NAIVE_BAYES_TEXT, Mitchell 1997, table 6.2).
+
+        P(w_k | v_j) = (n_k + alpha) / (n + alpha |Vocabulary|)
+
+    `x` is a text, or a mapping whose strings are texts (``\w+`` words, lower case) and whose numbers, not
+    negative, say how often the word that is their name occurs. Words never seen are skipped.
+
+    Args:
+        alpha: added to every count; 0 is read as the limit.
+        m: use the m-estimate in place of alpha.
+        p: prior estimate of the m-estimate; None is 1 / |Vocabulary|.
+        prior: "learned", "uniform", or label -> relative weight.
+
+    Examples:
+        >>> from streamnb import MultinomialNB
+        >>> model = MultinomialNB(alpha=1)
+        >>> for text, label in [
+        ...     ("Chinese Beijing Chinese", "yes"), ("Chinese Chinese Shanghai", "yes"),
+        ...     ("Chinese Macao", "yes"), ("Tokyo Japan Chinese", "no"),
+        ... ]:
+        ...     model.learn_one(text, label)
+        >>> probabilities = model.predict_proba_one("Chinese Chinese Chinese Tokyo Japan")
+        >>> {label: round(p, 4) for label, p in probabilities.items()}
+        {'yes': 0.6898, 'no': 0.3102}
+    """
+
+    _text_kind = MULTINOMIAL
+
+    def _more_tags(self) -> set[str]:
+        return {tags.POSITIVE_INPUT}
+
+
+class BernoulliNB(_WordsNB):
+    r"""Naive Bayes of word presence: absent words count too.
+
+        P(d | y) = prod_i P(w_i = 1 | y)^b_i P(w_i = 0 | y)^(1 - b_i)
+        P(w_i = 1 | y) = (n_i + alpha) / (n + 2 alpha)
+
+    `x` as for `MultinomialNB`; a number above zero says that the word that is its name is present. An event
+    without any attribute has no text and gets the prior; one whose words are all zero is an empty text.
+
+    Args:
+        alpha: added to every count; 0 is read as the limit.
+        m: use the m-estimate in place of alpha.
+        p: prior estimate of the m-estimate; None is 1/2.
+        prior: "learned", "uniform", or label -> relative weight.
+
+    Examples:
+        >>> from streamnb import BernoulliNB
+        >>> model = BernoulliNB()
+        >>> model.learn_one("win cash now", "spam")
+        >>> model.learn_one("lunch now", "ham")
+        >>> model.predict_one("cash")
+        'spam'
+    """
+
+    _text_kind = BERNOULLI
+
+
+class CategoricalNB(NaiveBayes):
+    """Naive Bayes of nominal attributes, each a value of its field; values are compared by their text.
+
+        P(a_i | v) = (n_c + m p) / (n + m)        n = events of class v that have the field
+
+    Args:
+        alpha: added to every count (m = alpha k, p = 1 / k, with k the number of values seen of the field).
+        m: use the m-estimate in place of alpha.
+        p: prior estimate of the m-estimate; None is 1 / k.
+        prior: "learned", "uniform", or label -> relative weight.
+
+    Examples:
+        >>> from streamnb import CategoricalNB
+        >>> model = CategoricalNB(alpha=1)
+        >>> model.learn_one({"outlook": "sunny", "windy": True}, "no")
+        >>> model.learn_one({"outlook": "rain", "windy": False}, "yes")
+        >>> model.predict_one({"outlook": "rain"})
+        'yes'
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+    ) -> None:
+        super().__init__(alpha=alpha, m=m, p=p, prior=prior)
+
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        writer.nominal(name, value)
+
+
+class GaussianNB(NaiveBayes):
+    """Naive Bayes of continuous attributes, each Gaussian within a class.
+
+        P(x_i | y) = N(x_i; mu_iy, var_iy),  mu = sum x / n,  var = sum (x - mu)^2 / n
+
+    A class with one example, or without spread, takes the variance pooled within all classes; where that is
+    zero too, the attribute's factor is dropped. Densities are exact, without a floor.
+
+    Args:
+        prior: "learned", "uniform", or label -> relative weight.
+
+    Examples:
+        >>> from streamnb import GaussianNB
+        >>> model = GaussianNB()
+        >>> for x, y in [(2.0, 1), (-1.2, 1), (2.2, 1), (-4.0, 0), (-6.0, 0)]:
+        ...     model.learn_one({"x1": x}, y)
+        >>> moment = model.class_moments("x1")[1]
+        >>> round(moment.mean, 2), round(moment.variance, 2)
+        (1.0, 2.43)
+        >>> model.predict_one({"x1": -3.0})
+        0
+    """
+
+    def __init__(self, prior: Prior = "learned") -> None:
+        super().__init__(prior=prior)
+
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        writer.continuous(name, value)

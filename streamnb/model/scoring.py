@@ -1,0 +1,268 @@
+"""The score of an event: log P(class, event), one factor for each attribute.
+
+    log P(v | event) = log P(v) + sum over attributes of log P(a | v) + constant
+
+    multinomial text   each token        (n_k + s) / (n + S)           n = tokens of class v in this text
+    nominal field      its value         (n_c + s) / (n + S)           n = events of class v with this field
+    Bernoulli text     each known word   (n_c + s) / (n + S)  if present, else its complement
+    continuous         its value         Gaussian density, maximum likelihood moments
+
+with s = alpha, S = alpha |V| (alpha smoothing) or s = m p, S = m (the m-estimate). Tokens and values whose
+counts are all zero are skipped. Counts are in units of 1/1024 example, and so are s and S here.
+
+Numerators are multiplied, not summed as logs: a product of doubles is split into mantissa and exponent
+before it can overflow, which is exact, so that a token costs one multiplication per class.
+
+alpha = 0 is read as the limit alpha -> 0: each factor alpha is counted as a *miss* and left out; only the
+classes with the fewest misses keep any probability (see `logspace.normalise`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.counts import BERNOULLI, UNIT
+from streamnb.model.jit import kernel
+from streamnb.model.logspace import LN2, factors_until_overflow
+from streamnb.model.tables import LEARNED, UNIFORM
+
+__all__ = ["known", "score_event"]
+
+_LOG_2PI = math.log(2.0 * math.pi)
+_SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
+
+
+@kernel
+def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float]:
+    """(s, S, share, floor) of group g: what is added to a count and to a total, in units, and s / S.
+
+    `share` is what a class without any observation gives to a value. A miss (see above) is a factor
+    alpha x floor / n. For a Bernoulli group the values are two, present and absent.
+    """
+    values = 2.0 if tables.kinds[g] == BERNOULLI else float(max(tables.live[g], 1))
+    if tables.m[g] < 0.0:
+        return tables.alpha[g] * UNIT, tables.alpha[g] * values * UNIT, 1.0 / values, 1.0
+    p = 1.0 / values if math.isnan(tables.p[g]) else tables.p[g]
+    return tables.m[g] * p * UNIT, tables.m[g] * UNIT, p, p
+
+
+@kernel
+def known(table: Any, row: int, K: int) -> bool:
+    """Whether anything is counted in this row."""
+    for k in range(K):  # noqa: SIM110  any() of a generator does not compile
+        if table[row, k] != 0:
+            return True
+    return False
+
+
+@kernel
+def _split(product: Any, exponent: Any, K: int) -> None:
+    """Move the exponent of each product to `exponent`: product in [1/2, 1) again."""
+    for k in range(K):
+        mantissa, power = math.frexp(product[k])
+        product[k] = mantissa
+        exponent[k] += power
+
+
+@kernel
+def _score_priors(tables: Any, joint: Any) -> None:
+    """joint[k] = log P(class k); -inf for a class without examples."""
+    K = joint.size
+    total = 0.0
+    for k in range(K):
+        joint[k] = 0.0
+        if tables.classes[k] > 0:
+            if tables.prior_mode == LEARNED:
+                joint[k] = float(tables.classes[k])
+            elif tables.prior_mode == UNIFORM:
+                joint[k] = 1.0
+            else:
+                joint[k] = tables.prior[k]
+        total += joint[k]
+    if total == 0.0:  # priors were given for other classes only: these are all alike
+        for k in range(K):
+            joint[k] = 1.0 if tables.classes[k] > 0 else 0.0
+            total += joint[k]
+    for k in range(K):
+        joint[k] = math.log(joint[k] / total) if joint[k] > 0.0 else -np.inf
+
+
+@kernel
+def _score_shares(
+    tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
+    """Add the factors of items first..last, all of one multinomial or nominal group."""
+    K = joint.size
+    g = batch.item_group[first]
+    s, S, share, floor = _smoothing(tables, g)
+    highest = 1.0
+    for k in range(K):
+        highest = max(highest, float(tables.totals[g, k]))
+    room = factors_until_overflow(s if 0.0 < s < 1.0 else 1.0, highest + s)
+    left = room
+    amount = 0.0
+    for item in range(first, last):
+        units = batch.item_amount[item]
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row < 0 or not known(tables.table, row, K):
+                continue
+            times = units / UNIT
+            amount += times
+            if s == 0.0:
+                for k in range(K):
+                    count = tables.table[row, k]
+                    if count > 0:
+                        joint[k] += times * math.log(float(count))
+                    elif tables.totals[g, k] > 0:
+                        misses[k] += units
+                        joint[k] += times * math.log(floor * UNIT)
+            elif units != UNIT:
+                for k in range(K):
+                    joint[k] += times * math.log(tables.table[row, k] + s)
+            else:
+                for k in range(K):
+                    product[k] *= tables.table[row, k] + s
+                left -= 1
+                if left == 0:
+                    _split(product, exponent, K)
+                    left = room
+    if left != room:
+        _split(product, exponent, K)
+    if amount > 0.0:
+        for k in range(K):
+            whole = tables.totals[g, k] + S
+            joint[k] += amount * (-math.log(whole) if whole > 0.0 else math.log(share))
+
+
+@kernel
+def _absent(histograms: Any, b: int, n: int, s: float, S: float, floor: float) -> None:
+    """Log probability that all words with a count are absent, of a class with n > 0 or S > 0."""
+    total = 0.0
+    misses = 0
+    for i in range(histograms.used[b]):
+        count, words = histograms.weight[b, i], histograms.words[b, i]
+        here, away = count + s, float(n - count) + (S - s)
+        if here < away:  # the many rare words: log(1 - here / (n + S)) loses no digit this way
+            total += words * math.log1p(-here / (n + S))
+        elif away > 0.0:
+            total += words * math.log(away / (n + S))
+        else:
+            misses += words
+            total += words * math.log(floor * UNIT / n)
+    histograms.absent[b] = total
+    histograms.misses[b] = misses
+    histograms.stale[b] = False
+
+
+@kernel
+def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any) -> None:
+    """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
+    K = joint.size
+    g = batch.item_group[first]
+    s, S, share, floor = _smoothing(tables, g)
+    floor_absent = 1.0 if tables.m[g] < 0.0 else 1.0 - floor
+    words = tables.live[g]
+    histograms = tables.histograms
+    columns = tables.totals.shape[1]
+    for k in range(K):
+        n = tables.totals[g, k]
+        if tables.classes[k] == 0:
+            continue
+        if n == 0 and S == 0.0:
+            joint[k] += words * math.log1p(-share)
+            continue
+        b = tables.slot[g] * columns + k
+        if histograms.stale[b]:
+            _absent(histograms, b, n, s, S, floor_absent)
+        joint[k] += histograms.absent[b] + (words - histograms.positive[b]) * math.log1p(-s / (n + S))
+        misses[k] += histograms.misses[b] * UNIT
+    for item in range(first, last):
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row < 0 or not known(tables.table, row, K):
+                continue
+            for k in range(K):
+                n, count = tables.totals[g, k], tables.table[row, k]
+                here, away = count + s, float(n - count) + (S - s)
+                if n == 0 and S == 0.0:
+                    joint[k] += math.log(share) - math.log1p(-share)
+                elif here > 0.0 and away > 0.0:
+                    joint[k] += math.log(here / away)
+                elif here > 0.0:  # present always: its absence was counted as a miss
+                    misses[k] -= UNIT
+                    joint[k] -= math.log(floor_absent * UNIT / n)
+                else:
+                    misses[k] += UNIT
+                    joint[k] += math.log(floor * UNIT / n)
+
+
+@kernel
+def _score_value(tables: Any, f: int, x: float, joint: Any) -> None:
+    """Add log N(x; mean, variance) of continuous attribute f to every class.
+
+    A class with one example or none of the spread keeps its mean and takes the variance pooled within the
+    classes; a class that never had the attribute takes the moments of all classes together. Where even the
+    pooled variance is zero the attribute says nothing and its factor is dropped.
+    """
+    K = joint.size
+    weight = 0.0
+    inside = 0.0
+    centre = 0.0
+    for k in range(K):
+        if tables.n[f, k] > 0:
+            weight += tables.n[f, k] / UNIT
+            inside += tables.M2[f, k]
+    if weight == 0.0:
+        return
+    pooled = inside / weight
+    if pooled <= 0.0:
+        return
+    for k in range(K):
+        if tables.n[f, k] > 0:
+            centre += tables.mean[f, k] * (tables.n[f, k] / UNIT / weight)
+    between = 0.0
+    for k in range(K):
+        if tables.n[f, k] > 0:
+            between += (tables.n[f, k] / UNIT) * (tables.mean[f, k] - centre) ** 2
+    for k in range(K):
+        if tables.classes[k] == 0:
+            continue
+        mean, variance = centre, pooled + between / weight
+        if tables.n[f, k] > 0:
+            mean = tables.mean[f, k]
+            variance = tables.M2[f, k] / (tables.n[f, k] / UNIT)
+            if variance <= 0.0:
+                variance = pooled
+        deviation = (x - mean) / math.sqrt(variance)
+        joint[k] -= 0.5 * (_LOG_2PI + math.log(variance) + min(deviation * deviation, _SQUARE_LIMIT))
+
+
+@kernel
+def score_event(
+    tables: Any, batch: Any, e: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
+    """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
+    K = joint.size
+    _score_priors(tables, joint)
+    for k in range(K):
+        misses[k] = 0
+        product[k] = 1.0
+        exponent[k] = 0
+    first, stop = batch.event_items[e], batch.event_items[e + 1]
+    while first < stop:
+        last = first + 1
+        while last < stop and batch.item_group[last] == batch.item_group[first]:
+            last += 1
+        if tables.kinds[batch.item_group[first]] == BERNOULLI:
+            _score_presence(tables, batch, first, last, joint, misses)
+        else:
+            _score_shares(tables, batch, first, last, joint, misses, product, exponent)
+        first = last
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        _score_value(tables, batch.value_field[v], batch.value[v], joint)
+    for k in range(K):
+        joint[k] += math.log(product[k]) + exponent[k] * LN2

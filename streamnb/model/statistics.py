@@ -1,0 +1,224 @@
+"""The sufficient statistics of a naive Bayes model: all that is ever learned, and nothing else.
+
+Counts and moments with what gives their rows and columns a meaning: classes, attributes, vocabulary. How
+they are read (smoothing, priors) is the model's affair, so that several models can read one set of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.counts import NOMINAL, UNIT, Counts
+from streamnb.model.encoding import Encoded, EventWriter, Layout
+from streamnb.model.moments import Moments, merge_moments
+from streamnb.model.vocabulary import Vocabulary
+
+__all__ = ["Moment", "Statistics"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class Moment(NamedTuple):
+    """Moments of one continuous attribute within one class: weight (examples), mean, variance (M2 / n)."""
+
+    n: float
+    mean: float
+    variance: float
+
+
+class Statistics:
+    """Classes, attributes and their counts and moments, grown as they are met.
+
+    Attributes:
+        classes: label -> column, in the order in which they were met.
+        class_weights: int64[>= K], weight learned of each class, in units of 1/1024 example.
+        events: how many events were learned, less those unlearned.
+        layout: groups of rows and continuous fields.
+        vocabulary: words and values -> rows.
+        counts: (row x class).
+        moments: (continuous field x class).
+    """
+
+    def __init__(self) -> None:
+        self.classes: dict[Hashable, int] = {}
+        self.class_weights = np.zeros(2, dtype=np.int64)
+        self.events = 0
+        self.vocabulary = Vocabulary()
+        self.counts = Counts()
+        self.moments = Moments()
+        self.layout = Layout(self.counts)
+
+    def column(self, label: Hashable) -> int:
+        """The column of a class, a new one where it is met for the first time."""
+        return self.classes.setdefault(label, len(self.classes))
+
+    def encode(self, writer: EventWriter) -> Encoded:
+        """What was written, as arrays; every table has room for it afterwards."""
+        encoded = writer.encoded(self.vocabulary, self.counts.kinds)
+        self.make_room()
+        return encoded
+
+    def make_room(self) -> None:
+        """Grow every table to the rows, groups, fields and classes there are."""
+        K = len(self.classes)
+        if self.class_weights.size < K:
+            self.class_weights = np.pad(self.class_weights, (0, K - self.class_weights.size + K // 2))
+        self.counts.room_for_classes(K)
+        self.counts.room_for_rows(self.vocabulary.size)
+        self.moments.room(len(self.layout.fields), K)
+
+    def room_for_texts(self, most: int) -> None:
+        """Let the histograms of Bernoulli texts take one more text of `most` different words."""
+        self.counts.room_for_counts(int(self.counts.histograms.used.max(initial=0)) + most)
+
+    def group_of(self, name: Hashable) -> int:
+        """The group of a discrete attribute. Raises KeyError."""
+        for (_, owner), number in self.layout.groups.items():
+            if owner == name:
+                return number
+        raise KeyError(name)
+
+    def class_counts(self, name: Hashable) -> dict[str, dict[Any, float]]:
+        """Word or value -> class -> weight, of one discrete attribute; only what is above zero."""
+        rows = np.flatnonzero(self.vocabulary.groups[: self.vocabulary.size] == self.group_of(name))
+        found = {}
+        for row in rows[self.counts.table[rows].any(axis=1)]:
+            weights = self.counts.table[row]
+            found[self.vocabulary.key(row).decode()] = {
+                label: int(weights[k]) / UNIT for label, k in self.classes.items() if weights[k]
+            }
+        return found
+
+    def class_moments(self, name: Hashable) -> dict[Any, Moment]:
+        """Class -> moments of one continuous attribute, for classes that have it. Raises KeyError."""
+        f = self.layout.fields[name]
+        n, mean, M2 = (array[f] for array in self.moments)
+        return {
+            label: Moment(int(n[k]) / UNIT, float(mean[k]), float(M2[k] / (n[k] / UNIT)))
+            for label, k in self.classes.items()
+            if n[k] > 0
+        }
+
+    def merge(self, other: Statistics) -> None:
+        """Add all of `other`: counts exactly, moments by Chan's formula.
+
+        Raises ValueError, and changes nothing, where the two have different stop words.
+        """
+        if self.stop_words() != other.stop_words():
+            raise ValueError("models pruned to different stop words cannot be merged")
+        columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
+        groups = np.array(
+            [self.layout.group(kind, name, adds=True) for kind, name in other.layout.groups], dtype=np.int32
+        )
+        fields = np.array(
+            [self.layout.field(name, adds=True) for name in other.layout.fields], dtype=np.int64
+        )
+        rows = self.vocabulary.adopt(other.vocabulary, groups)
+        self.make_room()
+        K, counted = columns.size, rows >= 0
+        self.counts.table[np.ix_(rows[counted], columns)] += other.counts.table[: rows.size, :K][counted]
+        self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K]
+        self.counts.derive(self.vocabulary)
+        self.class_weights[columns] += other.class_weights[:K]
+        self.events += other.events
+        cells = np.ix_(fields, columns)
+        merged = [array[cells] for array in self.moments]
+        merge_moments(*merged, *(array[: fields.size, :K] for array in other.moments))
+        for array, values in zip(self.moments, merged, strict=True):
+            array[cells] = values
+
+    def stop_words(self) -> set[tuple[Any, bytes]]:
+        """(attribute, word) of every word that was dropped for good."""
+        owners = list(self.layout.groups)
+        return {(owners[group], key) for group, key in self.vocabulary.stopped()}
+
+    def prune(self, min_count: float, drop_most_frequent: int, max_attributes: int | None) -> int:
+        """Forget words of texts; see `NaiveBayes.prune`."""
+        size = self.vocabulary.size
+        groups = self.vocabulary.groups[:size]
+        totals = self.counts.table[:size].sum(axis=1)
+        is_word = np.isin(groups, np.flatnonzero(self.counts.kinds != NOMINAL)) & (totals > 0)
+        order = np.argsort(-totals, kind="stable")
+        ranked = order[is_word[order]]
+        stopped, ranked = ranked[:drop_most_frequent], ranked[drop_most_frequent:]
+        kept = ranked[totals[ranked] >= min_count * UNIT]
+        values = np.isin(groups, np.flatnonzero(self.counts.kinds == NOMINAL)) & (totals > 0)
+        if max_attributes is not None:
+            kept = kept[: max(0, max_attributes - int(np.count_nonzero(values)))]
+        forgotten = np.setdiff1d(ranked, kept)
+        for rows in (stopped, forgotten):
+            self._take_from_totals(rows)
+            self.counts.table[rows] = 0
+        self.vocabulary.stop(stopped)
+        # Rows without any count say nothing: only stopped words have to be remembered.
+        rest = np.flatnonzero(self.counts.table[:size].any(axis=1) | (self.vocabulary.groups[:size] < 0))
+        self.vocabulary = self.vocabulary.select(rest)
+        self.counts.table = self.counts.table[rest]
+        self.counts.derive(self.vocabulary)
+        return int(stopped.size + forgotten.size)
+
+    def _take_from_totals(self, rows: npt.NDArray[np.int64]) -> None:
+        """Class totals lose the tokens of `rows`; a Bernoulli total counts texts and stays."""
+        groups = self.vocabulary.groups[rows]
+        tokens = self.counts.slot[groups] < 0
+        np.subtract.at(self.counts.totals, groups[tokens], self.counts.table[rows[tokens]])
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """JSON-able values, and arrays without spare room: equal states give equal bytes.
+
+        Raises TypeError for labels and names that are not strings, booleans, numbers or None.
+        """
+        self.make_room()
+        rows, K, fields = self.vocabulary.size, len(self.classes), len(self.layout.fields)
+        meta = {
+            "events": self.events,
+            "classes": [_plain(label) for label in self.classes],
+            "groups": [[kind, _plain(name)] for kind, name in self.layout.groups],
+            "fields": [_plain(name) for name in self.layout.fields],
+        }
+        arrays = {
+            **self.vocabulary.state(),
+            "class_weights": self.class_weights[:K].copy(),
+            "table": self.counts.table[:rows, :K].copy(),
+            "totals": self.counts.totals[:, :K].copy(),
+            **{
+                name: array[:fields, :K].copy()
+                for name, array in zip(("n", "mean", "M2"), self.moments, strict=True)
+            },
+        }
+        return meta, arrays
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Statistics:
+        """The statistics of a `state`."""
+        statistics = cls()
+        statistics.events = meta["events"]
+        for label in meta["classes"]:
+            statistics.column(label)
+        for kind, name in meta["groups"]:
+            statistics.layout.group(kind, name, adds=True)
+        for name in meta["fields"]:
+            statistics.layout.field(name, adds=True)
+        statistics.vocabulary = Vocabulary.from_state(arrays)
+        statistics.make_room()
+        rows, K, fields = statistics.vocabulary.size, len(statistics.classes), len(statistics.layout.fields)
+        statistics.class_weights[:K] = arrays["class_weights"]
+        statistics.counts.table[:rows, :K] = arrays["table"]
+        statistics.counts.totals[:, :K] = arrays["totals"]
+        statistics.counts.derive(statistics.vocabulary)
+        for name, array in zip(("n", "mean", "M2"), statistics.moments, strict=True):
+            array[:fields, :K] = arrays[name]
+        return statistics
+
+
+def _plain(value: Any) -> str | bool | int | float | None:
+    """A label or name as JSON can hold it; numpy's scalars become Python's."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise TypeError(f"a label or an attribute name of type {type(value).__name__} cannot be written down")

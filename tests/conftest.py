@@ -1,0 +1,23 @@
+"""What all tests share: hypothesis without deadlines (no test asserts a time), and the real streams."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
+
+STREAMS = Path(os.environ.get("STREAMNB_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def streams():
+    """The folder of real labelled streams; tests that need them are skipped where it is absent."""
+    if not STREAMS.is_dir():
+        pytest.skip(f"no labelled streams at {STREAMS} (set STREAMNB_DATA)")
+    return STREAMS

@@ -1,0 +1,313 @@
+"""Laws that hold for every model: merge = concatenation, unlearn = nothing happened, cuts are unobservable."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb import NaiveBayes, Nominal, Text
+from streamnb.errors import UnlearnError
+
+SPEC = {"body": Text(), "subject": Text(event_model="bernoulli", alpha=0.5), "colour": Nominal(m=2.0)}
+WORDS = st.sampled_from([f"w{i}" for i in range(12)] + ["Größe", "ΣΑΣ"])
+TEXT = st.lists(WORDS, max_size=8).map(" ".join)
+EVENT = st.fixed_dictionaries(
+    {},
+    optional={
+        "body": TEXT,
+        "subject": TEXT,
+        "colour": st.sampled_from("rgb"),
+        "late": st.sampled_from(["x", "y"]),
+        "height": st.integers(-64, 64).map(lambda n: n / 4),
+    },
+)
+LABELS = st.sampled_from(["a", "b", "c", "d", "e"])
+WEIGHTS = st.sampled_from([1.0, 1.0, 2.0, 0.25, 0.0])
+EXAMPLES = st.lists(st.tuples(EVENT, LABELS, WEIGHTS), max_size=20)
+MAYBE_LABELLED = st.lists(st.tuples(EVENT, st.one_of(st.none(), LABELS), WEIGHTS), max_size=20)
+ALPHAS = st.sampled_from([1.0, 0.01, 0.0])
+
+
+def new(alpha=1.0):
+    return NaiveBayes(SPEC, alpha=alpha)
+
+
+def taught(rows, alpha=1.0):
+    model = new(alpha)
+    for x, y, w in rows:
+        model.learn_one(x, y, w)
+    return model
+
+
+def learned(model):
+    """Everything learned that can be read through the public interface, without order."""
+    counts = {}
+    for name in ("body", "subject", "colour", "late"):
+        try:
+            counts[name] = model.class_counts(name)
+        except KeyError:
+            counts[name] = {}
+    weights = {label: weight for label, weight in model.class_weights.items() if weight}
+    return weights, counts, model.n_events, model.n_attributes
+
+
+def bytes_of(model):
+    meta, arrays = model.state()
+    return meta, {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
+
+
+def without_moments(x):
+    return {name: value for name, value in x.items() if name != "height"}
+
+
+@settings(max_examples=200)
+@given(MAYBE_LABELLED, st.lists(st.integers(1, 7), min_size=1, max_size=20), ALPHAS)
+def test_how_a_stream_is_cut_is_unobservable(rows, cuts, alpha):
+    one_by_one, in_batches = new(alpha), new(alpha)
+    expected = []
+    for x, y, w in rows:
+        expected.append(one_by_one.predict_proba_one(x))
+        if y is not None:
+            one_by_one.learn_one(x, y, w)
+    got = []
+    start, cut = 0, 0
+    while start < len(rows):
+        part = rows[start : start + cuts[cut % len(cuts)]]
+        classes, probabilities = in_batches.predict_then_learn_many(*zip(*part, strict=True))
+        got += [dict(zip(classes, row.tolist(), strict=True)) for row in probabilities]
+        start, cut = start + len(part), cut + 1
+    for want, have in zip(expected, got, strict=True):
+        assert want == {label: p for label, p in have.items() if label in want}  # to the last bit
+        assert all(p == 0.0 for label, p in have.items() if label not in want)
+    assert bytes_of(one_by_one) == bytes_of(in_batches)
+
+
+@given(EXAMPLES, EXAMPLES, EVENT, ALPHAS)
+def test_merge_is_concatenation(first, second, x, alpha):
+    merged = taught(first, alpha).merge(taught(second, alpha))
+    whole = taught(first + second, alpha)
+    assert learned(merged) == learned(whole)
+    assert merged.joint_log_likelihood(without_moments(x)) == whole.joint_log_likelihood(without_moments(x))
+    if any("height" in row for row, _, w in first + second if w):
+        for label, moment in whole.class_moments("height").items():
+            other = merged.class_moments("height")[label]
+            assert other.n == moment.n
+            assert other.mean == pytest.approx(moment.mean, rel=1e-12, abs=1e-12)
+            assert other.variance == pytest.approx(moment.variance, rel=1e-9, abs=1e-9)
+
+
+@given(EXAMPLES, EXAMPLES, EXAMPLES)
+def test_merge_is_associative_and_commutative_on_counts(first, second, third):
+    left = taught(first).merge(taught(second)).merge(taught(third))
+    right = taught(third).merge(taught(first).merge(taught(second)))
+    assert learned(left) == learned(right)
+
+
+@given(EXAMPLES, ALPHAS)
+def test_the_empty_model_is_the_identity_of_merge(rows, alpha):
+    assert bytes_of(taught(rows, alpha).merge(new(alpha))) == bytes_of(taught(rows, alpha))
+    assert bytes_of(new(alpha).merge(taught(rows, alpha))) == bytes_of(taught(rows, alpha))
+
+
+@settings(max_examples=200)
+@given(EXAMPLES, EXAMPLES, EVENT, ALPHAS, st.randoms(use_true_random=False))
+def test_learn_then_unlearn_is_nothing(rows, passing, x, alpha, random):
+    model = taught(rows, alpha)
+    before, joint = learned(model), model.joint_log_likelihood(without_moments(x))
+    for row in passing:
+        model.learn_one(*row)
+    random.shuffle(passing)
+    for row in passing:
+        model.unlearn_one(*row)
+    assert learned(model) == before
+    after = model.joint_log_likelihood(without_moments(x))
+    assert {label: after[label] for label in joint} == joint  # to the last bit
+    for label, moment in (
+        model.class_moments("height").items() if "height" in model._statistics.layout.fields else ()
+    ):
+        expected = taught(rows, alpha).class_moments("height")[label]
+        assert moment.n == expected.n
+        assert moment.variance >= 0.0
+        assert moment.mean == pytest.approx(expected.mean, abs=1e-9)
+
+
+@given(EXAMPLES, EVENT, ALPHAS, st.randoms(use_true_random=False))
+def test_event_order_is_unobservable_on_counts(rows, x, alpha, random):
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    one, other = taught(rows, alpha), taught(shuffled, alpha)
+    assert learned(one) == learned(other)
+    x = without_moments(x)
+    assert one.joint_log_likelihood(x) == other.joint_log_likelihood(x)  # class order differs, values do not
+    for label, p in one.predict_proba_one(x).items():
+        assert other.predict_proba_one(x)[label] == pytest.approx(p, rel=1e-13, abs=1e-300)
+
+
+@given(EXAMPLES, EVENT)
+def test_restart_is_no_restart(rows, x):
+    half = len(rows) // 2
+    model = taught(rows[:half])
+    restarted = new().load_state(*copy.deepcopy(model.state()))
+    for row in rows[half:]:
+        model.learn_one(*row)
+        restarted.learn_one(*row)
+    assert bytes_of(model) == bytes_of(restarted)
+    assert model.joint_log_likelihood(x) == restarted.joint_log_likelihood(x)
+
+
+@given(EXAMPLES, EVENT, LABELS)
+def test_what_was_never_learned_cannot_be_unlearned(rows, x, label):
+    model = taught(rows)
+    before = bytes_of(model)
+    try:
+        model.unlearn_one(x, label)
+    except UnlearnError:
+        # The vocabulary may not grow either; the tables are as they were.
+        assert bytes_of(model) == before
+    else:
+        model.learn_one(x, label)
+        assert learned(model) == learned(taught(rows))
+
+
+def test_unlearning_says_what_is_wrong():
+    model = taught([({"body": "one two", "height": 1.0}, "a", 1.0)])
+    for x, y, w in [
+        ({"body": "one three"}, "a", 1.0),
+        ({"body": "one"}, "b", 1.0),
+        ({"body": "one one"}, "a", 1.0),
+        ({"body": "one"}, "a", 2.0),
+        ({"body": "one", "height": 1.0}, "a", 1.5),
+        ({"colour": "r"}, "a", 1.0),
+        ({"width": 1.0}, "a", 1.0),
+    ]:
+        before = bytes_of(model)
+        with pytest.raises(UnlearnError, match="never learned"):
+            model.unlearn_one(x, y, w)
+        assert bytes_of(model) == before
+
+
+@given(EXAMPLES, EVENT)
+def test_predicting_changes_nothing(rows, x):
+    model = taught(rows)
+    before = bytes_of(model)
+    model.predict_proba_one({**x, "unheard": "of", "new": 1.5})
+    model.predict_one(x)
+    model.predict_then_learn_many([x, {"body": "never seen words"}], [None, None])
+    assert bytes_of(model) == before
+
+
+@given(
+    EXAMPLES,
+    st.dictionaries(st.sampled_from("pqrs"), st.one_of(st.floats(), st.text(), st.booleans(), st.none())),
+)
+def test_probabilities_are_finite_and_sum_to_one(rows, odd):
+    model = taught([(x | odd, y, w) for x, y, w in rows])
+    for x in (odd, {"height": 1e300}, {"height": -1e308, **odd}, {}):
+        probabilities = model.predict_proba_one(x)
+        assert all(0.0 <= p <= 1.0 for p in probabilities.values())
+        assert not probabilities or math.isclose(sum(probabilities.values()), 1.0, rel_tol=1e-9)
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=False), LABELS), min_size=1, max_size=12), st.floats())
+def test_any_double_can_be_learned(values, query):
+    model = NaiveBayes()
+    for value, label in values:
+        model.learn_one({"v": value}, label)
+    probabilities = model.predict_proba_one({"v": query})
+    assert math.isclose(sum(probabilities.values()), 1.0, rel_tol=1e-9)
+    if model._statistics.layout.fields:
+        assert all(np.isfinite(moment.variance) for moment in model.class_moments("v").values())
+
+
+@given(st.integers(1, 60), st.integers(0, 30))
+def test_many_classes_and_rows_keep_their_places(classes, words):
+    """Growth in both directions, in any order, moves no count."""
+    model = NaiveBayes({"body": "text", "subject": Text(event_model="bernoulli")})
+    for k in range(classes):
+        text = " ".join(f"w{(k * 7 + i) % (words + 1)} own{k}" for i in range(words % 5 + 1))
+        model.learn_one({"body": text, "subject": text}, k)
+    for k in range(classes):
+        for name in ("body", "subject"):
+            assert model.class_counts(name)[f"own{k}"] == {k: words % 5 + 1 if name == "body" else 1}
+        assert model.class_weights[k] == 1
+
+
+def test_smoothing_and_priors_can_change_without_relearning():
+    rows = [({"body": "a b b", "subject": "a"}, "x", 1.0), ({"body": "b c", "subject": "c"}, "y", 2.0)]
+    model = taught(rows)
+    query = {"body": "b c", "subject": "a c"}
+    model.predict_proba_one(query)
+    for alpha in (0.1, 5.0, 0.0):
+        model.alpha = alpha
+        model.prior = "uniform"
+        fresh = NaiveBayes(SPEC, alpha=alpha, prior="uniform")
+        for row in rows:
+            fresh.learn_one(*row)
+        assert model.joint_log_likelihood(query) == fresh.joint_log_likelihood(query)
+
+
+def test_merging_unlike_models_is_refused():
+    with pytest.raises(ValueError, match="same class and parameters"):
+        new(1.0).merge(new(2.0))
+
+
+@given(EXAMPLES, EVENT, st.integers(0, 3), st.integers(0, 3), st.one_of(st.none(), st.integers(0, 12)))
+def test_pruning_equals_learning_without_the_words(rows, x, min_count, drop, most):
+    model = taught(rows)
+    before = learned(model)
+    forgotten = model.prune(min_count=min_count, drop_most_frequent=drop, max_attributes=most)
+    assert model.n_attributes == before[3] - forgotten
+    kept = {name: set(counts) for name, counts in learned(model)[1].items()}
+    for name in ("colour", "late"):
+        assert kept[name] == set(before[1][name])
+    words = [
+        (name, word, sum(c.values())) for name in ("body", "subject") for word, c in before[1][name].items()
+    ]
+    gone = [count for name, word, count in words if word not in kept[name]]
+    stay = [count for name, word, count in words if word in kept[name]]
+    assert len(gone) == forgotten
+    assert all(count >= min_count for count in stay)
+    if most is not None:
+        assert model.n_attributes <= max(most, len(kept["colour"]) + len(kept["late"]))
+    elif gone and stay and drop == 0:
+        assert max(gone) < min_count
+
+    def without(event):
+        return {
+            name: " ".join(w for w in value.split() if w.lower() in kept[name])
+            if name in ("body", "subject")
+            else value
+            for name, value in event.items()
+        }
+
+    again = taught([(without(row), y, w) for row, y, w in rows])
+    assert learned(again)[1] == learned(model)[1]
+    assert model.joint_log_likelihood(x) == pytest.approx(again.joint_log_likelihood(without(x)), rel=1e-9)
+
+
+def test_stop_words_stay_stopped_and_rare_words_may_return():
+    model = taught([({"body": "the the the cat cat dog"}, "a", 1.0)])
+    assert model.prune(min_count=2, drop_most_frequent=1) == 2
+    assert set(model.class_counts("body")) == {"cat"}
+    model.learn_one({"body": "the dog"}, "a")
+    assert model.class_counts("body") == {"cat": {"a": 2.0}, "dog": {"a": 1.0}}
+    restarted = new().load_state(*model.state())
+    restarted.learn_one({"body": "the"}, "a")
+    assert restarted.class_counts("body") == model.class_counts("body")
+    with pytest.raises(ValueError, match="stop words"):
+        model.merge(new())
+
+
+def test_labels_of_one_model_may_be_of_any_hashable_type():
+    model = NaiveBayes()
+    labels = [True, "True", 2, 2.5, ("a", 1), None]
+    for label in labels[:-1]:
+        model.learn_one({"f": str(label)}, label)
+    assert model.classes == labels[:-1]
+    with pytest.raises(TypeError, match="tuple cannot be written down"):
+        model.state()

@@ -1,0 +1,180 @@
+"""The numbers that the lectures print, through the public classes. Rows are those of docs/lectures.md."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+
+import numpy as np
+import pytest
+
+from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes
+
+PLAY_TENNIS = [  # Mitchell (1997), table 3.2
+    ("sunny", "hot", "high", "weak", "no"),
+    ("sunny", "hot", "high", "strong", "no"),
+    ("overcast", "hot", "high", "weak", "yes"),
+    ("rain", "mild", "high", "weak", "yes"),
+    ("rain", "cool", "normal", "weak", "yes"),
+    ("rain", "cool", "normal", "strong", "no"),
+    ("overcast", "cool", "normal", "strong", "yes"),
+    ("sunny", "mild", "high", "weak", "no"),
+    ("sunny", "cool", "normal", "weak", "yes"),
+    ("rain", "mild", "normal", "weak", "yes"),
+    ("sunny", "mild", "normal", "strong", "yes"),
+    ("overcast", "mild", "high", "strong", "yes"),
+    ("overcast", "hot", "normal", "weak", "yes"),
+    ("rain", "mild", "high", "strong", "no"),
+]
+NAMES = ("outlook", "temperature", "humidity", "wind")
+QUERY = dict(zip(NAMES, ("sunny", "cool", "high", "strong"), strict=True))
+
+
+def play_tennis(**keywords):
+    model = CategoricalNB(**keywords)
+    for *values, label in PLAY_TENNIS:
+        model.learn_one(dict(zip(NAMES, values, strict=True)), label)
+    return model
+
+
+def share(model, x, label):
+    """P(x | label) as the model reads it."""
+    return math.exp(model.joint_log_likelihood(x)[label] - model.joint_log_likelihood({})[label])
+
+
+def test_row_9_play_tennis():
+    model = play_tennis(alpha=0)
+    weights = model.class_weights
+    assert (weights["yes"], weights["no"]) == (9, 5)
+    assert math.exp(model.joint_log_likelihood({})["yes"]) == pytest.approx(9 / 14, rel=1e-15)
+    assert share(model, {"wind": "strong"}, "no") == pytest.approx(3 / 5, rel=1e-14)
+    assert share(model, {"wind": "strong"}, "yes") == pytest.approx(3 / 9, rel=1e-14)
+    joints = {label: math.exp(joint) for label, joint in model.joint_log_likelihood(QUERY).items()}
+    assert round(joints["yes"], 4) == 0.0053
+    assert round(joints["no"], 4) == 0.0206
+    assert model.predict_one(QUERY) == "no"
+    assert round(model.predict_proba_one(QUERY)["no"], 3) == 0.795
+
+
+def test_row_9_play_tennis_from_the_stored_stream(streams):
+    """The same rows as data: `windy` TRUE is a strong wind."""
+    model = CategoricalNB(alpha=0)
+    with gzip.open(streams / "weka_weather_nominal.jsonl.gz", "rt") as lines:
+        for line in lines:
+            event = json.loads(line)
+            model.learn_one(event["features"], event["label"])
+    x = {"outlook": "sunny", "temperature": "cool", "humidity": "high", "windy": "TRUE"}
+    assert round(model.predict_proba_one(x)["no"], 3) == 0.795
+
+
+def test_row_9_independent_parameters():
+    """1 for the class, then (values - 1) x 2 classes for each attribute: 4, 4, 2, 2."""
+    model = play_tennis()
+    classes = len(model.classes)
+    parameters = [classes - 1] + [(len(model.class_counts(name)) - 1) * classes for name in NAMES]
+    assert parameters == [1, 4, 4, 2, 2]
+
+
+def test_row_9_lion():
+    """A furry animal with short teeth that is not scary: .001 (lion) against .0225 (not lion)."""
+    model = CategoricalNB(alpha=0, prior={"lion": 0.1, "not lion": 0.9})
+    yes_in_ten = {"lion": (5, 9, 8), "not lion": (1, 5, 5)}
+    for label, counts in yes_in_ten.items():
+        for name, count in zip(("has fur", "long teeth", "scary"), counts, strict=True):
+            model.learn_one({name: "yes"}, label, count)
+            model.learn_one({name: "no"}, label, 10 - count)
+    animal = {"has fur": "yes", "long teeth": "no", "scary": "no"}
+    joints = {label: math.exp(joint) for label, joint in model.joint_log_likelihood(animal).items()}
+    assert joints == pytest.approx(
+        {"lion": 0.1 * 0.5 * 0.1 * 0.2, "not lion": 0.9 * 0.1 * 0.5 * 0.5}, rel=1e-14
+    )
+    assert {label: round(joint, 4) for label, joint in joints.items()} == {"lion": 0.001, "not lion": 0.0225}
+    assert model.predict_one(animal) == "not lion"
+
+
+@pytest.mark.parametrize("m", [0.5, 1, 2, 14])
+def test_row_10_m_estimate(m):
+    """P(wind = strong | no): n = 5, n_c = 3, p = .5."""
+    model = play_tennis(m=m, p=0.5)
+    assert share(model, {"wind": "strong"}, "no") == pytest.approx((3 + m * 0.5) / (5 + m), rel=1e-14)
+    uniform = play_tennis(m=m)  # two values: p = 1/2 by itself
+    assert share(uniform, {"wind": "strong"}, "no") == pytest.approx((3 + m * 0.5) / (5 + m), rel=1e-14)
+
+
+def test_row_10_laplace_is_the_m_estimate_with_m_equal_k():
+    laplace, m_estimate = play_tennis(alpha=1), play_tennis(m=3, p=1 / 3)
+    for value in ("sunny", "overcast", "rain"):
+        x = {"outlook": value}
+        assert laplace.joint_log_likelihood(x) == pytest.approx(m_estimate.joint_log_likelihood(x), rel=1e-14)
+
+
+def test_row_11_three_words():
+    """Maximum likelihood in a language of three words: eta = sum y / m, and the shares of a, b, c."""
+    documents = [("a a b", 1), ("a c", 1), ("b b c c", 0), ("c", 0), ("a b c c", 0)]
+    model = MultinomialNB(alpha=0)
+    for text, y in documents:
+        model.learn_one(text, y)
+    assert math.exp(model.joint_log_likelihood({})[1]) == pytest.approx(2 / 5, rel=1e-15)
+    for label, counts in {1: (3, 1, 1), 0: (1, 3, 5)}.items():
+        for word, count in zip("abc", counts, strict=True):
+            assert share(model, word, label) == pytest.approx(count / sum(counts), rel=1e-14)
+
+
+def test_row_11_smoothing_and_vocabulary():
+    """P(w_k | v_j) = (n_k + 1) / (n + |Vocabulary|), over positions whose word is in Vocabulary only."""
+    model = MultinomialNB()
+    model.learn_one("win cash win", "spam")
+    model.learn_one("lunch cash", "ham")
+    assert share(model, "win", "spam") == pytest.approx((2 + 1) / (3 + 3), rel=1e-14)
+    assert share(model, "win", "ham") == pytest.approx((0 + 1) / (2 + 3), rel=1e-14)
+    assert model.joint_log_likelihood("win zebra quagga") == model.joint_log_likelihood("win")
+
+
+def test_row_12_absent_words_count():
+    model = BernoulliNB(alpha=0)
+    for text, label in [("a b", "x"), ("a", "x"), ("b c", "y"), ("a b c", "y"), ("c", "y"), ("", "y")]:
+        model.learn_one(text, label)
+    # P(a|x) = 1, P(b|x) = 1/2, P(c|x) = 0; P(a|y) = 1/4, P(b|y) = 1/2, P(c|y) = 3/4
+    joints = model.joint_log_likelihood("a")
+    assert math.exp(joints["x"]) == pytest.approx(2 / 6 * 1 * (1 / 2) * 1, rel=1e-14)
+    assert math.exp(joints["y"]) == pytest.approx(4 / 6 * (1 / 4) * (1 / 2) * (1 / 4), rel=1e-14)
+    assert model.joint_log_likelihood("c")["x"] == -math.inf
+    assert model.predict_proba_one("c") == {"x": 0.0, "y": 1.0}
+
+
+def test_row_13_gaussian():
+    """Rows with Y = 1: X1 = 2, -1.2, 2.2: mean 1, variance 2.43 (divided by n)."""
+    model = GaussianNB()
+    for x1, y in [(2.0, 1), (-1.2, 1), (2.2, 1), (0.5, 0), (-3.0, 0)]:
+        model.learn_one({"X1": x1}, y)
+    moment = model.class_moments("X1")[1]
+    assert moment.n == 3
+    assert moment.mean == pytest.approx(1.0, rel=1e-15)
+    assert round(moment.variance, 2) == 2.43
+    density = math.exp(-((0.7 - 1) ** 2) / (2 * moment.variance)) / math.sqrt(2 * math.pi * moment.variance)
+    assert share(model, {"X1": 0.7}, 1) == pytest.approx(density, rel=1e-13)
+
+
+def test_row_14_attributes_of_several_kinds_multiply():
+    rng = np.random.default_rng(3)
+    together, apart = NaiveBayes({"text": "text"}), {}
+    kinds = {"text": MultinomialNB(), "colour": CategoricalNB(), "height": GaussianNB()}
+    for _ in range(40):
+        y = rng.choice(["a", "b"])
+        x = {
+            "text": " ".join(rng.choice(["u", "v", "w"], size=3)),
+            "colour": str(rng.choice(["red", "blue"])),
+            "height": float(rng.normal()),
+        }
+        together.learn_one(x, y)
+        for name, model in kinds.items():
+            model.learn_one({name: x[name]}, y)
+        apart = x
+    prior = together.joint_log_likelihood({})
+    for label, joint in together.joint_log_likelihood(apart).items():
+        factors = sum(
+            model.joint_log_likelihood({name: apart[name]})[label] - prior[label]
+            for name, model in kinds.items()
+        )
+        assert joint == pytest.approx(prior[label] + factors, rel=1e-13)

@@ -1,0 +1,61 @@
+"""Every check that River runs on an estimator, on every public classifier, and none skipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from river import base, checks, compose, feature_extraction, naive_bayes
+
+from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes
+
+CLASSIFIERS = [NaiveBayes, MultinomialNB, BernoulliNB, CategoricalNB, GaussianNB]
+ONCE = """check_repr check_str check_tags check_clone_same_class check_clone_is_idempotent
+check_init_has_default_params_for_tests check_init_default_params_are_not_mutable check_doc
+check_clone_changes_memory_addresses check_mutate_can_be_idempotent check_pickling_supports_roundtrip
+check_repr_roundtrips_clone check_clone_with_new_params_applies check_get_params_matches_signature""".split()
+PER_DATASET = """check_learn_one check_pickling check_shuffle_features_no_impact check_emerging_features
+check_disappearing_features check_radically_disappearing_features check_predict_one_pure
+check_predict_one_before_any_learn check_no_state_aliasing_with_input check_clone_is_independent
+check_predict_many_matches_predict_one check_learn_many_matches_learn_one
+check_predict_proba_many_matches_predict_proba_one check_predict_proba_one check_classifier_tracks_seen_labels
+check_bounded_memory_growth""".split()
+
+
+def datasets(classifier):
+    """River gives two binary streams, and a third of several classes to models that take negative numbers."""
+    return 2 if base.tags.POSITIVE_INPUT in classifier()._tags else 3
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_the_checks_that_run_are_these(classifier):
+    model = classifier()
+    assert isinstance(model, base.MiniBatchClassifier)
+    assert not model._unit_test_skips()
+    ran = Counter(check.__name__ for check in checks.yield_checks(model))
+    assert ran == Counter(ONCE + PER_DATASET * datasets(classifier))
+
+
+def named_checks():
+    for classifier in CLASSIFIERS:
+        for i, check in enumerate(checks.yield_checks(classifier())):
+            yield pytest.param(classifier, check, id=f"{classifier.__name__}-{i}-{check.__name__}")
+
+
+@pytest.mark.parametrize(("classifier", "check"), list(named_checks()))
+def test_river_check(classifier, check):
+    check(classifier().clone())
+
+
+def test_a_pipeline_of_river_gives_the_same_as_texts():
+    """BagOfWords feeds counts; our own tokenizer makes the same of these texts."""
+    ours, bag = MultinomialNB(), compose.Pipeline(feature_extraction.BagOfWords(), MultinomialNB())
+    peer = compose.Pipeline(feature_extraction.BagOfWords(), naive_bayes.MultinomialNB())
+    texts = [("one two two", "a"), ("two three", "b"), ("one one four", "a"), ("four three two", "b")]
+    for text, label in texts:
+        for model in (ours, bag, peer):
+            model.learn_one(text, label)
+    for text, _ in texts:
+        expected = peer.predict_proba_one(text)
+        for model in (ours, bag):
+            assert model.predict_proba_one(text) == pytest.approx(expected, rel=1e-12)

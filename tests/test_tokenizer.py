@@ -1,0 +1,98 @@
+"""Tokens equal ``re.findall(r"\\w+", text.lower())`` for every text that UTF-8 can hold."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb.model.tokenizer import Tokens, encode_text, words
+from streamnb.model.vocabulary import STOPPED, UNKNOWN, Vocabulary
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+ODD = st.text(
+    st.sampled_from(
+        "\u03a3\u03c3\u03c2\u0130\u0131iI\u0307\u023a\u023e\u2c65aA1_ '.\u00ad\u02b0\u0345\u1e9e\U00010400\U0001d7d8\U000e0041\u200d\x00\x7f\x80\uffff"
+    )
+)
+
+
+def reference(text):
+    return re.findall(r"\w+", text.lower())
+
+
+@settings(max_examples=1000)
+@given(ANY_TEXT)
+def test_any_text(text):
+    assert words(text) == reference(text)
+
+
+@settings(max_examples=1000)
+@given(ODD)
+def test_texts_where_lower_casing_is_odd(text):
+    assert words(text) == reference(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ΟΔΥΣΣΕΥΣ ΣΣ Σ ΑΣ. ΑΣ'Α Α\u00adΣ",  # final sigma looks through what is case-ignorable
+        "İstanbul DİYARBAKIR",  # dotted capital I lowers to two code points, the second no word character
+        "\u023a\u023e" * 50,  # lower case is longer in UTF-8
+        "\U00010400\U0001f600x\U0001d400",  # astral planes
+        "",
+        " \t\n",
+        "a" * 100_000,
+        "x1_y-z",
+    ],
+)
+def test_known_traps(text):
+    assert words(text) == reference(text)
+
+
+def test_every_code_point():
+    for plane in range(0, sys.maxunicode + 1, 0x1000):
+        text = " ".join(f"a{chr(c)}B" for c in range(plane, plane + 0x1000) if not 0xD800 <= c <= 0xDFFF)
+        assert words(text) == reference(text), hex(plane)
+
+
+def test_a_lone_surrogate_is_malformed():
+    with pytest.raises(UnicodeEncodeError):
+        words("\ud800")
+
+
+def look_up(vocabulary, items, group, *, adds, whole):
+    n = len(items)
+    tokens = Tokens(items, np.full(n, whole), np.array(group, dtype=np.int32))
+    return vocabulary.rows(tokens, np.array(group, dtype=np.int32), np.full(n, adds)), tokens
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=20)), max_size=30), max_size=8))
+def test_a_vocabulary_is_a_dictionary(batches):
+    """Exact, insertion ordered, groups apart; growth and restart lose nothing."""
+    vocabulary, expected = Vocabulary(), {}
+    for batch in batches:
+        items, groups = [key for _, key in batch], [group for group, _ in batch]
+        rows, _ = look_up(vocabulary, items, groups, adds=False, whole=True)
+        assert rows.tolist() == [expected.get(pair, UNKNOWN) for pair in batch]
+        rows, _ = look_up(vocabulary, items, groups, adds=True, whole=True)
+        assert rows.tolist() == [expected.setdefault(pair, len(expected)) for pair in batch]
+        vocabulary = Vocabulary.from_state(vocabulary.state())
+    assert vocabulary.keys() == [key for _, key in expected]
+    assert vocabulary.groups[: vocabulary.size].tolist() == [group for group, _ in expected]
+
+
+def test_many_tokens_of_one_text_grow_the_vocabulary_as_needed():
+    text = " ".join(f"w{i % 5000}" for i in range(20_000))
+    vocabulary = Vocabulary()
+    rows, tokens = look_up(vocabulary, [encode_text(text)], [0], adds=True, whole=False)
+    assert rows.tolist() == [i % 5000 for i in range(20_000)]
+    assert tokens.item_tokens.tolist() == [0, 20_000]
+    vocabulary.stop(rows[:10])
+    again, _ = look_up(vocabulary, [encode_text(text)], [0], adds=True, whole=False)
+    assert again[:12].tolist() == [STOPPED] * 10 + [10, 11]
+    assert vocabulary.size == 5000
