@@ -87,11 +87,13 @@ class Encoded(NamedTuple):
         batch: the arrays.
         most: the most words of any Bernoulli text in it.
         skipped: how many attributes were left out, because they are of a group or field not met yet.
+        known: int64[n], how many classes had been met before each event.
     """
 
     batch: Batch
     most: int
     skipped: int
+    known: npt.NDArray[np.int64]
 
 
 class EventWriter:
@@ -114,12 +116,14 @@ class EventWriter:
         self._value: list[float] = []
         self._event_items = [0]
         self._event_values = [0]
+        self._known: list[int] = []
         self._label: list[int] = []
         self._weight: list[int] = []
 
-    def begin(self, *, adds: bool) -> None:
-        """Start an event."""
+    def begin(self, *, adds: bool, known: int) -> None:
+        """Start an event, before which `known` classes have been met."""
         self._adds = adds
+        self._known.append(known)
 
     def text(self, kind: int, name: Name, text: str) -> None:
         """Write a text that is to be cut into words."""
@@ -188,7 +192,7 @@ class EventWriter:
             weight=np.array(self._weight, dtype=np.int64),
         )
         most = mark_repeats(batch, kinds) if (kinds == BERNOULLI).any() else 0
-        return Encoded(batch, most, self._skipped)
+        return Encoded(batch, most, self._skipped, np.array(self._known, dtype=np.int64))
 
     def _item(self, group: int, key: bytes, *, whole: bool, amount: int) -> None:
         self._items.append(key)

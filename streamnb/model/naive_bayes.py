@@ -18,6 +18,7 @@ from streamnb.errors import UnlearnError
 from streamnb.model.attributes import Attribute, Continuous, EventModel, Nominal, Text, check_smoothing
 from streamnb.model.counts import UNIT
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units, value_text
+from streamnb.model.evidence import Item, odds, single_events
 from streamnb.model.kernels import run, unlearn_event
 from streamnb.model.statistics import Moment, Statistics
 from streamnb.model.tables import GIVEN, LEARNED, UNIFORM, Tables
@@ -36,10 +37,12 @@ class Posteriors(NamedTuple):
         classes: the K classes, in the order in which they were met.
         probabilities: float64[n, K]; zero for a class of which nothing had been learned yet, so that a row
             is all zero where the model was empty; else rows sum to 1.
+        known: int64[n], how many of the classes had been met before each event.
     """
 
     classes: list[Any]
     probabilities: npt.NDArray[np.float64]
+    known: npt.NDArray[np.int64]
 
     def labels(self) -> list[Any]:
         """The most probable class of each event, None where the model was empty; of equals the first met."""
@@ -110,6 +113,11 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         return list(self._statistics.classes)
 
     @property
+    def statistics(self) -> Statistics:
+        """All that was learned."""
+        return self._statistics
+
+    @property
     def class_weights(self) -> dict[Any, float]:
         """Class -> weight learned, in examples."""
         weights = self._statistics.class_weights
@@ -138,10 +146,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
         Raises TypeError or ValueError for a value that its attribute's kind does not take.
         """
-        encoded = self._encode([x])
-        joints = np.empty((1, len(self._statistics.classes)))
-        self._run(encoded, predict=True, joints=joints)
-        return self._by_class(joints[0])
+        return self._joints([x])[0]
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
@@ -150,7 +155,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
     def predict_posteriors(self, xs: Iterable[Any]) -> Posteriors:
         """P(v | x) of many events, by the model as it is."""
         encoded = self._encode(xs)
-        return Posteriors(self.classes, self._run(encoded, predict=True))
+        return Posteriors(self.classes, self._run(encoded, predict=True), encoded.known)
 
     def predict_proba_many(self, X: Any) -> Any:
         """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
@@ -159,6 +164,25 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         probabilities = self.predict_posteriors(_rows(X)).probabilities
         columns = {label: probabilities[:, k] for label, k in self._known().items()}
         return pd.DataFrame(columns, index=X.index)
+
+    def explain_one(self, x: Any, top: int | None = None) -> list[Item]:
+        """What each attribute value adds to the log odds of the predicted class against the runner-up.
+
+        The strongest first, at most `top`; values that say nothing are left out. Empty with fewer than two
+        classes. See `evidence` for what an item is.
+        """
+        probabilities = self.predict_proba_one(x)
+        if len(probabilities) < 2:
+            return []
+        first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
+        singles = list(single_events(*self._texts(x)))
+        joints = self._joints([event for single in singles for event in single[2:]])
+        items = [
+            Item(name, value, odds(joints[2 * i], joints[2 * i + 1], first, second))
+            for i, (name, value, _, _) in enumerate(singles)
+        ]
+        items = [item for item in items if item.log_odds != 0.0]
+        return sorted(items, key=lambda item: -abs(item.log_odds))[:top]
 
     # -- learning -----------------------------------------------------------------------------------------
 
@@ -182,7 +206,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         that classes first met in a later call have no column in an earlier one's answer.
         """
         encoded = self._encode(xs, ys, ws)
-        return Posteriors(self.classes, self._run(encoded, predict=True, learn=True))
+        return Posteriors(self.classes, self._run(encoded, predict=True, learn=True), encoded.known)
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.
@@ -248,6 +272,10 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
     def _multiclass(self) -> bool:
         return True
 
+    def _texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
+        """The event, and which of its attributes are texts."""
+        return x, frozenset(name for name, spec in self._declared.items() if isinstance(spec, Text))
+
     def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
         """Write one attribute that is not missing where its kind wants it."""
         spec = self._declared.get(name)
@@ -277,10 +305,16 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         writer = EventWriter(self._statistics.layout)
         for x, label, weight in zip(xs, labels, weights, strict=True):
             adds = label is not None and weight > 0
-            writer.begin(adds=adds)
+            writer.begin(adds=adds, known=len(self._statistics.classes))
             self._write(writer, x)
             writer.end(self._statistics.column(label) if adds else -1, weight)
         return self._statistics.encode(writer)
+
+    def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
+        """Log P(v, x) of every class v with examples, of each event."""
+        joints = np.empty((len(xs), len(self._statistics.classes)))
+        self._run(self._encode(xs), predict=True, joints=joints)
+        return [self._by_class(row) for row in joints]
 
     def _run(
         self,
@@ -291,7 +325,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         joints: npt.NDArray[np.float64] | None = None,
     ) -> npt.NDArray[np.float64]:
         """Predict and learn events in order; the probabilities, where they were asked for."""
-        batch, most, _ = encoded
+        batch, most = encoded.batch, encoded.most
         n, K = batch.label.size, len(self._statistics.classes)
         probabilities = np.empty((n if predict else 0, K))
         joints = np.empty((0, K)) if joints is None else joints

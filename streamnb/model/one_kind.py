@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from river.base import tags
 
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL
-from streamnb.model.encoding import EventWriter, value_text
+from streamnb.model.encoding import EventWriter, is_missing, value_text
 from streamnb.model.naive_bayes import NaiveBayes, Prior, place_text
+from streamnb.model.tokenizer import words
 
 __all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
 
@@ -29,6 +32,15 @@ class _WordsNB(NaiveBayes):
 
     def _write(self, writer: EventWriter, x: Any) -> None:
         super()._write(writer, {"text": x} if isinstance(x, str) else x)
+
+    def _texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
+        bag: Counter[str] = Counter()
+        for name, value in ({"text": x} if isinstance(x, str) else x).items():
+            if isinstance(value, str):
+                bag.update(words(value))
+            elif not is_missing(value):
+                bag[value_text(name)] += value
+        return {"text": bag}, frozenset({"text"})
 
     def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
         bag_or_text = (

@@ -1,0 +1,78 @@
+"""What the bits of derived floats depend on, beside the events: versions, the C library and the CPU.
+
+Counts and moments are the same everywhere. State derived through log and exp is bit-identical only under
+one fingerprint: numba compiles for the CPU at hand, and the C library picks its log and exp by its features.
+"""
+
+from __future__ import annotations
+
+import platform
+import unicodedata
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+__all__ = ["cpu_level", "cpu_model", "fingerprint"]
+
+# The levels of the x86-64 psABI, named as /proc/cpuinfo names their features (pni = SSE3, abm = LZCNT).
+_X86_LEVELS = (
+    ("x86-64-v2", {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}),
+    ("x86-64-v3", {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}),
+    ("x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
+)
+
+
+def fingerprint() -> dict[str, str]:
+    """This process's fingerprint: the same keys everywhere, "unknown" or "absent" where there is no value."""
+    cpuinfo = _cpuinfo()
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "unicode": unicodedata.unidata_version,
+        "numpy": _version("numpy"),
+        "numba": _version("numba"),
+        "llvmlite": _version("llvmlite"),
+        "libc": " ".join(platform.libc_ver()).strip() or "unknown",
+        "system": platform.system() or "unknown",
+        "cpu": platform.machine() or "unknown",
+        "cpu_model": cpu_model(cpuinfo) or platform.processor() or "unknown",
+        "cpu_level": cpu_level(cpuinfo) or "unknown",
+    }
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The CPU's name in the text of /proc/cpuinfo: what it calls itself, or an ARM core's numbers, or ""."""
+    fields = _first_cpu(cpuinfo)
+    arm = [fields[key] for key in ("CPU implementer", "CPU part", "CPU variant") if key in fields]
+    return fields.get("model name") or " ".join(arm)
+
+
+def cpu_level(cpuinfo: str) -> str:
+    """The x86-64 level that the text of /proc/cpuinfo shows, an ARM core's features, or ""."""
+    fields = _first_cpu(cpuinfo)
+    if "flags" not in fields:
+        return fields.get("Features", "")
+    flags = set(fields["flags"].split())
+    level = "x86-64-v1"
+    for name, features in _X86_LEVELS:
+        if not features <= flags:
+            break
+        level = name
+    return level
+
+
+def _first_cpu(cpuinfo: str) -> dict[str, str]:
+    lines = cpuinfo.strip().split("\n\n")[0].splitlines()
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,230 @@
+"""A folder of snapshots: written whole or not at all, read newest first; damage is not absence."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from streamnb.errors import SnapshotError
+from streamnb.wire.snapshot import Snapshot, encode_chunks, load
+
+__all__ = ["Damaged", "Entry", "Found", "SnapshotFolder"]
+
+_NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
+_TEMPORARY_NAME = re.compile(r"snapshot-[0-9]{20}\.snb\.[0-9a-f]{16}\.tmp")
+
+
+class Entry(NamedTuple):
+    """One snapshot file: the journal record it stands at, where it lies, how many bytes it has."""
+
+    n: int
+    path: Path
+    size: int
+
+
+class Damaged(NamedTuple):
+    """A snapshot file that could not be read, and why."""
+
+    path: Path
+    reason: str
+
+
+class Found(NamedTuple):
+    """The newest readable snapshot, and the newer files that were passed over to reach it, newest first."""
+
+    snapshot: Snapshot
+    path: Path
+    damaged: tuple[Damaged, ...]
+
+
+class SnapshotFolder:
+    """The snapshots of one learner, at most `keep` of them, in files named by their journal record.
+
+    One process saves; any number of others may read meanwhile. A folder that is missing holds no snapshots;
+    `save` makes it.
+    """
+
+    def __init__(self, path: Path | str, keep: int = 3) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1, got {keep}")
+        self.path = Path(path)
+        self.keep = keep
+
+    def save(self, snapshot: Snapshot) -> Path:
+        """Write one snapshot; on return it is durable under the path returned.
+
+        1. The snapshot's values are checked, before the disk is touched.
+        2. Temporary files of writers that died are removed.
+        3. A temporary file in the same folder takes all bytes, and is synced.
+        4. It is renamed, over a snapshot of the same journal record where there is one.
+        5. The folder is synced: from here on the snapshot survives a loss of power.
+        6. Of the snapshots up to this one, the oldest beyond `keep` are removed.
+
+        A death between any two steps leaves every older snapshot, and perhaps a temporary file.
+
+        Raises:
+            SnapshotError: the snapshot has a value without a form, or stands before the first journal
+                record, or the disk refused. Before step 6 no older snapshot has been touched, and unless the
+                disk refuses that too, the temporary file is removed.
+        """
+        if snapshot.journal_n < 0:
+            raise SnapshotError("a snapshot to be kept stands at a journal record, this one before the first")
+        chunks = encode_chunks(snapshot)
+        final = self.path / f"snapshot-{snapshot.journal_n:020d}.snb"
+        try:
+            _make_folder(self.path)
+            self._remove_stale()
+            _write_and_rename(chunks, final)
+            _sync_folder(self.path)
+        except OSError as error:
+            raise SnapshotError(f"cannot save {final}: {_reason(error)}") from error
+        self._drop_oldest(snapshot.journal_n)
+        return final
+
+    def newest(self) -> Found | None:
+        """The newest snapshot that can be read; None only where there is no snapshot file at all.
+
+        Raises:
+            SnapshotError: there are snapshot files and none can be read; it names each with its reason.
+        """
+        while paths := self._paths():
+            damaged: list[Damaged] = []
+            vanished = False
+            for n in sorted(paths, reverse=True):
+                try:
+                    return Found(_read(paths[n], n), paths[n], tuple(damaged))
+                except (SnapshotError, OSError) as error:
+                    if os.path.lexists(paths[n]):
+                        damaged.append(Damaged(paths[n], _reason(error)))
+                    else:  # dropped by the writer since we looked: there are newer ones
+                        vanished = True
+            if not vanished:
+                reasons = "; ".join(f"{path}: {reason}" for path, reason in damaged)
+                raise SnapshotError(f"no snapshot can be read: {reasons}")
+        return None
+
+    def load(self, n: int) -> Snapshot:
+        """The snapshot at journal record `n`.
+
+        Raises:
+            SnapshotError: there is none, or it cannot be read.
+        """
+        path = self._paths().get(n)
+        if path is None:
+            raise SnapshotError(f"{self.path} holds no snapshot at journal record {n}")
+        try:
+            return _read(path, n)
+        except (SnapshotError, OSError) as error:
+            raise SnapshotError(f"{path}: {_reason(error)}") from error
+
+    def list(self) -> Sequence[Entry]:
+        """Every snapshot file, readable or not, oldest first.
+
+        Raises:
+            SnapshotError: the folder exists and cannot be read.
+        """
+        entries = []
+        for n, path in sorted(self._paths().items()):
+            with suppress(FileNotFoundError):  # dropped by the writer since we looked
+                entries.append(Entry(n, path, path.lstat().st_size))
+        return tuple(entries)
+
+    def _paths(self) -> dict[int, Path]:
+        """Journal record -> file, by the names alone.
+
+        A snapshot is dropped only after a newer one got its name, so one look at the names finds none only
+        where there is none; to ask for each file's size in between would lose that.
+        """
+        try:
+            found = [(_NAME.fullmatch(path.name), path) for path in self.path.iterdir()]
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise SnapshotError(f"cannot list {self.path}: {_reason(error)}") from error
+        return {int(match[1]): path for match, path in found if match}
+
+    def _remove_stale(self) -> None:
+        """Remove temporary files whose writers are dead: a writer that lives holds a lock on its own."""
+        for path in self.path.iterdir():
+            if _TEMPORARY_NAME.fullmatch(path.name):
+                with suppress(OSError), path.open("rb") as file:
+                    if _lock(file.fileno()):
+                        path.unlink()
+
+    def _drop_oldest(self, n: int) -> None:
+        # Those beyond `n`, left by a rollback, are passed in time; counting them now would cost older ones.
+        paths = [path for other, path in sorted(self._paths().items()) if other <= n]
+        for path in paths[: -self.keep]:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise SnapshotError(f"saved {n}, but cannot remove {path}: {_reason(error)}") from error
+
+
+def _read(path: Path, n: int) -> Snapshot:
+    with path.open("rb") as file:
+        snapshot = load(file)
+    if snapshot.journal_n != n:
+        raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name says {n}")
+    return snapshot
+
+
+def _write_and_rename(chunks: Iterator[bytes], final: Path) -> None:
+    temporary = final.with_name(f"{final.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        # Held until the file has its final name, so that no other writer takes it for a dead one's.
+        _lock(descriptor)
+        for chunk in chunks:
+            _write(descriptor, chunk)
+        os.fsync(descriptor)
+        os.rename(temporary, final)  # noqa: PTH104  beside the other calls on descriptors
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108  the same
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether the file is now locked by us; False on a file system without locks too."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder and those above it, each durably."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)

@@ -1,0 +1,97 @@
+"""The command line. Only this package knows every layer; each command loads what it needs, when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from streamnb.errors import ConfigError, StreamnbError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration."""
+    options = build_parser().parse_args(arguments)
+    module = importlib.import_module(f"streamnb.cli.{options.module}")
+    try:
+        code: int = module.run(options)
+    except StreamnbError as error:
+        print(f"streamnb: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read our output has gone
+        sys.stdout = None  # type: ignore[assignment]  # or the interpreter complains of it at exit
+        return 1
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="streamnb",
+        description="A streaming Bayesian classifier: it predicts each event of a log, then learns it.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        made.set_defaults(module=name)
+        made.add_argument("--json", action="store_true", help="answer in JSON on standard output")
+        if configured:
+            made.add_argument("--config", metavar="FILE", help="TOML configuration")
+            made.add_argument(
+                "--set",
+                metavar="KEY=VALUE",
+                action="append",
+                default=[],
+                help="set one key, such as model.alpha=0.1",
+            )
+        return made
+
+    demo = command(
+        "demo", "stream real and generated data through the embedded log, and show it learn", configured=False
+    )
+    demo.add_argument("--folder", help="keep the logs here (default: a temporary folder)")
+    demo.add_argument("--events", type=int, default=20_000, help="generated messages (default: %(default)s)")
+
+    run = command("run", "learn from the log: predictions and metrics go to their topics")
+    run.add_argument("--until-end", action="store_true", help="stop where there is nothing more to read")
+
+    replay = command("replay", "write the events of a file to a topic of the log")
+    replay.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
+    replay.add_argument(
+        "--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)"
+    )
+    replay.add_argument("--topic", help="the topic (default: topics.events)")
+    replay.add_argument(
+        "--rate", type=float, metavar="N", help="events a second (default: as fast as possible)"
+    )
+
+    evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
+    evaluate.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
+    evaluate.add_argument(
+        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
+    )
+    evaluate.add_argument(
+        "--holdout",
+        metavar="split|SHARE",
+        help="learn one part, then score the rest without learning it: by each row's `split` (train, test), or "
+        "this share of the rows first, such as 2/3",
+    )
+    evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
+
+    inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
+    inspect.add_argument(
+        "--top", type=int, default=10, help="attributes for each class (default: %(default)s)"
+    )
+
+    config = command("config", "check or show the configuration")
+    config.add_argument("action", choices=["check", "show"])
+
+    command("warm", "compile the kernels now and keep them on disk", configured=False)
+    return parser

@@ -1,0 +1,63 @@
+"""Reports as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from streamnb.events import MetricsReport, Scores
+
+__all__ = ["print_report", "table"]
+
+_MOST_CLASSES = 10
+
+
+def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
+    """Columns as wide as they need to be; numbers to the right."""
+    cells = [list(header), *([_text(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    lines = []
+    for row in cells:
+        line = (
+            cell.rjust(width) if _is_number(cell) else cell.ljust(width)
+            for cell, width in zip(row, widths, strict=True)
+        )
+        lines.append("  ".join(line).rstrip())
+    return "\n".join(lines)
+
+
+def print_report(report: MetricsReport) -> None:
+    """Scores, and the confusion of classes where there are few."""
+    print(
+        f"{report.events:,} events, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
+        f"{len(report.labels)} classes, {report.attributes:,} words and values"
+    )
+    if report.cumulative.events == 0:
+        print("no labelled event has been scored")
+        return
+    names = ("accuracy", "log_loss", "macro_f1", "kappa", "brier", "calibration_error")
+    rows = [
+        (name.replace("_", " "), getattr(report.cumulative, name), getattr(report.window, name))
+        for name in names
+    ]
+    print()
+    print(table(rows, ("", f"all {_size(report.cumulative)}", f"last {_size(report.window)}")))
+    if len(report.labels) <= _MOST_CLASSES:
+        print()
+        header = ("truth \\ predicted", *report.labels, "none")
+        print(
+            table(((label, *row) for label, row in zip(report.labels, report.confusion, strict=True)), header)
+        )
+
+
+def _size(scores: Scores) -> str:
+    return f"{scores.events:,}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(",", "").replace(".", "").replace("-", "").replace("+", "").isdigit()

@@ -1,0 +1,125 @@
+"""From the configuration to the objects: the one place where the config object is taken apart."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from streamnb import config as configuration
+from streamnb.adapters.fingerprint import fingerprint
+from streamnb.adapters.snapshot_files import SnapshotFolder
+from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.config import AttributeConfig, Config, config_hash
+from streamnb.engine.checkpoint import Identity
+from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
+from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.warm import warm
+from streamnb.wire.schema import AttributeSpec, EventSchema
+from streamnb.worker import Pace
+
+__all__ = ["identity", "learner", "load_config", "open_log", "pace", "snapshots", "warm_up"]
+
+
+def load_config(options: argparse.Namespace, *more: str) -> Config:
+    """The configuration of a command: file, environment, flags."""
+    path = None if options.config is None else Path(options.config)
+    return configuration.load(path, os.environ, [*options.set, *more])
+
+
+def schema(config: Config) -> EventSchema:
+    """How events are read."""
+    return EventSchema(
+        attributes=tuple(AttributeSpec(a.name, a.kind, a.path) for a in config.attributes),
+        id_path=config.events.id,
+        label_path=config.events.label,
+        ts_path=config.events.ts,
+        max_bytes=config.events.max_bytes,
+    )
+
+
+def model(config: Config) -> NaiveBayes:
+    """A model that has learned nothing yet."""
+    settings = config.model
+    declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
+    return NaiveBayes(
+        declared or {"text": Text()},
+        alpha=settings.alpha,
+        m=settings.m,
+        p=settings.p,
+        prior=dict(settings.priors) if settings.prior == "given" else settings.prior,
+        event_model=settings.event_model,
+    )
+
+
+def learner(config: Config) -> Learner:
+    """A learner that has learned nothing yet."""
+    prune = config.model.prune
+    settings = Settings(
+        schema=schema(config),
+        predictions=config.topics.predictions,
+        metrics=config.topics.metrics,
+        dead_letters=config.topics.dead_letters,
+        name=config.model.name,
+        report_every=config.metrics.every_events,
+        report_seconds=config.metrics.every,
+        window=config.metrics.window,
+        evidence=config.predictions.evidence,
+        pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
+    )
+    return Learner(settings, model(config))
+
+
+def identity(config: Config) -> Identity:
+    """What has to stay the same for a journal to be continued."""
+    return Identity((config.topics.events,), config.topics.journal, config_hash(config), fingerprint())
+
+
+def pace(config: Config) -> Pace:
+    """When commits and snapshots are due."""
+    return Pace(
+        config.commit.events, config.commit.interval, config.snapshots.every_events, config.snapshots.every
+    )
+
+
+def snapshots(config: Config) -> SnapshotFolder:
+    """Where snapshots lie."""
+    return SnapshotFolder(config.snapshot_folder, config.snapshots.keep)
+
+
+def open_log(config: Config) -> SqliteLog:
+    """The embedded log, with its topics."""
+    log = SqliteLog(
+        config.log.path,
+        journal_topic=config.topics.journal,
+        session_timeout=config.log.session_timeout,
+    )
+    for key, name in config.topics.names.items():
+        log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
+    return log
+
+
+def warm_up() -> float:
+    """Compile the kernels, or load them from the cache; says so on standard error where it takes long."""
+    started = time.monotonic()
+    show = sys.stderr.isatty()
+    if show:
+        print("preparing the kernels ...", end="", file=sys.stderr, flush=True)
+    warm()
+    seconds = time.monotonic() - started
+    if show:
+        print(f"\rkernels ready in {seconds:.1f} s    ", file=sys.stderr)
+    elif seconds > 3.0:
+        print(f"compiled the kernels in {seconds:.1f} s", file=sys.stderr)
+    return seconds
+
+
+def _attribute(declared: AttributeConfig) -> Attribute:
+    smoothing: dict[str, Any] = {"alpha": declared.alpha, "m": declared.m, "p": declared.p}
+    if declared.kind == "text":
+        return Text(**smoothing, event_model=declared.event_model)
+    return Nominal(**smoothing) if declared.kind == "nominal" else Continuous()

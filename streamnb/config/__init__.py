@@ -1,0 +1,42 @@
+"""Configuration: defaults, below a TOML file, below environment variables, below flags.
+
+Every key, its unit and its default stand in docs/configuration.md.
+"""
+
+from streamnb.config.attributes import AttributeConfig
+from streamnb.config.layers import load, variable
+from streamnb.config.schema import (
+    KEYS,
+    CommitConfig,
+    Config,
+    EventsConfig,
+    LogConfig,
+    MetricsConfig,
+    ModelConfig,
+    PredictionsConfig,
+    PruneConfig,
+    SnapshotsConfig,
+    TopicsConfig,
+)
+from streamnb.config.sections import nearest_key
+from streamnb.config.writing import config_hash, show
+
+__all__ = [
+    "KEYS",
+    "AttributeConfig",
+    "CommitConfig",
+    "Config",
+    "EventsConfig",
+    "LogConfig",
+    "MetricsConfig",
+    "ModelConfig",
+    "PredictionsConfig",
+    "PruneConfig",
+    "SnapshotsConfig",
+    "TopicsConfig",
+    "config_hash",
+    "load",
+    "nearest_key",
+    "show",
+    "variable",
+]

@@ -1,0 +1,113 @@
+"""The attributes of an event, as ``[[attributes]]`` tables declare them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec.structs import asdict
+
+from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, Kind, choice, number, refused
+from streamnb.config.sections import Section, members, unknown
+from streamnb.config.toml import literal
+from streamnb.errors import ConfigError
+from streamnb.wire.paths import render_path
+
+__all__ = ["ATTRIBUTES", "AttributeConfig", "check_smoothing"]
+
+
+class AttributeConfig(Section, frozen=True):
+    """One attribute: its name, its kind, where it lies in the event and how it is smoothed.
+
+    Attributes:
+        name: what the model, its evidence and its metrics call it.
+        kind: "text" (cut into words), "nominal" (one of some values) or "continuous" (a number).
+        path: where its value lies; by default ``$.text`` for a text named "text", else ``$.features.<name>``.
+        alpha: added to every count; None leaves smoothing to the model.
+        m: equivalent sample size of the m-estimate, in place of alpha.
+        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        event_model: "multinomial" or "bernoulli", for a text; None leaves it to the model.
+    """
+
+    name: Annotated[str, NAME]
+    kind: Annotated[str, choice("text", "nominal", "continuous")]
+    path: Annotated[str, JSON_PATH]
+    alpha: Annotated[float | None, number(0)] = None
+    m: Annotated[float | None, number(0)] = None
+    p: Annotated[float | None, PROPORTION] = None
+    event_model: Annotated[str | None, choice("multinomial", "bernoulli")] = None
+
+
+def check_smoothing(key: str, alpha: float | None, m: float | None, p: float | None) -> None:
+    """Raise ConfigError where the smoothing given at `key` contradicts itself."""
+    if alpha is not None and m is not None:
+        raise ConfigError(f"{key}.m is {m} and {key}.alpha is {alpha}; expected one of them")
+    if p is not None and m is None:
+        raise refused(f"{key}.p", p, f"{key}.m beside it")
+
+
+class _Attributes(Kind[Any], frozen=True):
+    """A list of tables, each read as an `AttributeConfig`."""
+
+    def read(self, key: str, value: object) -> tuple[AttributeConfig, ...]:
+        """The attributes in order; an error names the one at fault as ``attributes[0]``."""
+        tables = super().read(key, value)
+        attributes = tuple(_read_table(f"{key}[{i}]", table) for i, table in enumerate(tables))
+        first: dict[str, int] = {}
+        for i, attribute in enumerate(attributes):
+            if (same := first.setdefault(attribute.name, i)) != i:
+                raise refused(f"{key}[{i}].name", attribute.name, f"another name than {key}[{same}] has")
+        return attributes
+
+
+def _read_table(key: str, table: object) -> AttributeConfig:
+    if not isinstance(table, dict):
+        raise refused(key, table, "a table with name and kind")
+    values = {name: _read_entry(key, name, value) for name, value in table.items()}
+    for name in ("name", "kind"):
+        if name not in values:
+            raise ConfigError(f"{key}.{name} is missing; expected {_kinds()[name].expected}")
+    if "path" not in values:
+        values["path"] = _default_path(key, values["name"], values["kind"])
+    attribute = AttributeConfig(**values)
+    _check(key, attribute)
+    return attribute
+
+
+def _read_entry(key: str, name: str, value: object) -> Any:
+    kinds = _kinds()
+    if name not in kinds:
+        raise unknown(f"{key}.{name}", [f"{key}.{known}" for known in kinds])
+    return kinds[name].read(f"{key}.{name}", value)
+
+
+def _default_path(key: str, name: str, kind: str) -> str:
+    is_text = (name, kind) == ("text", "text")
+    path = render_path(("text",) if is_text else ("features", name))
+    return JSON_PATH.read(f"{key}.path", path)
+
+
+def _check(key: str, attribute: AttributeConfig) -> None:
+    """Refuse options that the attribute's kind has no use for, and smoothing that contradicts itself."""
+    foreign = {"text": (), "nominal": ("event_model",), "continuous": ("alpha", "m", "p", "event_model")}
+    for name in foreign[attribute.kind]:
+        if (value := getattr(attribute, name)) is not None:
+            raise refused(f"{key}.{name}", value, f"no {name} for a {attribute.kind} attribute")
+    check_smoothing(key, attribute.alpha, attribute.m, attribute.p)
+
+
+def _write(attributes: tuple[AttributeConfig, ...]) -> str:
+    """A line for each attribute; what it leaves to the model is left out."""
+    tables = [{k: v for k, v in asdict(attribute).items() if v is not None} for attribute in attributes]
+    return "[\n" + "".join(f"    {literal(table)},\n" for table in tables) + "]" if tables else "[]"
+
+
+def _kinds() -> dict[str, Kind[Any]]:
+    return {name: kind for name, kind in members(AttributeConfig).items() if isinstance(kind, Kind)}
+
+
+ATTRIBUTES = _Attributes(
+    "list of tables",
+    "[[attributes]] tables, or a list of tables",
+    lambda value: value if isinstance(value, list) else None,
+    _write,
+)

@@ -1,0 +1,202 @@
+"""Kinds of values: how each is read, refused and written back, and what the manual calls it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from streamnb.config.toml import literal
+from streamnb.config.units import BYTES, SECONDS, format_duration, format_size, parse_duration, parse_size
+from streamnb.errors import ConfigError
+from streamnb.wire.paths import parse_path, render_path
+
+__all__ = [
+    "JSON_PATH",
+    "LOG_URL",
+    "NAME",
+    "PROPORTION",
+    "SIZE",
+    "STRING",
+    "TOPIC",
+    "WEIGHTS",
+    "Kind",
+    "choice",
+    "duration",
+    "number",
+    "refused",
+    "whole",
+]
+
+T = TypeVar("T")
+
+
+class Kind(msgspec.Struct, Generic[T], frozen=True):
+    """One kind of value.
+
+    Attributes:
+        name: what the manual calls it.
+        expected: what an error says was expected.
+        parse: a TOML value -> the value as the program uses it; None refuses it.
+        write: the inverse of `parse`, as TOML text.
+        is_text: in an environment variable or a flag it stands bare, and not as a TOML literal.
+    """
+
+    name: str
+    expected: str
+    parse: Callable[[object], T | None]
+    write: Callable[[Any], str] = literal
+    is_text: bool = False
+
+    def read(self, key: str, value: object) -> T:
+        """The value as the program uses it; raises ConfigError where it is of another kind."""
+        parsed = self.parse(value)
+        if parsed is None:
+            raise refused(key, value, self.expected)
+        return parsed
+
+
+def refused(key: str, value: object, expected: str) -> ConfigError:
+    """The error for a value that cannot stand at `key`."""
+    found = literal(value)
+    return ConfigError(f"{key} is {found if len(found) <= 80 else found[:77] + '...'}; expected {expected}")
+
+
+# Text
+
+
+def _text(name: str, expected: str, parse: Callable[[str], str | None]) -> Kind[str]:
+    def parse_text(value: object) -> str | None:
+        return parse(value) if isinstance(value, str) else None
+
+    return Kind(name, expected, parse_text, is_text=True)
+
+
+def _matching(name: str, expected: str, pattern: str) -> Kind[str]:
+    regex = re.compile(pattern, re.DOTALL)
+    return _text(name, expected, lambda text: text if regex.fullmatch(text) else None)
+
+
+def choice(*options: str) -> Kind[str]:
+    """One of a few words."""
+    quoted = [literal(option) for option in options]
+    expected = f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    return _text(expected, expected, lambda text: text if text in options else None)
+
+
+def _path(text: str) -> str | None:
+    """`text` with brackets only where a key needs them."""
+    try:
+        keys = parse_path(text)
+        path = render_path(keys)
+        return path if parse_path(path) == keys else None  # a path too long to be rendered whole
+    except ConfigError:
+        return None
+
+
+STRING = _text("string", "a string", str)
+NAME = _matching("string", "a string that is not empty", ".+")
+LOG_URL = _matching("URL", "sqlite:///FILE, the only kind of log supported", r"sqlite:///(?!:memory:$).*[^/]")
+TOPIC = _matching(
+    "topic name",
+    "1 to 249 letters, digits, dots, underscores and hyphens",
+    r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}",
+)
+JSON_PATH = _text(
+    "JSON path", """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]""", _path
+)
+
+# Numbers
+
+
+def whole(least: int, most: int = (1 << 63) - 1) -> Kind[int]:
+    """An integer from `least` to `most`."""
+    limits = f"of {least} or more" if most == (1 << 63) - 1 else f"from {least} to {most}"
+
+    def parse(value: object) -> int | None:
+        return value if type(value) is int and least <= value <= most else None
+
+    return Kind("integer", f"an integer {limits}", parse)
+
+
+def _real(expected: str, accepts: Callable[[float], bool]) -> Kind[float]:
+    def parse(value: object) -> float | None:
+        real = _finite(value)
+        return real if real is not None and accepts(real) else None
+
+    return Kind("number", expected, parse)
+
+
+def number(least: float) -> Kind[float]:
+    """A finite number of at least `least`."""
+    return _real(f"a finite number of {least:g} or more", lambda real: real >= least)
+
+
+def _finite(value: object) -> float | None:
+    """The value as a finite double, minus zero as zero; None for anything else."""
+    if type(value) is not int and type(value) is not float:
+        return None
+    try:
+        real = float(value) + 0.0
+    except OverflowError:
+        return None
+    return real if math.isfinite(real) else None
+
+
+PROPORTION = _real("a number between 0 and 1, both excluded", lambda real: 0.0 < real < 1.0)
+
+
+# Quantities with units
+
+
+def duration(*, above_zero: bool = False) -> Kind[float]:
+    """Seconds."""
+
+    def parse(value: object) -> float | None:
+        seconds = parse_duration(_bare_zero(value))
+        return None if above_zero and not seconds else seconds
+
+    units = ", ".join(reversed(SECONDS))
+    positive = "above 0 " if above_zero else ""
+    expected = f'a duration {positive}with its unit ({units}), such as "30s"'
+    return Kind("duration", expected, parse, lambda seconds: literal(format_duration(seconds)), is_text=True)
+
+
+def _bare_zero(value: object) -> str:
+    """The text of a quantity; only 0 may come as a number."""
+    return value if isinstance(value, str) else "0" if type(value) is int and value == 0 else ""
+
+
+def _size(value: object) -> int | None:
+    return parse_size(_bare_zero(value)) or None
+
+
+SIZE = Kind(
+    "size",
+    f'a size above 0 with its unit ({", ".join(reversed(BYTES))}), such as "512MiB"',
+    _size,
+    lambda size: literal(format_size(size)),
+    is_text=True,
+)
+
+# Tables
+
+
+def _weights(value: object) -> dict[str, float] | None:
+    if not isinstance(value, dict):
+        return None
+    weights: dict[str, float] = {}
+    for label, item in value.items():
+        weight = _finite(item)
+        if weight is None or weight < 0.0:
+            return None
+        weights[label] = weight
+    return weights if not weights or 0.0 < sum(weights.values()) < math.inf else None
+
+
+WEIGHTS = Kind(
+    "table of label = weight", "a table of label = weight, finite, none below 0 and not all 0", _weights
+)

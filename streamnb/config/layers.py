@@ -1,0 +1,185 @@
+"""Defaults, below a TOML file, below environment variables, below flags: the layers and how they are read."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Container, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from streamnb.config.attributes import check_smoothing
+from streamnb.config.kinds import Kind, refused
+from streamnb.config.schema import KEYS, Config
+from streamnb.config.sections import Section, members, unknown, walk
+from streamnb.config.toml import from_literal
+from streamnb.errors import ConfigError
+
+__all__ = ["load", "variable"]
+
+_PREFIX = "STREAMNB_"
+# Kubernetes gives every container such variables for a service whose name begins with "streamnb".
+_SERVICE_LINK = re.compile(
+    r"STREAMNB_(?!\w*__)(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+
+S = TypeVar("S", bound=Section)
+
+
+class Given(NamedTuple):
+    """One value as a layer gives it."""
+
+    origin: str
+    key: str
+    value: object
+
+
+def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> Config:
+    """The configuration: each key from the highest layer that gives it.
+
+    Args:
+        path: a TOML file; None is no file.
+        environ: environment variables; those named ``STREAMNB_SECTION__KEY`` count.
+        overrides: flags of the form ``section.key=value``; of two for one key the later counts.
+
+    Raises:
+        ConfigError: a file that cannot be read, a key that is unknown, a value that is refused (in a layer
+            that another hides, too), or values that contradict each other. The message names the origin
+            (file, variable or flag), the key's full path, what was found and what was expected.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, key, value in (*_from_file(path), *_from_environment(environ), *_from_flags(overrides)):
+        try:
+            values[key] = KEYS[key].read(key, value)
+        except ConfigError as error:
+            raise ConfigError(f"{origin}: {error}") from None
+        origins[key] = origin
+    config = _build(Config, values)
+    _check(config, origins)
+    return config
+
+
+def variable(key: str) -> str:
+    """The environment variable of a key: ``STREAMNB_LOG__URL`` for ``log.url``."""
+    return _PREFIX + key.upper().replace(".", "__")
+
+
+def _known() -> list[str]:
+    return [key for key, _ in walk(Config)]
+
+
+# Layers
+
+
+def _from_file(path: Path | None) -> Iterator[Given]:
+    if path is None:
+        return
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError
+        raise ConfigError(f"{path}: is not TOML: {error}") from error
+    try:
+        for key, value in _flatten(Config, table, ""):
+            yield Given(str(path), key, value)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _flatten(
+    section: type[Section], table: Mapping[str, object], prefix: str
+) -> Iterator[tuple[str, object]]:
+    """Every key that `table` gives, with its dotted path."""
+    for name, value in table.items():
+        key = prefix + name
+        member = members(section).get(name)
+        if member is None:
+            raise unknown(key, _known())
+        if isinstance(member, Kind):
+            yield key, value
+        elif isinstance(value, dict):
+            yield from _flatten(member, value, f"{key}.")
+        else:
+            raise refused(key, value, "a table")
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
+    keys = {variable(key): key for key in KEYS}
+    for name in sorted(environ):
+        if not name.startswith(_PREFIX) or _SERVICE_LINK.fullmatch(name):
+            continue
+        origin = f"environment variable {name}"
+        if name not in keys:
+            raise ConfigError(f"environment: {unknown(name, keys)}")
+        yield Given(origin, keys[name], _spoken(origin, keys[name], environ[name]))
+
+
+def _from_flags(overrides: Sequence[str]) -> Iterator[Given]:
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals:
+            raise ConfigError(f"flag --set {override}: expected section.key=value")
+        if key not in KEYS:
+            raise ConfigError(f"flag --set: {unknown(key, KEYS)}")
+        yield Given("flag --set", key, _spoken("flag --set", key, text))
+
+
+def _spoken(origin: str, key: str, text: str) -> object:
+    """The TOML value of a variable's or a flag's text: by the key's kind the text itself, or a literal."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # the operating system's bytes were no UTF-8
+        raise ConfigError(f"{origin}: {key} is not UTF-8; expected {KEYS[key].expected}") from None
+    return text if KEYS[key].is_text else from_literal(text)
+
+
+# The whole
+
+
+def _build(section: type[S], values: Mapping[str, Any], prefix: str = "") -> S:
+    """The section with the values given, and its defaults for the others."""
+    given = {}
+    for name, member in members(section).items():
+        key = prefix + name
+        if not isinstance(member, Kind):
+            given[name] = _build(member, values, f"{key}.")
+        elif key in values:
+            given[name] = values[key]
+    return section(**given)
+
+
+def _check(config: Config, origins: Mapping[str, str]) -> None:
+    """Refuse values that contradict each other, in the name of the first key at fault that was given."""
+    for keys, error in _contradictions(config, origins):
+        origin = next(origins[key] for key in keys if key in origins)
+        raise ConfigError(f"{origin}: {error}")
+
+
+def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    yield from _same_topics(config, given)
+    model = config.model
+    try:
+        check_smoothing("model", model.alpha if "model.alpha" in given else None, model.m, model.p)
+    except ConfigError as error:
+        yield ("model.m", "model.p"), error
+    if model.prior == "given" and not model.priors:
+        yield ("model.prior",), refused("model.prior", model.prior, "weights in model.priors beside it")
+    if model.prior != "given" and model.priors:
+        yield ("model.priors",), refused("model.priors", model.priors, 'model.prior = "given" beside it')
+    for i, attribute in enumerate(config.attributes):
+        if attribute.path == config.events.label:
+            key = f"attributes[{i}].path"
+            yield ("attributes",), refused(key, attribute.path, "another path than events.label has")
+
+
+def _same_topics(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    holders: dict[str, str] = {}
+    for name, topic in config.topics.names.items():
+        key = f"topics.{name}"
+        holder = holders.setdefault(topic, key)
+        if holder != key:
+            key, holder = (key, holder) if key in given else (holder, key)
+            yield (key,), refused(key, topic, f"another name than {holder} has")

@@ -1,0 +1,226 @@
+"""Every key there is, section by section, with its kind and its default.
+
+Durations are seconds and sizes are bytes once they are read. docs/configuration.md is the manual.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from streamnb.config.attributes import ATTRIBUTES, AttributeConfig
+from streamnb.config.kinds import (
+    JSON_PATH,
+    LOG_URL,
+    NAME,
+    PROPORTION,
+    SIZE,
+    STRING,
+    TOPIC,
+    WEIGHTS,
+    Kind,
+    choice,
+    duration,
+    number,
+    whole,
+)
+from streamnb.config.sections import Section, walk
+
+__all__ = [
+    "KEYS",
+    "CommitConfig",
+    "Config",
+    "EventsConfig",
+    "LogConfig",
+    "MetricsConfig",
+    "ModelConfig",
+    "PredictionsConfig",
+    "PruneConfig",
+    "SnapshotsConfig",
+    "TopicsConfig",
+]
+
+
+class LogConfig(Section, frozen=True):
+    """Where the log is.
+
+    Attributes:
+        url: ``sqlite:///`` and the path of the embedded log's file; four slashes begin an absolute path.
+        session_timeout: seconds without a heartbeat after which a learner may be replaced.
+    """
+
+    url: Annotated[str, LOG_URL] = "sqlite:///streamnb.db"
+    session_timeout: Annotated[float, duration(above_zero=True)] = 10.0
+
+    @property
+    def path(self) -> Path:
+        """The embedded log's file."""
+        return Path(self.url.removeprefix("sqlite:///"))
+
+
+class TopicsConfig(Section, frozen=True):
+    """What the topics are called; no two share a name.
+
+    Attributes:
+        events: events to learn from and to predict.
+        predictions: what the model said of each event before it learned it.
+        metrics: reports of progressive validation.
+        dead_letters: records that are not events, with the reason.
+        journal: what each commit processed, in which order.
+        partitions: partitions of a topic that is created on the embedded log (the journal has one).
+    """
+
+    events: Annotated[str, TOPIC] = "events"
+    predictions: Annotated[str, TOPIC] = "predictions"
+    metrics: Annotated[str, TOPIC] = "metrics"
+    dead_letters: Annotated[str, TOPIC] = "dead-letters"
+    journal: Annotated[str, TOPIC] = "journal"
+    partitions: Annotated[int, whole(1, 1000)] = 1
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Key -> name of the topic."""
+        return {
+            "events": self.events,
+            "predictions": self.predictions,
+            "metrics": self.metrics,
+            "dead_letters": self.dead_letters,
+            "journal": self.journal,
+        }
+
+
+class EventsConfig(Section, frozen=True):
+    """Where the parts of an event lie.
+
+    Attributes:
+        id: path of the id.
+        label: path of the label.
+        ts: path of the event time, seconds since the epoch.
+        max_bytes: a larger record becomes a dead letter.
+    """
+
+    id: Annotated[str, JSON_PATH] = "$.id"
+    label: Annotated[str, JSON_PATH] = "$.label"
+    ts: Annotated[str, JSON_PATH] = "$.ts"
+    max_bytes: Annotated[int, SIZE] = 1 << 20
+
+
+class PruneConfig(Section, frozen=True):
+    """How the vocabulary is kept small (Joachims 1996).
+
+    Attributes:
+        every: events between two prunings; 0 is never.
+        min_count: words of a smaller total weight are forgotten.
+        drop_most_frequent: so many of the most frequent words become stop words.
+        max_attributes: the most words and values kept; 0 is no limit.
+    """
+
+    every: Annotated[int, whole(0)] = 0
+    min_count: Annotated[float, number(0)] = 0.0
+    drop_most_frequent: Annotated[int, whole(0)] = 0
+    max_attributes: Annotated[int, whole(0)] = 0
+
+
+class ModelConfig(Section, frozen=True):
+    """How counts are read as probabilities.
+
+    Attributes:
+        name: what predictions and metrics call the model.
+        alpha: added to every count, where `m` is None; 0 is read as the limit.
+        m: equivalent sample size of the m-estimate (n_c + m p) / (n + m), in place of alpha.
+        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        event_model: "multinomial" or "bernoulli", for texts that do not say.
+        prior: "learned" (label frequency), "uniform", or "given" by `priors`.
+        priors: label -> relative weight; a label left out has none.
+        prune: how the vocabulary is kept small.
+    """
+
+    name: Annotated[str, NAME] = "default"
+    alpha: Annotated[float, number(0)] = 1.0
+    m: Annotated[float | None, number(0)] = None
+    p: Annotated[float | None, PROPORTION] = None
+    event_model: Annotated[str, choice("multinomial", "bernoulli")] = "multinomial"
+    prior: Annotated[str, choice("learned", "uniform", "given")] = "learned"
+    priors: Annotated[dict[str, float], WEIGHTS] = msgspec.field(default_factory=dict)
+    prune: PruneConfig = PruneConfig()
+
+
+class CommitConfig(Section, frozen=True):
+    """When a commit is due: whichever comes first.
+
+    Attributes:
+        events: the most events in one commit.
+        interval: the most seconds that an event waits for the commit.
+    """
+
+    events: Annotated[int, whole(1)] = 1000
+    interval: Annotated[float, duration()] = 0.1
+
+
+class SnapshotsConfig(Section, frozen=True):
+    """When a snapshot is due, whichever comes first, and where it goes.
+
+    Attributes:
+        folder: where snapshots lie; empty is ``<file of the log>.snapshots`` beside the log.
+        every_events: events between two snapshots.
+        every: seconds between two snapshots.
+        keep: how many of the newest are kept.
+    """
+
+    folder: Annotated[str, STRING] = ""
+    every_events: Annotated[int, whole(1)] = 100_000
+    every: Annotated[float, duration(above_zero=True)] = 60.0
+    keep: Annotated[int, whole(1)] = 3
+
+
+class MetricsConfig(Section, frozen=True):
+    """Reports of progressive validation.
+
+    Attributes:
+        every_events: events between two reports.
+        every: a commit also reports where the last report is this old; 0 is every commit.
+        window: the most labelled events in the window's scores.
+    """
+
+    every_events: Annotated[int, whole(1)] = 1000
+    every: Annotated[float, duration()] = 1.0
+    window: Annotated[int, whole(1)] = 1000
+
+
+class PredictionsConfig(Section, frozen=True):
+    """What a prediction carries.
+
+    Attributes:
+        evidence: the most items of evidence.
+    """
+
+    evidence: Annotated[int, whole(0, 100)] = 0
+
+
+class Config(Section, frozen=True):
+    """The whole configuration.
+
+    Attributes:
+        attributes: the attributes of an event; none declared takes them as they come.
+    """
+
+    log: LogConfig = LogConfig()
+    topics: TopicsConfig = TopicsConfig()
+    events: EventsConfig = EventsConfig()
+    attributes: Annotated[tuple[AttributeConfig, ...], ATTRIBUTES] = ()
+    model: ModelConfig = ModelConfig()
+    commit: CommitConfig = CommitConfig()
+    snapshots: SnapshotsConfig = SnapshotsConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    predictions: PredictionsConfig = PredictionsConfig()
+
+    @property
+    def snapshot_folder(self) -> Path:
+        """Where snapshots lie, with the default filled in."""
+        return Path(self.snapshots.folder or f"{self.log.path}.snapshots")
+
+
+KEYS: dict[str, Kind[Any]] = {key: kind for key, kind in walk(Config) if isinstance(kind, Kind)}
+"""The dotted path of every key -> its kind."""

@@ -1,0 +1,54 @@
+"""What a section is: a frozen struct whose fields are keys, each with the kind of its value, or sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+
+from streamnb.config.kinds import Kind
+from streamnb.errors import ConfigError
+
+__all__ = ["Member", "Section", "members", "nearest_key", "unknown", "walk"]
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Some keys that belong together; ``Annotated[type, kind]`` declares one, another Section nests."""
+
+
+Member = Kind[Any] | type[Section]
+"""What stands at a name: a key of some kind, or a nested section."""
+
+
+@cache
+def members(section: type[Section]) -> dict[str, Member]:
+    """Name -> kind, or nested section, in the order of declaration."""
+    hints = get_type_hints(section, include_extras=True)
+    fields = {name: hints[name] for name in section.__struct_fields__}
+    return {
+        name: hint.__metadata__[0] if hasattr(hint, "__metadata__") else hint for name, hint in fields.items()
+    }
+
+
+def walk(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Member]]:
+    """Every key and nested section below `section` with its dotted path, in the order of declaration."""
+    for name, member in members(section).items():
+        yield prefix + name, member
+        if not isinstance(member, Kind):
+            yield from walk(member, f"{prefix}{name}.")
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str | None:
+    """The known key that `key` was most likely meant to be, whatever its case; None where none is near."""
+    spellings = {name.lower(): name for name in known}
+    near = get_close_matches(key.lower(), spellings, n=1)
+    return spellings[near[0]] if near else None
+
+
+def unknown(key: str, known: Iterable[str]) -> ConfigError:
+    """The error for a key that does not exist."""
+    near = nearest_key(key, known)
+    return ConfigError(f"{key} is unknown" + (f"; did you mean {near}?" if near else ""))

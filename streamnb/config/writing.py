@@ -1,0 +1,59 @@
+"""A configuration written out: as TOML for people, and as one hash for the journal."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from streamnb.config.kinds import Kind
+from streamnb.config.schema import Config, ModelConfig
+from streamnb.config.sections import Section, members
+
+__all__ = ["config_hash", "show"]
+
+_SHAPELESS = ("log", "commit", "snapshots")
+"""The sections that change neither what is learned nor what is published."""
+
+
+def show(config: Config) -> str:
+    """Every key and its value as TOML, with units; `load` reads an equal configuration back.
+
+    TOML has no null: a key that is not set stands in a comment.
+    """
+    return "\n".join(_lines(config, "")) + "\n"
+
+
+def config_hash(config: Config) -> str:
+    """SHA-256 (hex) of all that shapes what is learned or published; equal configurations have equal hashes.
+
+    Left out are the sections ``log``, ``commit`` and ``snapshots``: where the log is, and when work is made
+    durable. The canonical form is JSON with sorted keys, durations in seconds, sizes in bytes and defaults
+    filled in.
+    """
+    shaping = {name: part for name, part in msgspec.to_builtins(config).items() if name not in _SHAPELESS}
+    return hashlib.sha256(msgspec.json.encode(shaping, order="sorted")).hexdigest()
+
+
+def _lines(section: Section, path: str) -> Iterator[str]:
+    """The section's keys, then its subsections: in TOML, all that follows a header belongs to it."""
+    nested = []
+    for name, member in members(type(section)).items():
+        value = getattr(section, name)
+        if not isinstance(member, Kind):
+            nested.append((name, value))
+        elif _is_unset(section, name):
+            yield f"# {name} is not set"
+        else:
+            yield f"{name} = {member.write(value)}"
+    for name, value in nested:
+        inner = f"{path}.{name}" if path else name
+        yield f"\n[{inner}]"
+        yield from _lines(value, inner)
+
+
+def _is_unset(section: Section, name: str) -> bool:
+    """Whether the key has no value; a model's alpha has none where m stands in its place."""
+    replaced = isinstance(section, ModelConfig) and name == "alpha" and section.m is not None
+    return replaced or getattr(section, name) is None

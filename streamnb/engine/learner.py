@@ -1,0 +1,220 @@
+"""The learner: records in, outputs out. It predicts each event, then learns it, and keeps the score.
+
+Deterministic: the same records with the same `now`, cut in any way, give the same model and, but for `now`,
+the same predictions. It does no I/O and reads no clock; whoever calls it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamnb.engine.ports import NewRecord, Record
+from streamnb.errors import MalformedEvent
+from streamnb.events import DeadLetter, Event, Evidence, MetricsReport, ModelInfo, Prediction
+from streamnb.model.naive_bayes import NaiveBayes, Posteriors
+from streamnb.model.progressive import ProgressiveValidation
+from streamnb.wire.codec import dead_letter_record, decode_event, encode_metrics, encode_prediction
+from streamnb.wire.schema import EventSchema
+from streamnb.wire.snapshot import Part
+
+__all__ = ["Learner", "Pruning", "Settings"]
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """When and what of the vocabulary is forgotten; see `NaiveBayes.prune`. `every` 0 is never."""
+
+    every: int = 0
+    min_count: float = 0.0
+    drop_most_frequent: int = 0
+    max_attributes: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a learner does beside learning.
+
+    Attributes:
+        schema: how events are read.
+        predictions: topic of predictions.
+        metrics: topic of reports.
+        dead_letters: topic of refused records.
+        name: what predictions call the model.
+        report_every: records between two reports.
+        report_seconds: a commit also reports where the last report is this old.
+        window: labelled events in the sliding window.
+        evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
+        pruning: what is forgotten, and when.
+    """
+
+    schema: EventSchema
+    predictions: str = "predictions"
+    metrics: str = "metrics"
+    dead_letters: str = "dead-letters"
+    name: str = "default"
+    report_every: int = 1000
+    report_seconds: float = 1.0
+    window: int = 1000
+    evidence: int = 0
+    pruning: Pruning = Pruning()
+
+
+class Learner:
+    """A model with its scores and counters.
+
+    Attributes:
+        model: the naive Bayes model.
+        progressive: the scores of its predictions.
+        consumed: records seen, of every sort.
+        dead_letters: records refused.
+    """
+
+    def __init__(self, settings: Settings, model: NaiveBayes) -> None:
+        self.settings = settings
+        self.model = model
+        self.progressive = ProgressiveValidation(settings.window)
+        self.consumed = 0
+        self.dead_letters = 0
+        self._reported_at = -np.inf
+
+    def process(self, records: Sequence[Record], now: float) -> list[NewRecord]:
+        """Predict and learn the events among `records` in order; the outputs of the commit at time `now`."""
+        outputs: list[NewRecord] = []
+        start = 0
+        while start < len(records):
+            stop = min(len(records), start + self._room())
+            outputs += self._process_part(records[start:stop], now)
+            start = stop
+            if self.consumed % self.settings.report_every == 0:
+                outputs.append(self._report(now))
+        if records and now - self._reported_at >= self.settings.report_seconds:
+            outputs.append(self._report(now))
+        return outputs
+
+    def report(self, now: float) -> MetricsReport:
+        """The scores as they stand."""
+        labels = tuple(str(label) for label in self.model.classes)
+        confusion = self.progressive.confusion()[: len(labels)]
+        return MetricsReport(
+            events=self.consumed,
+            learned=self.model.n_events,
+            dead_letters=self.dead_letters,
+            cumulative=self.progressive.cumulative(),
+            window=self.progressive.window(),
+            window_size=self.settings.window,
+            labels=labels,
+            confusion=tuple(tuple(row) for row in confusion.tolist()),
+            attributes=self.model.n_attributes,
+            model=ModelInfo(self.settings.name, self.model.n_events),
+            ts=now,
+        )
+
+    def parts(self) -> dict[str, Part]:
+        """All state, for a snapshot."""
+        counters: dict[str, float] = {"consumed": self.consumed, "dead_letters": self.dead_letters}
+        if np.isfinite(self._reported_at):
+            counters["reported_at"] = self._reported_at
+        return {
+            "model": Part(*self.model.state()),
+            "progressive": Part(*self.progressive.state()),
+            "learner": Part(counters, {}),
+        }
+
+    def load(self, parts: Mapping[str, Part]) -> None:
+        """Go on from the state of a snapshot."""
+        self.model.load_state(parts["model"].meta, parts["model"].arrays)
+        self.progressive = ProgressiveValidation.from_state(*parts["progressive"])
+        counters = parts["learner"].meta
+        self.consumed = counters["consumed"]
+        self.dead_letters = counters["dead_letters"]
+        self._reported_at = counters.get("reported_at", -np.inf)
+
+    def _room(self) -> int:
+        """How many records may be taken at once: no report or pruning falls between them."""
+        if self.settings.evidence:
+            return 1
+        room = self.settings.report_every - self.consumed % self.settings.report_every
+        every = self.settings.pruning.every
+        return min(room, every - self.model.n_events % every) if every else room
+
+    def _process_part(self, records: Sequence[Record], now: float) -> list[NewRecord]:
+        outputs: list[NewRecord] = []
+        events: list[Event] = []
+        for record in records:
+            try:
+                events.append(decode_event(record.value, self.settings.schema))
+            except MalformedEvent as error:
+                outputs.append(self._dead_letter(record, error))
+        self.consumed += len(records)
+        if events:
+            outputs += self._predict_then_learn(events, now)
+        return outputs
+
+    def _predict_then_learn(self, events: Sequence[Event], now: float) -> Iterator[NewRecord]:
+        evidence = self._evidence(events[0]) if self.settings.evidence else None
+        learned = self.model.n_events
+        posteriors = self.model.predict_then_learn_many(
+            [event.x for event in events],
+            [event.label for event in events],
+            [event.weight for event in events],
+        )
+        column = {label: k for k, label in enumerate(posteriors.classes)}
+        truths = [column.get(event.label, -1) for event in events]
+        self.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
+        self._prune(learned)
+        predictions = []
+        for event, answer in zip(events, _answers(posteriors), strict=True):
+            label, probabilities = answer
+            prediction = Prediction(
+                id=event.id,
+                label=label,
+                probability=None if label is None else probabilities[label],
+                probabilities=probabilities,
+                status="empty" if label is None else "ready",
+                model=ModelInfo(self.settings.name, learned),
+                ts=now,
+                truth=event.label,
+                evidence=evidence,
+            )
+            value = encode_prediction(prediction)
+            predictions.append(NewRecord(self.settings.predictions, event.id.encode(), value))
+            learned += event.label is not None and event.weight > 0
+        return iter(predictions)
+
+    def _prune(self, learned_before: int) -> None:
+        pruning = self.settings.pruning
+        learned = self.model.n_events
+        if pruning.every and learned > learned_before and learned % pruning.every == 0:
+            self.prune()
+
+    def prune(self) -> int:
+        """Forget words now, as the settings say; how many."""
+        pruning = self.settings.pruning
+        return self.model.prune(pruning.min_count, pruning.drop_most_frequent, pruning.max_attributes)
+
+    def _evidence(self, event: Event) -> tuple[Evidence, ...]:
+        found = self.model.explain_one(event.x, self.settings.evidence)
+        return tuple(Evidence(str(item.attribute), item.value, item.log_odds) for item in found)
+
+    def _dead_letter(self, record: Record, error: MalformedEvent) -> NewRecord:
+        self.dead_letters += 1
+        letter = DeadLetter(record.value, error.reason, error.path, *record.partition, record.offset)
+        value, headers = dead_letter_record(letter)
+        return NewRecord(self.settings.dead_letters, record.key, value, headers)
+
+    def _report(self, now: float) -> NewRecord:
+        self._reported_at = now
+        return NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(self.report(now)))
+
+
+def _answers(posteriors: Posteriors) -> Iterator[tuple[Any, dict[Any, float]]]:
+    """Most probable class (or None) and class -> probability of each event, of the classes it could know."""
+    labels = posteriors.labels()
+    for label, row, known in zip(
+        labels, posteriors.probabilities.tolist(), posteriors.known.tolist(), strict=True
+    ):
+        yield label, dict(zip(posteriors.classes[:known], row, strict=False))

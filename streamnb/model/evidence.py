@@ -1,0 +1,61 @@
+"""Why a model said what it said: what each attribute value adds to the log odds of its first choice.
+
+The evidence of a value is the model's own score of an event that holds nothing else. So the items of an
+event, with the prior's, add up to the log odds of the predicted class against the runner-up:
+
+    log P(v1|x)/P(v2|x) = log P(v1)/P(v2) + sum over attributes of log P(a|v1)/P(a|v2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from streamnb.model.tokenizer import words
+
+__all__ = ["LIMIT", "Item", "single_events"]
+
+LIMIT = 1e6
+"""Log odds beyond +-LIMIT, such as the infinite ones of alpha = 0, are cut to it, so that JSON can hold them."""
+
+
+Single = tuple[Any, Any, dict[Any, Any], dict[Any, Any]]
+
+
+class Item(NamedTuple):
+    """One attribute value, and its log odds in nats of the predicted class against the runner-up.
+
+    The value is a word of a text, with all its occurrences; the absent words of a Bernoulli text together
+    are the empty word.
+    """
+
+    attribute: Hashable
+    value: Any
+    log_odds: float
+
+
+def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Single]:
+    """(attribute, value, event that holds it, event to compare with) of every value of an event.
+
+    A word is compared with the empty text, and the empty text with no text.
+    """
+    for name, value in x.items():
+        if name not in texts:
+            yield name, value, {name: value}, {}
+            continue
+        bag = Counter(words(value)) if isinstance(value, str) else value
+        yield name, "", {name: ""}, {}
+        for word, times in bag.items():
+            yield name, word, {name: {word: times}}, {name: ""}
+
+
+def odds(joint: Mapping[Any, float], base: Mapping[Any, float], first: Any, second: Any) -> float:
+    """What the first event says beyond the second, of one class against another."""
+    change = [
+        joint[label] - base[label] if joint[label] > -math.inf else -math.inf for label in (first, second)
+    ]
+    if change[0] == change[1]:
+        return 0.0
+    return max(-LIMIT, min(LIMIT, change[0] - change[1]))

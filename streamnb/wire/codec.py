@@ -1,0 +1,213 @@
+"""JSON bytes <-> the vocabulary of `streamnb.events`; docs/formats.md shows every form with examples.
+
+Events under the default schema take a fast road, one msgspec type. It may give up on anything, but what it
+accepts must be the very event that the slow road reads, which is the meaning of a record; a test holds that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from streamnb.errors import MalformedEvent
+from streamnb.events import DeadLetter, Event, Label, MetricsReport, Prediction
+from streamnb.wire.paths import Keys, render_path
+from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
+from streamnb.wire.schema import EventSchema
+from streamnb.wire.values import READERS, look_up, name, number, refuse_type, required_name, text, undeclared
+
+__all__ = [
+    "dead_letter_record",
+    "decode_event",
+    "decode_label",
+    "decode_metrics",
+    "decode_prediction",
+    "encode_event",
+    "encode_metrics",
+    "encode_prediction",
+]
+
+_DEFAULT_MAX_BYTES = EventSchema().max_bytes
+_FAULT = re.compile(
+    r"(?:.* missing required field `(?P<missing>.*?)`|.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL
+)
+
+T = TypeVar("T")
+
+
+class _PlainEvent(msgspec.Struct, gc=False):
+    """An event under the default schema, as it mostly comes."""
+
+    id: str
+    text: str | None = None
+    features: dict[str, str | float | bool | None] | None = None
+    label: str | None = None
+    ts: float | None = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainEvent).decode
+
+
+def decode_event(raw: bytes, schema: EventSchema) -> Event:
+    """The event in a record.
+
+    The record as a whole is checked first, then id, label, ts, the declared attributes and the open ones; the
+    first fault is reported. Values that the schema does not read may be anything that is JSON.
+
+    Raises:
+        MalformedEvent: with the reason, and the path of the value at fault.
+    """
+    event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
+    return _read_event(parse(raw, schema.max_bytes), schema) if event is None else event
+
+
+def _read_plain(raw: bytes) -> Event | None:
+    """The event under the default schema where nothing about the record is odd, otherwise None."""
+    try:
+        if not raw.isascii():
+            raw.decode()  # msgspec does not check the strings that it skips
+        record = _decode_plain(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    body, x = record.text, record.features
+    if not record.id or record.label == "" or (x is not None and "text" in x):
+        return None
+    outside = len(raw) - len(body or "")  # bytes that are not the text, or a few more
+    if outside > SHALLOW and maybe_deep(raw):
+        return None
+    if x is not None and None in x.values():
+        x = {attribute: value for attribute, value in x.items() if value is not None}
+    if body is not None:
+        x = {"text": body, **x} if x else {"text": body}
+    return Event(record.id, x or {}, record.label, 1.0, record.ts)  # type: ignore[arg-type]
+
+
+def _read_event(record: Any, schema: EventSchema) -> Event:
+    event_id = required_name(look_up(record, schema.id_keys), schema.id_keys)
+    label = look_up(record, schema.label_keys)
+    if label is not None:
+        label = name(label, schema.label_keys)
+    ts = look_up(record, schema.ts_keys) if schema.ts_keys else None
+    if ts is not None:
+        ts = number(ts, schema.ts_keys or ())
+    x: dict[str, str | float | bool] = {}
+    for place in schema.places:
+        value = look_up(record, place.keys)
+        if value is not None:
+            x[place.name] = READERS[place.kind](value, place.keys)
+    if schema.open_features:
+        x |= _read_open(look_up(record, ("features",)), schema.claimed)
+    return Event(event_id, x, label, 1.0, ts)
+
+
+def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float | bool]:
+    if features is None:
+        return {}
+    if type(features) is not dict:
+        refuse_type(features, "an object", ("features",))
+    return {
+        key: undeclared(value, ("features", key))
+        for key, value in features.items()
+        if value is not None and key not in claimed
+    }
+
+
+def decode_label(raw: bytes, max_bytes: int = _DEFAULT_MAX_BYTES) -> Label:
+    """The delayed label, or the correction of a label, in a record. Raises `MalformedEvent`."""
+    record = parse(raw, max_bytes)
+    event_id = required_name(look_up(record, ("id",)), ("id",))
+    label = required_name(look_up(record, ("label",)), ("label",))
+    source = look_up(record, ("source",))
+    weight = look_up(record, ("weight",))
+    return Label(
+        event_id,
+        label,
+        None if source is None else text(source, ("source",)),
+        1.0 if weight is None else _weight(weight, ("weight",)),
+    )
+
+
+def _weight(value: Any, keys: Keys) -> float:
+    weight = number(value, keys)
+    return weight if weight >= 0 else refuse("out-of-range", keys, "expected a weight of at least 0")
+
+
+def decode_prediction(raw: bytes) -> Prediction:
+    """The prediction in a record; unknown fields are ignored. Raises `MalformedEvent`."""
+    return _decode_as(Prediction, raw)
+
+
+def decode_metrics(raw: bytes) -> MetricsReport:
+    """The metrics report in a record; unknown fields are ignored. Raises `MalformedEvent`."""
+    return _decode_as(MetricsReport, raw)
+
+
+def _decode_as(kind: type[T], raw: bytes) -> T:
+    record = parse(raw, len(raw))
+    keys = find(record, is_nonfinite)
+    if keys is not None:
+        refuse("out-of-range", keys, "no finite double holds this number")
+    try:
+        return msgspec.convert(record, kind)
+    except msgspec.ValidationError as error:
+        message = str(error)
+    fault = _FAULT.fullmatch(message)
+    missing, path = fault.group("missing", "path") if fault else (None, None)
+    raise MalformedEvent(
+        "missing" if missing else "wrong-type", (path or "$") + (f".{missing}" if missing else ""), message
+    ) from None
+
+
+def encode_event(event: Mapping[str, Any]) -> bytes:
+    """The record of an event that is given in the shape of its JSON form.
+
+    Raises:
+        ValueError: a number that is not finite, with its path; or text that no UTF-8 can hold.
+    """
+    return _encode(dict(event))
+
+
+def encode_prediction(prediction: Prediction) -> bytes:
+    """The record of a prediction. Raises ValueError, with the path, for a number that is not finite."""
+    record: dict[str, Any] = {
+        "id": prediction.id,
+        "label": prediction.label,
+        "probability": prediction.probability,
+        "probabilities": prediction.probabilities,
+        "status": prediction.status,
+    }
+    if prediction.truth is not None:
+        record["truth"] = prediction.truth
+    if prediction.evidence is not None:
+        record["evidence"] = prediction.evidence
+    record["model"] = prediction.model
+    record["ts"] = prediction.ts
+    return _encode(record)
+
+
+def encode_metrics(report: MetricsReport) -> bytes:
+    """The record of a metrics report. Raises ValueError, with the path, for a number that is not finite."""
+    return _encode(report)
+
+
+def _encode(value: Any) -> bytes:
+    encoded = msgspec.json.encode(value)
+    if b"null" in encoded:  # msgspec writes infinities and NaN as null
+        keys = find(msgspec.to_builtins(value), is_nonfinite)
+        if keys is not None:
+            raise ValueError(f"{render_path(keys)}: expected a finite number")
+    return encoded
+
+
+def dead_letter_record(letter: DeadLetter) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+    """A dead letter as value and headers: the original bytes; why they were refused, and whence."""
+    return letter.value, (
+        ("reason", letter.reason.encode()),
+        ("path", letter.path.encode()),
+        ("topic", letter.topic.encode()),
+        ("partition", str(letter.partition).encode()),
+        ("offset", str(letter.offset).encode()),
+    )

@@ -1,0 +1,142 @@
+"""The journal: one record a commit, chained by a running digest, from which everything can be rebuilt.
+
+    digest_n  = SHA-256(digest_{n-1} || record n without its digest)
+    outputs_n = SHA-256(outputs_{n-1} || topic, key, headers and bytes of every output of commit n)
+
+The first chain says what was processed, in which order. The second says what was answered: it may differ on
+a machine whose logarithms differ in the last bit, which the fingerprint in the genesis record tells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from streamnb.errors import JournalError
+
+__all__ = [
+    "START",
+    "JournalRecord",
+    "Slice",
+    "chain_outputs",
+    "crc",
+    "decode_journal",
+    "encode_journal",
+    "seal",
+]
+
+VERSION = 1
+START = hashlib.sha256(b"streamnb journal").hexdigest()
+"""Both digests before the first record."""
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Adjoining records of one partition, processed one after the other.
+
+    Attributes:
+        topic: where they were read.
+        partition: its number.
+        first: offset of the first record.
+        next: offset after the last record.
+        count: how many records; fewer than next - first where the log has gaps.
+        crc: CRC-32 of their values, one after the other.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    next: int
+    count: int
+    crc: int
+
+
+class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one commit did.
+
+    Attributes:
+        version: of this format.
+        n: number of the record, from 0; record 0 is the genesis.
+        previous: digest of the record before, in hex.
+        kind: "genesis" or "commit".
+        now: the time of the commit, seconds since the epoch; whatever needs a time in it uses this one.
+        slices: what was processed, in order.
+        positions: topic -> partition (as text) -> offset of the next record to read; every partition there is.
+        outputs: running digest of the outputs, in hex.
+        machine: which fingerprint computed the outputs.
+        digest: running digest of the journal up to and with this record, in hex.
+        config_hash: genesis only, what configuration learning began with.
+        fingerprint: genesis only, what derived floats depend on.
+        topic_ids: genesis only, topic -> id, which changes when a topic is made anew.
+    """
+
+    version: int
+    n: int
+    previous: str
+    kind: Literal["genesis", "commit"]
+    now: float
+    slices: tuple[Slice, ...]
+    positions: Mapping[str, Mapping[str, int]]
+    outputs: str
+    machine: str
+    digest: str = ""
+    config_hash: str = ""
+    fingerprint: Mapping[str, str] = {}
+    topic_ids: Mapping[str, str] = {}
+
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_DECODER = msgspec.json.Decoder(JournalRecord)
+
+
+def crc(values: Iterable[bytes]) -> int:
+    """CRC-32 of values one after the other."""
+    total = 0
+    for value in values:
+        total = zlib.crc32(value, total)
+    return total
+
+
+Output = tuple[str, bytes | None, bytes, Iterable[tuple[str, bytes]]]
+"""Topic, key, value and headers."""
+
+
+def chain_outputs(previous: str, outputs: Iterable[Output]) -> str:
+    """The running digest of outputs after these. Lengths keep their parts apart."""
+    digest = hashlib.sha256(bytes.fromhex(previous))
+    for topic, key, value, headers in outputs:
+        parts = [topic.encode(), b"" if key is None else b"k" + key, value]
+        for name, content in headers:
+            parts += [name.encode(), content]
+        digest.update(
+            b"".join(len(part).to_bytes(8, "little") + part for part in [b"%d" % len(parts), *parts])
+        )
+    return digest.hexdigest()
+
+
+def seal(record: JournalRecord) -> JournalRecord:
+    """The record with its digest."""
+    body = _ENCODER.encode(msgspec.structs.replace(record, digest=""))
+    digest = hashlib.sha256(bytes.fromhex(record.previous) + body).hexdigest()
+    return msgspec.structs.replace(record, digest=digest)
+
+
+def encode_journal(record: JournalRecord) -> bytes:
+    """The JSON of a sealed record."""
+    return _ENCODER.encode(record)
+
+
+def decode_journal(raw: bytes) -> JournalRecord:
+    """A record, whose own digest has been verified. Raises JournalError for anything else."""
+    try:
+        record = _DECODER.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise JournalError(f"this is not a journal record: {error}") from error
+    if record.version != VERSION:
+        raise JournalError(f"journal version {record.version} is unknown; this program reads {VERSION}")
+    if seal(record).digest != record.digest:
+        raise JournalError(f"journal record {record.n} does not have the digest it claims: it was altered")
+    return record

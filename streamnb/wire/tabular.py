@@ -1,0 +1,153 @@
+r"""CSV -> records of events, as a producer would have written them.
+
+The first row names the columns. A cell of a feature column is a number where it reads as a finite one
+(``3``, ``007``, ``-1.5e3``), missing where it is empty, otherwise a string. Nothing is dropped: a row that
+is not one cell per column, or not CSV at all, comes out as a JSON array, which no schema accepts as an
+event, so that it becomes a dead letter (wrong-type at ``$``) with its content.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from streamnb.errors import ConfigError
+
+__all__ = ["MAX_ROW", "CsvColumns", "rows_to_events"]
+
+MAX_ROW = 16 << 20
+"""The longest row, in characters: a quote that is never closed must not take the rest of a file with it."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+Row = dict[str, Any]
+
+
+class CsvColumns(msgspec.Struct, frozen=True):
+    """Which columns are no features; a name other than the default must be in the header.
+
+    Attributes:
+        id: the event's id; where the file has no such column, the row number (from 0) is the id.
+        label: the label; an empty cell is an event without a label.
+        text: the text.
+        ts: the time, seconds since the epoch.
+        delimiter: what stands between two cells, one character.
+        missing: cells of feature columns that hold no value.
+    """
+
+    id: str = "id"
+    label: str = "label"
+    text: str = "text"
+    ts: str = "ts"
+    delimiter: str = ","
+    missing: tuple[str, ...] = ("",)
+
+
+def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]:
+    """One record for every row under the header; rows without any cell are skipped and not numbered.
+
+    Args:
+        lines: the lines with their ends. Bytes that were not UTF-8 may be there as lone surrogates (Python's
+            "surrogateescape"); they come out as they were, for the decoder to refuse.
+        columns: what the columns are.
+
+    Raises:
+        ConfigError: a header that is not CSV, that names a column twice, or lacks one that was asked for.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # one limit for the process: never lower it
+    recorder = _Recorder(lines)
+    reader = csv.reader(recorder, delimiter=columns.delimiter, strict=True)
+    try:
+        header = next(reader, None)
+    except csv.Error as error:
+        raise ConfigError(f"CSV header: {error}") from error
+    if header is None:
+        return
+    _check_header(header, columns)
+    number = 0
+    while True:
+        recorder.start_row()
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            yield _encode(["".join(recorder.taken)])
+        else:
+            if row is None:
+                return
+            if not row:
+                continue
+            yield _encode(_event(header, row, number, columns) if len(row) == len(header) else row)
+        number += 1
+
+
+class _Recorder:
+    """Hands lines on and keeps those of the current row, which it ends with an error beyond `MAX_ROW`."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.taken: list[str] = []
+        self._size = 0
+        self._lines = iter(lines)
+
+    def start_row(self) -> None:
+        self.taken.clear()
+        self._size = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.taken.append(line)
+        self._size += len(line)
+        if self._size > MAX_ROW:
+            raise csv.Error("the row is too long")
+        return line
+
+
+def _check_header(header: Sequence[str], columns: CsvColumns) -> None:
+    for column in header:
+        if header.count(column) > 1:
+            raise ConfigError(f"CSV header: column {column!r} is named twice")
+    for role in ("id", "label", "text", "ts"):
+        column = getattr(columns, role)
+        if column != role and column not in header:
+            raise ConfigError(f"CSV header: no column {column!r} for {role}; there are {', '.join(header)}")
+
+
+def _event(header: Sequence[str], row: Sequence[str], number: int, columns: CsvColumns) -> Row:
+    cells = dict(zip(header, row, strict=True))
+    event: Row = {"id": cells.pop(columns.id, str(number))}
+    if ts := cells.pop(columns.ts, ""):
+        event["ts"] = _number_or_text(ts)
+    if text := cells.pop(columns.text, ""):
+        event["text"] = text
+    label = cells.pop(columns.label, "")
+    features = {name: _number_or_text(cell) for name, cell in cells.items() if cell not in columns.missing}
+    if features:
+        event["features"] = features
+    if label:
+        event["label"] = label
+    return event
+
+
+def _number_or_text(cell: str) -> float | str:
+    stripped = cell.strip(" ")
+    if _INTEGER.fullmatch(stripped):
+        return int(stripped)
+    if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
+        return number
+    return cell
+
+
+def _encode(record: Row | Sequence[str]) -> bytes:
+    try:
+        return msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        return json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape")

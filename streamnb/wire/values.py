@@ -1,0 +1,110 @@
+"""Checks of single JSON values: each returns the value it was asked for, or refuses it with its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from streamnb.wire.paths import Keys
+from streamnb.wire.records import refuse
+
+__all__ = [
+    "READERS",
+    "look_up",
+    "name",
+    "nominal",
+    "number",
+    "refuse_type",
+    "required_name",
+    "text",
+    "undeclared",
+]
+
+_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+_SCALAR = "a string, a boolean or a number"
+
+
+def refuse_type(value: Any, expected: str, keys: Keys) -> NoReturn:
+    """Refuse a value of another JSON type than expected."""
+    refuse("wrong-type", keys, f"expected {expected}, found {_TYPES.get(type(value), 'a number')}")
+
+
+def look_up(record: Any, keys: tuple[str, ...]) -> Any:
+    """The value at a path; None where it, or an object on the way to it, is absent or null."""
+    value = record
+    for key in keys:
+        if type(value) is not dict:
+            _refuse_step(record, keys)
+        value = value.get(key)
+        if value is None:
+            return None
+    return value
+
+
+def _refuse_step(record: Any, keys: tuple[str, ...]) -> NoReturn:
+    depth = 0
+    while type(record) is dict:
+        record = record[keys[depth]]
+        depth += 1
+    refuse_type(record, "an object", keys[:depth])
+
+
+def text(value: Any, keys: Keys) -> str:
+    """A string."""
+    return value if type(value) is str else refuse_type(value, "a string", keys)
+
+
+def name(value: Any, keys: Keys) -> str:
+    """A string that is not empty."""
+    return text(value, keys) or refuse("out-of-range", keys, "expected a name, found an empty string")
+
+
+def required_name(value: Any, keys: Keys) -> str:
+    """A string that is not empty and must be there."""
+    return refuse("missing", keys, "expected a string, found none") if value is None else name(value, keys)
+
+
+def number(value: Any, keys: Keys) -> float:
+    """A number that a finite double holds."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    if type(value) is not float and type(value) is not int:
+        refuse_type(value, "a number", keys)
+    try:
+        double = float(value)
+    except OverflowError:
+        double = math.inf
+    return (
+        double
+        if math.isfinite(double)
+        else refuse("out-of-range", keys, "no finite double holds this number")
+    )
+
+
+def nominal(value: Any, keys: Keys) -> str:
+    """A string, boolean or number as text: true is "true"; 3 and 3.0 are both "3"."""
+    if type(value) is str:
+        return value
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is dict or type(value) is list:
+        refuse_type(value, _SCALAR, keys)
+    return str(int(value)) if number(value, keys).is_integer() else repr(value)
+
+
+def undeclared(value: Any, keys: Keys) -> str | float | bool:
+    """A string or boolean as it is, a number as a double."""
+    if type(value) is str or type(value) is bool:
+        return value
+    if type(value) is dict or type(value) is list:
+        refuse_type(value, _SCALAR, keys)
+    return number(value, keys)
+
+
+READERS: dict[str, Callable[[Any, Keys], str | float]] = {
+    "text": text,
+    "nominal": nominal,
+    "continuous": number,
+}
+"""Kind of a declared attribute -> its reader."""

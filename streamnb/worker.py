@@ -1,0 +1,152 @@
+"""The loop: poll -> decode -> predict, learn -> encode -> commit. One process, one thread, one log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, recover, snapshot_of
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Log, Record
+
+__all__ = ["Pace", "Worker"]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When things are due.
+
+    Attributes:
+        commit_events: the most records in one commit.
+        commit_seconds: the longest a record waits for its commit.
+        snapshot_events: records between two snapshots.
+        snapshot_seconds: time between two snapshots.
+    """
+
+    commit_events: int = 1000
+    commit_seconds: float = 0.1
+    snapshot_events: int = 100_000
+    snapshot_seconds: float = 60.0
+
+
+class Worker:
+    """Runs a learner on a log: it recovers, then commits what it has learned, until it is told to stop.
+
+    Args:
+        log: not acquired yet; it is closed by `run`.
+        snapshots: where snapshots are kept.
+        learner: fresh; recovery brings it to where the journal stands.
+        identity: what has to be the same as when the journal began.
+        pace: when commits and snapshots are due.
+        clock: seconds since the epoch; the time of a commit is read once and journalled.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        snapshots: SnapshotStore,
+        learner: Learner,
+        identity: Identity,
+        pace: Pace = Pace(),  # noqa: B008  frozen
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.learner = learner
+        self._log = log
+        self._snapshots = snapshots
+        self._identity = identity
+        self._pace = pace
+        self._clock = clock
+        self._stopping = False
+        self._checkpoint: Checkpoint | None = None
+        self._saved_n = -1
+        self._saved_consumed = 0
+        self._saved_at = 0.0
+
+    def stop(self) -> None:
+        """Let `run` return after the commit at hand; may be called from a signal handler."""
+        self._stopping = True
+
+    def start(self, owner: str) -> Checkpoint:
+        """Acquire the log and recover; returns where the journal stands.
+
+        Raises LogError, JournalError or SnapshotError; then nothing has been published.
+        """
+        self._log.acquire(owner)
+        checkpoint = recover(self._log, self._snapshots, self.learner, self._identity, self._clock())
+        self._log.seek(checkpoint.positions)
+        self._checkpoint = checkpoint
+        self._saved_n, self._saved_consumed, self._saved_at = -1, self.learner.consumed, time.monotonic()
+        return checkpoint
+
+    def run(self, *, until_end: bool = False, committed: Callable[[Checkpoint], None] | None = None) -> None:
+        """Poll, learn and commit until `stop`, or until there is nothing more to read.
+
+        Args:
+            until_end: return at the first empty poll.
+            committed: called after each commit.
+        """
+        while not self._stopping:
+            records = self._gather()
+            if records:
+                checkpoint = self._step(records)
+                if committed is not None:
+                    committed(checkpoint)
+            elif until_end:
+                break
+            else:
+                self._log.heartbeat()
+            self._save_if_due()
+
+    def close(self) -> None:
+        """Keep a last snapshot, if anything was learned since the one before, and give the log up."""
+        checkpoint = self._checkpoint
+        try:
+            if checkpoint is not None and checkpoint.n > self._saved_n:
+                self._save(checkpoint)
+        finally:
+            self._log.close()
+
+    def _gather(self) -> list[Record]:
+        """Records for one commit: as many as allowed, or what came in time, or until a poll is empty."""
+        records = list(self._log.poll(self._pace.commit_events, self._pace.commit_seconds))
+        deadline = time.monotonic() + self._pace.commit_seconds
+        while records and len(records) < self._pace.commit_events and not self._stopping:
+            more = self._log.poll(
+                self._pace.commit_events - len(records), max(0.0, deadline - time.monotonic())
+            )
+            records += more
+            if not more:
+                break
+        return records
+
+    def _step(self, records: list[Record]) -> Checkpoint:
+        """One commit.
+
+        1. Read the clock: `now` is journalled, and nothing else reads a clock.
+        2. Predict and learn every record, in order; encode the outputs.
+        3. Make the journal record that says what was processed.
+        4. Write outputs, journal record and positions in one transaction.
+
+        A crash before 4 loses nothing: the records are read again. A crash after 4 repeats nothing: the
+        journal says that they were processed, and recovery learns them silently.
+        """
+        assert self._checkpoint is not None, "start() comes first"  # noqa: S101
+        now = self._clock()
+        outputs = self.learner.process(records, now)
+        checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
+        self._log.commit(transaction)
+        self._checkpoint = checkpoint
+        return checkpoint
+
+    def _save_if_due(self) -> None:
+        events = self.learner.consumed - self._saved_consumed
+        seconds = time.monotonic() - self._saved_at
+        if events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds):
+            assert self._checkpoint is not None  # noqa: S101
+            self._save(self._checkpoint)
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        self._snapshots.save(snapshot_of(checkpoint, self.learner, self._identity))
+        self._saved_n = checkpoint.n
+        self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()

@@ -1,0 +1,739 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb import config as public
+from streamnb.config import KEYS, AttributeConfig, Config, config_hash, load, nearest_key, show, variable
+from streamnb.config.kinds import Kind
+from streamnb.config.sections import members
+from streamnb.config.toml import literal
+from streamnb.config.units import (
+    BYTES,
+    SECONDS,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
+from streamnb.errors import ConfigError
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted((ROOT / "config").glob("*.toml"))
+OPTIONAL = {"model.m", "model.p"}
+
+
+def loaded(text, tmp_path, environ=None, overrides=()):
+    path = tmp_path / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return load(path, environ or {}, overrides)
+
+
+def message(tmp_path, text="", environ=None, overrides=()):
+    with pytest.raises(ConfigError) as caught:
+        loaded(text, tmp_path, environ, overrides)
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+def at(config, key):
+    value = config
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+# Units
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30.0), ("100ms", 0.1), ("0.1s", 0.1), ("35ms", 0.035), ("5m", 300.0), ("1h", 3600.0),
+        ("2d", 172800.0), ("1.5h", 5400.0), ("0s", 0.0), ("0", 0.0), ("1e-3s", 0.001),
+    ],
+)  # fmt: skip
+def test_durations_are_seconds(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "30",
+        "s",
+        "-1s",
+        "1 s",
+        "1S",
+        "1M",
+        "1us",
+        "1w",
+        ".5s",
+        "1.s",
+        "1s ",
+        "inf",
+        "infs",
+        "1e999s",
+        "١s",
+    ],
+)
+def test_what_is_no_duration_is_refused(text):
+    assert parse_duration(text) is None
+
+
+@given(st.floats(min_value=0, allow_infinity=False, allow_nan=False))
+def test_a_duration_survives_being_written(seconds):
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+@given(st.integers(1, 10**6), st.sampled_from(sorted(SECONDS)))
+def test_a_written_duration_is_short(amount, unit):
+    text = f"{amount}{unit}"
+    assert len(format_duration(parse_duration(text))) <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0, "0s"), (0.1, "100ms"), (60.0, "1m"), (90.0, "90s"), (0.0001, "0.0001s")]
+)
+def test_durations_are_written_with_the_longest_whole_unit(seconds, text):
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("512MiB", 512 * 2**20), ("1MB", 10**6), ("64KiB", 65536), ("10GiB", 10 * 2**30), ("1.5KiB", 1536),
+        ("7B", 7), ("2TB", 2 * 10**12), ("1TiB", 2**40), ("3KB", 3000), ("4GB", 4 * 10**9), ("0", 0), ("0B", 0),
+    ],
+)  # fmt: skip
+def test_sizes_are_bytes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "512", "MiB", "-1B", "0.3B", "1mib", "1mb", "1K", "1Gi", "1 MiB", "9999999999TiB"]
+)
+def test_what_is_no_size_is_refused(text):
+    assert parse_size(text) is None
+
+
+@given(
+    st.one_of(
+        st.integers(0, 2**63 - 1),
+        st.builds(lambda n, unit: n * BYTES[unit], st.integers(0, 999), st.sampled_from(sorted(BYTES))),
+    )
+)
+def test_a_size_survives_being_written(size):
+    assert parse_size(format_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(1 << 20, "1MiB"), (10**6, "1MB"), (1536, "1536B"), (0, "0B"), (3 << 40, "3TiB")]
+)
+def test_sizes_are_written_in_the_largest_whole_unit(size, text):
+    assert format_size(size) == text
+
+
+# Literals
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_a_literal_is_read_back_by_the_standard_library(value):
+    assert tomllib.loads(f"value = {literal(value)}") == {"value": value}
+
+
+# Defaults, and layers over them
+
+
+def test_defaults():
+    config = load(None, {}, [])
+    assert config == Config()
+    assert (config.log.url, config.log.session_timeout) == ("sqlite:///streamnb.db", 10.0)
+    assert (config.events.max_bytes, config.commit.interval, config.snapshots.every) == (2**20, 0.1, 60.0)
+    assert (config.model.alpha, config.model.m, config.attributes) == (1.0, None, ())
+
+
+def test_each_layer_covers_the_one_before(tmp_path):
+    text = "[commit]\nevents = 2\ninterval = '2s'\n[metrics]\nwindow = 2\n"
+    environ = {"STREAMNB_COMMIT__EVENTS": "3", "STREAMNB_COMMIT__INTERVAL": "3s", "PATH": "/bin"}
+    config = loaded(text, tmp_path, environ, ["commit.events=4", "commit.events=5"])
+    assert (config.commit.events, config.commit.interval, config.metrics.window) == (5, 3.0, 2)
+    assert config.metrics.every_events == 1000
+
+
+SPOKEN = [
+    ("log.url", "sqlite:////var/lib/a=b.db", "sqlite:////var/lib/a=b.db"),
+    ("log.session_timeout", "1m", 60.0),
+    ("topics.dead_letters", "refused.events", "refused.events"),
+    ("topics.partitions", "12", 12),
+    ("events.id", '$.meta["message id"]', '$.meta["message id"]'),
+    ("events.max_bytes", "64KiB", 65536),
+    ("model.name", "true", "true"),
+    ("model.alpha", "2", 2.0),
+    ("model.alpha", "1e-3", 0.001),
+    ("model.m", "0.5", 0.5),
+    ("model.event_model", "bernoulli", "bernoulli"),
+    ("model.prune.max_attributes", "1_000", 1000),
+    ("commit.interval", "0", 0.0),
+    ("attributes", '[{name="text", kind="text"}]', (AttributeConfig("text", "text", "$.text"),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "text", "value"), SPOKEN)
+def test_variables_and_flags_are_read_by_the_type_of_their_key(key, text, value):
+    assert at(load(None, {variable(key): text}, []), key) == value
+    assert at(load(None, {}, [f"{key}={text}"]), key) == value
+
+
+def test_given_priors_are_a_table():
+    environ = {"STREAMNB_MODEL__PRIOR": "given", "STREAMNB_MODEL__PRIORS": '{ spam = 1, "not spam" = 3.5 }'}
+    assert load(None, environ, []).model.priors == {"spam": 1.0, "not spam": 3.5}
+
+
+def test_higher_layers_replace_tables_whole(tmp_path):
+    text = '[model]\nprior = "given"\n[model.priors]\nspam = 1\nham = 2\n'
+    assert loaded(text, tmp_path, {}, ["model.priors={ ham = 1 }"]).model.priors == {"ham": 1.0}
+
+
+def test_bare_zero_is_a_duration(tmp_path):
+    assert loaded("[commit]\ninterval = 0\n", tmp_path).commit.interval == 0.0
+
+
+def test_minus_zero_is_zero():
+    minus, zero = (load(None, {}, [f"model.alpha={text}"]) for text in ("-0.0", "0"))
+    assert str(minus.model.alpha) == "0.0"
+    assert config_hash(minus) == config_hash(zero)
+
+
+def test_an_m_estimate_takes_the_place_of_the_default_alpha():
+    model = load(None, {}, ["model.m=2", "model.p=0.25"]).model
+    assert (model.m, model.p) == (2.0, 0.25)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "STREAMNB_SERVICE_HOST", "STREAMNB_SERVICE_PORT", "STREAMNB_SERVICE_PORT_METRICS", "STREAMNB_PORT",
+        "STREAMNB_PORT_9100_TCP", "STREAMNB_PORT_9100_TCP_ADDR", "STREAMNB_SCORE_SERVICE_HOST",
+    ],
+)  # fmt: skip
+def test_variables_that_kubernetes_sets_are_passed_over(name):
+    assert load(None, {name: "tcp://10.0.0.1:9100"}, []) == Config()
+
+
+def test_paths_of_log_and_snapshots():
+    config = load(None, {}, ["log.url=sqlite:////var/lib/x.db"])
+    assert config.log.path == Path("/var/lib/x.db")
+    assert config.snapshot_folder == Path("/var/lib/x.db.snapshots")
+    assert Config().log.path == Path("streamnb.db")
+    assert load(None, {}, ["snapshots.folder=/srv/s"]).snapshot_folder == Path("/srv/s")
+
+
+# Attributes
+
+
+def test_attributes_have_a_path_by_name():
+    text = '[{name="text",kind="text"},{name="body",kind="text"},{name="a b",kind="nominal"},{name="n",kind="continuous"}]'
+    paths = [attribute.path for attribute in load(None, {}, [f"attributes={text}"]).attributes]
+    assert paths == ["$.text", "$.features.body", '$.features["a b"]', "$.features.n"]
+
+
+def test_a_nominal_attribute_named_text_is_a_feature():
+    attributes = load(None, {}, ['attributes=[{name="text",kind="nominal"}]']).attributes
+    assert attributes[0].path == "$.features.text"
+
+
+def test_paths_are_kept_in_one_form():
+    assert load(None, {}, ['events.id=$["meta"]["m id"]']).events.id == '$.meta["m id"]'
+
+
+def test_attributes_keep_their_order_and_their_smoothing():
+    text = '[{name="b",kind="nominal",m=2,p=0.5},{name="a",kind="text",alpha=0,event_model="bernoulli",path="$.a"}]'
+    assert load(None, {}, [f"attributes={text}"]).attributes == (
+        AttributeConfig("b", "nominal", "$.features.b", m=2.0, p=0.5),
+        AttributeConfig("a", "text", "$.a", alpha=0.0, event_model="bernoulli"),
+    )
+
+
+# Errors of a file
+
+
+DURATION = 'a duration with its unit (ms, s, m, h, d), such as "30s"'
+POSITIVE = 'a duration above 0 with its unit (ms, s, m, h, d), such as "30s"'
+SIZE = 'a size above 0 with its unit (B, KB, KiB, MB, MiB, GB, GiB, TB, TiB), such as "512MiB"'
+PATH = """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]"""
+URL = "sqlite:///FILE, the only kind of log supported"
+TOPIC = "1 to 249 letters, digits, dots, underscores and hyphens"
+WEIGHTS = "a table of label = weight, finite, none below 0 and not all 0"
+LIST = "[[attributes]] tables, or a list of tables"
+TEXT_ATTRIBUTE = '{name="t", kind="text"}'
+
+FILE_ERRORS = [
+    # unknown keys, at every level
+    ("[log]\nsesion_timeout = '1s'", "log.sesion_timeout is unknown; did you mean log.session_timeout?"),
+    ("[logs]\nurl = 'x'", "logs is unknown; did you mean log?"),
+    ("url = 'x'", "url is unknown; did you mean log.url?"),
+    ("'log.url' = 'x'", "log.url is unknown; did you mean log.url?"),
+    ("zzzzzz = 1", "zzzzzz is unknown"),
+    ("[model.prun]\nevery = 1", "model.prun is unknown; did you mean model.prune?"),
+    ("[model.prune]\nmincount = 1", "model.prune.mincount is unknown; did you mean model.prune.min_count?"),
+    ("[[attribute]]\nname = 'x'", "attribute is unknown; did you mean attributes?"),
+    ("[[attributes]]\nnmae = 'x'", "attributes[0].nmae is unknown; did you mean attributes[0].name?"),
+    # sections
+    ("log = 3", "log is 3; expected a table"),
+    ("[model]\nprune = true", "model.prune is true; expected a table"),
+    # log
+    ("[log]\nurl = 'kafka://host:9092'", f'log.url is "kafka://host:9092"; expected {URL}'),
+    ("[log]\nurl = 'sqlite:///'", f'log.url is "sqlite:///"; expected {URL}'),
+    ("[log]\nurl = 'sqlite:///folder/'", f'log.url is "sqlite:///folder/"; expected {URL}'),
+    ("[log]\nurl = 'sqlite:///:memory:'", f'log.url is "sqlite:///:memory:"; expected {URL}'),
+    ("[log]\nurl = 3", f"log.url is 3; expected {URL}"),
+    ("[log]\nsession_timeout = 30", f"log.session_timeout is 30; expected {POSITIVE}"),
+    ("[log]\nsession_timeout = 0", f"log.session_timeout is 0; expected {POSITIVE}"),
+    ("[log]\nsession_timeout = false", f"log.session_timeout is false; expected {POSITIVE}"),
+    # topics
+    ("[topics]\nevents = 'a b'", f'topics.events is "a b"; expected {TOPIC}'),
+    ("[topics]\nevents = '..'", f'topics.events is ".."; expected {TOPIC}'),
+    ("[topics]\nevents = ''", f'topics.events is ""; expected {TOPIC}'),
+    (f"[topics]\nevents = '{'x' * 250}'", f'topics.events is "{"x" * 76}...; expected {TOPIC}'),
+    ("[topics]\nmetrics = 'events'", 'topics.metrics is "events"; expected another name than topics.events has'),
+    ("[topics]\nevents = 'metrics'", 'topics.events is "metrics"; expected another name than topics.metrics has'),
+    ("[topics]\npartitions = 0", "topics.partitions is 0; expected an integer from 1 to 1000"),
+    ("[topics]\npartitions = 1001", "topics.partitions is 1001; expected an integer from 1 to 1000"),
+    ("[topics]\npartitions = 1.0", "topics.partitions is 1.0; expected an integer from 1 to 1000"),
+    ("[topics]\npartitions = true", "topics.partitions is true; expected an integer from 1 to 1000"),
+    # events
+    ("[events]\nid = 'id'", f'events.id is "id"; expected {PATH}'),
+    ("[events]\nid = '$'", f'events.id is "$"; expected {PATH}'),
+    ("[events]\nts = '$.a[0]'", f'events.ts is "$.a[0]"; expected {PATH}'),
+    (f"[events]\nts = '$.{'x' * 255}'", f'events.ts is "$.{"x" * 74}...; expected {PATH}'),
+    ("[events]\nmax_bytes = 1048576", f"events.max_bytes is 1048576; expected {SIZE}"),
+    ("[events]\nmax_bytes = 0", f"events.max_bytes is 0; expected {SIZE}"),
+    ("[events]\nmax_bytes = '1M'", f'events.max_bytes is "1M"; expected {SIZE}'),
+    # model
+    ("[model]\nname = ''", 'model.name is ""; expected a string that is not empty'),
+    ("[model]\nalpha = -1", "model.alpha is -1; expected a finite number of 0 or more"),
+    ("[model]\nalpha = inf", "model.alpha is inf; expected a finite number of 0 or more"),
+    ("[model]\nalpha = nan", "model.alpha is nan; expected a finite number of 0 or more"),
+    ("[model]\nalpha = '1'", 'model.alpha is "1"; expected a finite number of 0 or more'),
+    ("[model]\nalpha = 2026-01-01", "model.alpha is 2026-01-01; expected a finite number of 0 or more"),
+    ("[model]\nalpha = 0.5\nm = 2", "model.m is 2.0 and model.alpha is 0.5; expected one of them"),
+    ("[model]\np = 0.5", "model.p is 0.5; expected model.m beside it"),
+    ("[model]\nm = 1\np = 1", "model.p is 1; expected a number between 0 and 1, both excluded"),
+    ("[model]\nevent_model = 'gauss'", 'model.event_model is "gauss"; expected "multinomial" or "bernoulli"'),
+    ("[model]\nprior = 'flat'", 'model.prior is "flat"; expected "learned", "uniform" or "given"'),
+    ("[model]\nprior = {a = 1}", 'model.prior is { a = 1 }; expected "learned", "uniform" or "given"'),
+    ("[model]\nprior = 'given'", 'model.prior is "given"; expected weights in model.priors beside it'),
+    ("[model.priors]\na = 1", 'model.priors is { a = 1.0 }; expected model.prior = "given" beside it'),
+    ("[model.priors]\na = -1", f"model.priors is {{ a = -1 }}; expected {WEIGHTS}"),
+    ("[model.priors]\na = -1\nb = 2", f"model.priors is {{ a = -1, b = 2 }}; expected {WEIGHTS}"),
+    ("[model.priors]\na = 'x'", f'model.priors is {{ a = "x" }}; expected {WEIGHTS}'),
+    ("[model.priors]\na = 0", f"model.priors is {{ a = 0 }}; expected {WEIGHTS}"),
+    ("[model.priors]\na = 1e308\nb = 1e308", f"model.priors is {{ a = 1e+308, b = 1e+308 }}; expected {WEIGHTS}"),
+    ("[model]\npriors = 1", f"model.priors is 1; expected {WEIGHTS}"),
+    ("[model.prune]\nevery = -1", "model.prune.every is -1; expected an integer of 0 or more"),
+    # the rest
+    ("[commit]\nevents = 0", "commit.events is 0; expected an integer of 1 or more"),
+    ("[commit]\ninterval = 0.1", f"commit.interval is 0.1; expected {DURATION}"),
+    ("[snapshots]\nfolder = 1", "snapshots.folder is 1; expected a string"),
+    ("[snapshots]\nevery = '0s'", f'snapshots.every is "0s"; expected {POSITIVE}'),
+    ("[snapshots]\nkeep = 0", "snapshots.keep is 0; expected an integer of 1 or more"),
+    ("[metrics]\nwindow = [1]", "metrics.window is [1]; expected an integer of 1 or more"),
+    ("[predictions]\nevidence = 101", "predictions.evidence is 101; expected an integer from 0 to 100"),
+    # attributes
+    ("attributes = 'text'", f'attributes is "text"; expected {LIST}'),
+    ("[attributes]\nname = 'a'", f'attributes is {{ name = "a" }}; expected {LIST}'),
+    ("attributes = ['text']", 'attributes[0] is "text"; expected a table with name and kind'),
+    ("attributes = [{kind='text'}]", "attributes[0].name is missing; expected a string that is not empty"),
+    (
+        f"attributes = [{TEXT_ATTRIBUTE}, {{name='n'}}]",
+        'attributes[1].kind is missing; expected "text", "nominal" or "continuous"',
+    ),
+    (
+        "attributes = [{name='n', kind='number'}]",
+        'attributes[0].kind is "number"; expected "text", "nominal" or "continuous"',
+    ),
+    (
+        f"attributes = [{TEXT_ATTRIBUTE}, {TEXT_ATTRIBUTE}]",
+        'attributes[1].name is "t"; expected another name than attributes[0] has',
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', alpha=1, m=2}]",
+        "attributes[0].m is 2.0 and attributes[0].alpha is 1.0; expected one of them",
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', p=0.5}]",
+        "attributes[0].p is 0.5; expected attributes[0].m beside it",
+    ),
+    (
+        "attributes = [{name='n', kind='continuous', alpha=1}]",
+        "attributes[0].alpha is 1.0; expected no alpha for a continuous attribute",
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', event_model='bernoulli'}]",
+        'attributes[0].event_model is "bernoulli"; expected no event_model for a nominal attribute',
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', path='n'}]",
+        f'attributes[0].path is "n"; expected {PATH}',
+    ),
+    (
+        """attributes = [{name='n', kind='nominal', path='$["label"]'}]""",
+        'attributes[0].path is "$.label"; expected another path than events.label has',
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), FILE_ERRORS, ids=range(len(FILE_ERRORS)))
+def test_an_error_names_the_file_the_key_what_was_found_and_what_was_expected(tmp_path, text, expected):
+    assert message(tmp_path, text) == f"config.toml: {expected}"
+
+
+def test_a_long_name_is_refused_only_where_it_makes_the_path(tmp_path):
+    name = "x" * 300
+    error = message(tmp_path, f"attributes = [{{name='{name}', kind='nominal'}}]")
+    assert error.endswith(f"...; expected {PATH}")
+    config = loaded(f"attributes = [{{name='{name}', kind='nominal', path='$.x'}}]", tmp_path)
+    assert config.attributes[0].path == "$.x"
+
+
+def test_what_is_no_file_or_no_toml_is_an_error(tmp_path):
+    path = tmp_path / "config.toml"
+    for make, expected in [
+        (lambda: None, "cannot be read: No such file or directory"),
+        (path.mkdir, "cannot be read: Is a directory"),
+    ]:
+        make()
+        with pytest.raises(ConfigError) as caught:
+            load(path, {}, [])
+        assert str(caught.value) == f"{path}: {expected}"
+
+
+@pytest.mark.parametrize("content", [b"[log", b"a = 1\na = 2", b"\xff"])
+def test_a_file_that_cannot_be_parsed_is_an_error(tmp_path, content):
+    path = tmp_path / "config.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: is not TOML: "):
+        load(path, {}, [])
+
+
+# Errors of variables and flags
+
+
+def test_an_error_names_the_variable(tmp_path):
+    environ = {"STREAMNB_COMMIT__INTERVAL": "100"}
+    assert message(tmp_path, "", environ) == (
+        f'environment variable STREAMNB_COMMIT__INTERVAL: commit.interval is "100"; expected {DURATION}'
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["STREAMNB_LOG_URL", "STREAMNB_LOG__URLS", "STREAMNB_log__url", "STREAMNB_LOG"]
+)
+def test_an_unknown_variable_is_an_error(tmp_path, name):
+    expected = f"environment: {name} is unknown; did you mean STREAMNB_LOG__URL?"
+    assert message(tmp_path, "", {name: "sqlite:///x.db"}) == expected
+
+
+def test_a_variable_of_a_key_named_like_a_service_link_is_not_passed_over(tmp_path):
+    assert message(tmp_path, "", {"STREAMNB_HTTP__PORT": "1"}).startswith(
+        "environment: STREAMNB_HTTP__PORT is unknown"
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("log.url", "flag --set log.url: expected section.key=value"),
+        ("log.ulr=x", "flag --set: log.ulr is unknown; did you mean log.url?"),
+        ("log={}", "flag --set: log is unknown; did you mean log.url?"),
+        ("=x", "flag --set:  is unknown"),
+        ("model.prune={}", "flag --set: model.prune is unknown; did you mean model.prune.every?"),
+        ("model.priors.spam=1", "flag --set: model.priors.spam is unknown; did you mean model.priors?"),
+        ("commit.events=", 'flag --set: commit.events is ""; expected an integer of 1 or more'),
+        ("commit.events=many", 'flag --set: commit.events is "many"; expected an integer of 1 or more'),
+        ("commit.events=1\nx = 2", r'flag --set: commit.events is "1\nx = 2"; expected an integer of 1 or more'),
+        ("commit.events=true", "flag --set: commit.events is true; expected an integer of 1 or more"),
+        ("topics.metrics=events", 'flag --set: topics.metrics is "events"; expected another name than topics.events has'),
+        ("snapshots.folder=\udcff", "flag --set: snapshots.folder is not UTF-8; expected a string"),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_flag(tmp_path, override, expected):
+    assert message(tmp_path, "", {}, [override]) == expected
+
+
+def test_a_value_that_a_higher_layer_hides_is_refused_all_the_same(tmp_path):
+    error = message(tmp_path, "[commit]\nevents = 0", {}, ["commit.events=1"])
+    assert error == "config.toml: commit.events is 0; expected an integer of 1 or more"
+
+
+def test_a_contradiction_between_layers_is_blamed_on_a_layer_that_takes_part(tmp_path):
+    error = message(tmp_path, "[model]\nalpha = 0.5", {"STREAMNB_MODEL__M": "2"})
+    assert (
+        error
+        == "environment variable STREAMNB_MODEL__M: model.m is 2.0 and model.alpha is 0.5; expected one of them"
+    )
+    error = message(tmp_path, "[topics]\nevents = 'x'", {}, ["topics.journal=x"])
+    assert error == 'flag --set: topics.journal is "x"; expected another name than topics.events has'
+
+
+def test_the_nearest_key():
+    assert nearest_key("log.sesion_timeout", KEYS) == "log.session_timeout"
+    assert nearest_key("zzzzzz", KEYS) is None
+
+
+# Writing
+
+
+TOPICS = st.lists(
+    st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(lambda name: name not in {".", ".."}),
+    min_size=5, max_size=5, unique=True,
+)  # fmt: skip
+SECONDS_ = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_nan=False)
+REALS = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+PATHS = NAMES.map(lambda name: f"$[{msgspec.json.encode(name).decode()}]")
+SMOOTHINGS = st.one_of(
+    st.just({}),
+    st.builds(lambda alpha: {"alpha": alpha}, REALS),
+    st.builds(lambda m: {"m": m}, REALS),
+    st.builds(lambda m, p: {"m": m, "p": p}, REALS, st.floats(0.001, 0.999)),
+)
+EVENT_MODELS = st.sampled_from(["multinomial", "bernoulli"])
+ATTRIBUTE = st.one_of(
+    st.builds(lambda s: {"kind": "nominal", **s}, SMOOTHINGS),
+    st.builds(lambda s, e: {"kind": "text", "event_model": e, **s}, SMOOTHINGS, EVENT_MODELS),
+    st.builds(lambda path: {"kind": "continuous", "path": path}, PATHS),
+)
+ATTRIBUTE_LISTS = st.dictionaries(NAMES, ATTRIBUTE, max_size=4).map(
+    lambda tables: [{"name": name, **table} for name, table in tables.items()]
+)
+COUNTS = st.integers(1, 2**63 - 1)
+
+
+@st.composite
+def files(draw):
+    """A configuration file, as the values that TOML gives."""
+    names = ("events", "predictions", "metrics", "dead_letters", "journal")
+    topics = dict(zip(names, draw(TOPICS), strict=True))
+    priors = draw(st.dictionaries(TEXT, st.floats(0.1, 1e9), max_size=3))
+    return {
+        "attributes": draw(ATTRIBUTE_LISTS),
+        "log": {
+            "url": "sqlite:///" + draw(NAMES) + ".db",
+            "session_timeout": format_duration(draw(SECONDS_)),
+        },
+        "topics": {**topics, "partitions": draw(st.integers(1, 1000))},
+        "events": {"id": draw(PATHS), "label": "$.no.such.label", "max_bytes": format_size(draw(COUNTS))},
+        "model": {
+            "name": draw(NAMES),
+            "event_model": draw(EVENT_MODELS),
+            "prior": "given" if priors else draw(st.sampled_from(["learned", "uniform"])),
+            "priors": priors,
+            "prune": {"every": draw(st.integers(0, 10**9)), "min_count": draw(REALS)},
+            **draw(SMOOTHINGS),
+        },
+        "commit": {"events": draw(COUNTS), "interval": format_duration(draw(REALS))},
+        "snapshots": {"folder": draw(TEXT), "every": format_duration(draw(SECONDS_))},
+        "metrics": {"window": draw(COUNTS)},
+        "predictions": {"evidence": draw(st.integers(0, 100))},
+    }
+
+
+def from_text(text, folder):
+    path = folder / "config.toml"
+    path.write_text(text, encoding="utf-8", newline="")
+    return load(path, {}, [])
+
+
+@given(files())
+def test_what_show_writes_loads_to_an_equal_configuration(tmp_path_factory, values):
+    folder = tmp_path_factory.getbasetemp()
+    config = from_text("\n".join(f"{name} = {literal(value)}" for name, value in values.items()), folder)
+    again = from_text(show(config), folder)
+    assert again == config
+    assert show(again) == show(config)
+    assert config_hash(again) == config_hash(config)
+
+
+def flat(table, prefix=""):
+    for name, value in table.items():
+        if isinstance(value, dict) and prefix + name not in KEYS:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def test_show_writes_every_key_and_says_which_are_not_set():
+    text = show(Config())
+    assert set(flat(tomllib.loads(text))) == set(KEYS) - OPTIONAL
+    assert "# m is not set\n# p is not set\n" in text
+    assert 'interval = "100ms"' in text
+    assert 'max_bytes = "1MiB"' in text
+
+
+def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
+    text = show(load(None, {}, ["model.m=2"]))
+    assert "# alpha is not set\nm = 2.0\n# p is not set\n" in text
+
+
+# The hash
+
+
+def test_the_hash_of_the_defaults_is_known():
+    # A change here makes every running worker record a change of configuration: it must be meant.
+    assert config_hash(Config()) == "df04bfca0b2287bc503cc2e47bdf5b2722c793c081161539e4c49f11a0ac2c9b"
+
+
+CHANGES = {
+    "log.url": "sqlite:///y.db", "log.session_timeout": "1s", "topics.events": "e", "topics.predictions": "p",
+    "topics.metrics": "m", "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2",
+    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB",
+    "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.alpha": "2", "model.m": "2",
+    "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
+    "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
+    "model.prune.max_attributes": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
+    "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
+    "metrics.every": "2s", "metrics.window": "1", "predictions.evidence": "1",
+}  # fmt: skip
+BESIDE = {"model.p": ["model.m=2"], "model.priors": ["model.prior=given"]}
+
+
+def test_every_key_is_tried():
+    assert list(CHANGES) == list(KEYS)
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_else(key):
+    beside = BESIDE.get(key, [])
+    before = (
+        load(None, {}, beside)
+        if key != "model.priors"
+        else load(None, {}, [*beside, "model.priors={ a = 2 }"])
+    )
+    after = load(None, {}, [*beside, f"{key}={CHANGES[key]}"])
+    assert before != after
+    shapes = key.split(".")[0] not in {"log", "commit", "snapshots"}
+    assert (config_hash(before) != config_hash(after)) == shapes
+
+
+def test_the_hash_is_of_meanings_and_not_of_spellings():
+    spelled = ["events.max_bytes=1024KiB", 'events.id=$["id"]', "model.alpha=1", "metrics.window=1_000"]
+    assert config_hash(load(None, {}, spelled)) == config_hash(Config())
+    one, other = ("{ a = 1, b = 2 }", "{ b = 2.0, a = 1.0 }")
+    given = [load(None, {}, ["model.prior=given", f"model.priors={table}"]) for table in (one, other)]
+    assert given[0] == given[1]
+    assert config_hash(given[0]) == config_hash(given[1])
+
+
+# The files and the manual
+
+
+def test_there_are_files():
+    assert [path.name for path in FILES] == ["bernoulli.toml", "default.toml", "mixed.toml", "sms.toml"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_file_loads(path):
+    config = load(path, {}, [])
+    assert (config == Config()) == (path.name == "default.toml")
+    assert path.read_text().startswith("# ")
+
+
+def test_the_default_file_gives_every_key_under_a_comment():
+    path = ROOT / "config" / "default.toml"
+    assert set(flat(tomllib.loads(path.read_text()))) == set(KEYS) - OPTIONAL
+    lines = path.read_text().splitlines()
+    keys = [i for i, line in enumerate(lines) if re.match(r"\w+ = ", line)]
+    assert len(keys) == len(KEYS) - len(OPTIONAL)
+    assert all(re.match(r"# \S", lines[i - 1]) for i in keys)
+
+
+def test_what_the_files_declare():
+    sms, mixed, bernoulli = (
+        load(ROOT / "config" / f"{name}.toml", {}, []) for name in ("sms", "mixed", "bernoulli")
+    )
+    assert sms.attributes == (
+        AttributeConfig("text", "text", "$.text", alpha=0.1, event_model="multinomial"),
+    )
+    assert {attribute.kind for attribute in mixed.attributes} == {"text", "nominal", "continuous"}
+    assert len({(a.alpha, a.m, a.p) for a in mixed.attributes}) >= 3
+    assert bernoulli.model.event_model == "bernoulli"
+    assert len({config.log.url for config in (sms, mixed, bernoulli)}) == 3
+
+
+MANUAL = (ROOT / "docs" / "configuration.md").read_text()
+
+
+def rows(text):
+    """Key -> (type, default) of every table whose first column is a key in backquotes."""
+    return {
+        key: (kind.replace("`", ""), default.strip("`"))
+        for key, kind, default in re.findall(
+            r"^\| `([\w.]+)` \| (.+?) \| (.+?) \| .+ \|$", text, re.MULTILINE
+        )
+    }
+
+
+def test_the_manual_and_the_code_agree_on_every_key():
+    manual = rows(MANUAL.partition("\n## Attributes\n")[0])
+    default = Config()
+    code = {
+        key: (kind.name, "not set" if at(default, key) is None else kind.write(at(default, key)))
+        for key, kind in KEYS.items()
+    }
+    assert manual == code
+
+
+def test_the_manual_and_the_code_agree_on_the_keys_of_an_attribute():
+    manual = rows(MANUAL.partition("\n## Attributes\n")[2])
+    assert {key: kind for key, (kind, _) in manual.items()} == {
+        name: kind.name for name, kind in members(AttributeConfig).items() if isinstance(kind, Kind)
+    }
+
+
+def test_the_manual_shows_messages_as_they_are(tmp_path):
+    shown = re.search(r"```text\n(.+?)```", MANUAL, re.DOTALL)[1].splitlines()
+    assert shown == [
+        message(tmp_path, "[log]\nsesion_timeout = 1"),
+        message(tmp_path, "", {"STREAMNB_COMMIT__INTERVAL": "100"}),
+        message(tmp_path, "", {}, ["topics.metrics=events"]),
+    ]
+
+
+# The package
+
+
+def test_all_that_is_public_is_there():
+    assert all(hasattr(public, name) for name in public.__all__)
+
+
+def test_importing_is_light():
+    code = "import streamnb.config, sys; print(*sys.modules)"
+    loaded_modules = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
+    roots = {name.partition(".")[0] for name in loaded_modules.split()}
+    assert roots.isdisjoint({"numba", "numpy", "river", "kafka", "zstandard", "tqdm", "pandas", "sqlite3"})
+    assert not any(name.startswith("streamnb.adapters") for name in loaded_modules.split())
+
+
+def test_a_configuration_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Config().log.url = "sqlite:///other.db"
