@@ -21,3 +21,23 @@ def streams():
     if not STREAMS.is_dir():
         pytest.skip(f"no labelled streams at {STREAMS} (set STREAMNB_DATA)")
     return STREAMS
+
+
+@pytest.fixture(params=["sqlite"])
+def open_log(request, tmp_path):
+    """Open the log of this test, once more each time; topics are made where they are given."""
+    from streamnb.adapters.sqlite_log import SqliteLog
+
+    opened = []
+
+    def opener(**topics):
+        log = SqliteLog(tmp_path / "log.db", session_timeout=5.0)
+        opened.append(log)
+        for name, partitions in topics.items():
+            log.create_topic(name.replace("_", "-"), partitions)
+        return log
+
+    assert request.param == "sqlite"
+    yield opener
+    for log in opened:
+        log.close()

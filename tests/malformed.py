@@ -170,7 +170,9 @@ _WRONG_TYPE = [
         ("a number as label", b'{"id":"m","label":1}', "$.label"),
         ("a boolean as label", b'{"id":"m","label":false}', "$.label"),
         ("labels", b'{"id":"m","label":["ham"]}', "$.label"),
-        ("a string as ts", b'{"id":"m","ts":"2026-11-21T07:00:00Z"}', "$.ts"),
+        ("a string as ts", b'{"id":"m","ts":"yesterday"}', "$.ts"),
+        ("a date as ts", b'{"id":"m","ts":"2026-11-21"}', "$.ts"),
+        ("a ts without its offset", b'{"id":"m","ts":"2026-11-21T07:00:00"}', "$.ts"),
         ("a boolean as ts", b'{"id":"m","ts":true}', "$.ts"),
         ("a number as text", b'{"id":"m","text":5}', "$.text"),
         ("a boolean as text", b'{"id":"m","text":true}', "$.text"),
@@ -209,6 +211,7 @@ _OUT_OF_RANGE = [
         ("digits and a point", _feature(b"9" * 400 + b".5"), "$.features.f"),
         ("ts", _event(b'"ts":1e999'), "$.ts"),
         ("ts of many digits", _event(b'"ts":' + b"9" * 310), "$.ts"),
+        ("ts of the 13th month", _event(b'"ts":"2026-13-01T00:00:00Z"'), "$.ts"),
         ("an odd name", _feature(b"1e999", b'"a b"'), '$.features["a b"]'),
     )
 ]

@@ -604,3 +604,25 @@ def test_the_csv_of_the_page_becomes_the_events_of_the_page():
 
 def test_the_page_lists_every_reason():
     assert set(re.findall(r"^\| `([a-z0-9-]+)` \| .* \|$", FORMATS.read_text(), re.MULTILINE)) >= set(REASONS)
+
+
+def test_a_label_among_the_features_is_no_attribute():
+    schema = EventSchema(label_path="$.features.class", id_path="$.features.key", ts_path="$.features.at")
+    raw = b'{"features":{"class":"ham","key":"m","at":7,"links":3}}'
+    assert decode_event(raw, schema) == Event("m", {"links": 3.0}, "ham", 1.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0.0),
+        ("1970-01-01T00:00:01.25z", 1.25),
+        ("2001-06-25T12:11:28Z", 993471088.0),
+        ("2001-06-25T14:11:28+02:00", 993471088.0),
+        ("1969-12-31T23:59:59-00:00", -1.0),
+    ],
+)
+@pytest.mark.parametrize("schema", [EventSchema(), EventSchema(ts_path="$.at")])
+def test_a_time_may_be_a_date_time(text, seconds, schema):
+    raw = b'{"id":"m","ts":"%s","at":"%s"}' % (text.encode(), text.encode())
+    assert decode_event(raw, schema).ts == seconds

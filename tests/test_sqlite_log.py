@@ -537,26 +537,66 @@ def test_kill_9_leaves_whole_commits_only(tmp_path):
 
 def test_a_reader_sees_whole_commits_only(logs):
     reader = logs(journal=1, predictions=2)
+    enough = threading.Event()
 
     def learn():
         with logs() as log:
             log.acquire("learner")
-            for n in range(200):
+            n = 0
+            while not enough.is_set():
                 log.commit(transaction(n, *[new("predictions")] * 5))
+                n += 1
+            return n
 
     reader.seek(dict.fromkeys([JOURNAL, *reader.partitions("predictions")], 0))
     seen = {"journal": 0, "predictions": 0}
+
+    def look():
+        for record in reader.poll(10_000, 1.0):
+            seen[record.partition.topic] += 1
+        assert seen["predictions"] == 5 * seen["journal"]
+
     with ThreadPoolExecutor(1) as pool:
         learning = pool.submit(learn)
-        polls = 0
-        while seen["journal"] < 200:
-            records = reader.poll(10_000, 5.0)
-            polls += bool(records)
-            for record in records:
-                seen[record.partition.topic] += 1
-            assert seen["predictions"] == 5 * seen["journal"]
-        learning.result()
-    assert polls > 5
+        try:
+            for _ in range(100):
+                look()
+        finally:
+            enough.set()
+        committed = learning.result()
+    look()
+    assert seen["journal"] == committed
+
+
+def test_all_records_of_a_poll_are_of_one_moment(logs, monkeypatch):
+    log, learner = logs(journal=1, predictions=1), logs()
+    learner.acquire("a")
+    log.seek({JOURNAL: 0, Partition("predictions", 0): 0})
+    fetch = log._store.fetch
+
+    def fetch_before_a_commit(*args):
+        records = fetch(*args)
+        learner.commit(transaction(learner.offsets(JOURNAL)[1], new("predictions")))
+        return records
+
+    monkeypatch.setattr(log._store, "fetch", fetch_before_a_commit)
+    assert log.poll(10, 0) == []
+    topics = [record.partition.topic for record in log.poll(10, 0)]
+    assert sorted(topics) == ["journal"] * 2 + ["predictions"] * 2
+
+
+def test_a_read_is_of_one_moment(logs, monkeypatch):
+    log, other = logs(events=1), logs()
+    log.append([new("events")] * 3)
+    extent = log._store.extent
+
+    def extent_before_a_trim(partition):
+        found = extent(partition)
+        other.trim(partition, 2)
+        return found
+
+    monkeypatch.setattr(log._store, "extent", extent_before_a_trim)
+    assert len(log.read(EVENTS, 0, 3)) == 3
 
 
 def test_several_processes_may_create_one_file_at_once(tmp_path):
@@ -566,10 +606,20 @@ def test_several_processes_may_create_one_file_at_once(tmp_path):
             log.create_topic("events", 2)
             return log.topic_id("events")
 
-    gate = threading.Barrier(4)
+    gate = threading.Barrier(4, timeout=5)
     with ThreadPoolExecutor(4) as pool:
         ids = list(pool.map(create, range(40)))
     assert [len(set(ids[i : i + 4])) for i in range(0, 40, 4)] == [1] * 10
+
+
+def test_opening_a_new_file_waits_for_another_that_writes_it(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "log.db", check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(0.2, other.rollback)
+        release.start()
+        with SqliteLog(tmp_path / "log.db") as log:
+            assert log.topics() == {}
+        release.join()
 
 
 # What only the embedded log says
@@ -601,14 +651,22 @@ def test_poll_does_not_mistake_a_new_topic_for_the_old(logs):
     assert [record.value for record in log.poll(1, 0)] == [b"new"]
 
 
-def test_poll_moves_no_position_when_it_fails(logs):
+def test_poll_moves_no_position_when_it_fails(logs, monkeypatch):
     log = logs(a=1, b=1)
     log.append([new("a"), new("b")])
     log.seek({Partition("a", 0): 0, Partition("b", 0): 0})
-    log.trim(Partition("b", 0), 1)
-    for _ in range(2):
-        with pytest.raises(OutOfRange, match=r"b\[0\]"):
+    fetch = log._store.fetch
+
+    def fetch_all_but_b(partition, *args):
+        if partition.topic == "b":
+            raise LogError("b")
+        return fetch(partition, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log._store, "fetch", fetch_all_but_b)
+        with pytest.raises(LogError):
             log.poll(5, 0)
+    assert [record.partition.topic for record in log.poll(5, 0)] == ["a", "b"]
 
 
 def test_only_commits_write_to_the_journal(logs):
@@ -738,6 +796,22 @@ def test_a_deposed_leader_does_not_checkpoint(logs, monkeypatch):
         first.commit(transaction(1))
     first.close()
     assert checkpoints == []
+
+
+def test_a_commit_whose_checkpoint_fails_was_not_made(logs, monkeypatch):
+    monkeypatch.setattr(sqlite_log, "CHECKPOINT_COMMITS", 1)
+    log = logs(journal=1)
+    log.acquire("a")
+    log.commit(transaction(0))
+
+    def fail():
+        raise LogError("the disk failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log._store, "checkpoint", fail)
+        with pytest.raises(LogError, match="the disk failed"):
+            log.commit(transaction(1))
+    log.commit(transaction(1))
 
 
 def test_a_write_of_its_own_precedes_every_checkpoint(logs, monkeypatch):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,6 +79,12 @@ def wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> boo
     return not (version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45))
 
 
+def _primary_code(error: sqlite3.Error) -> int:
+    """SQLite's result code without its extension; the module's own errors have none."""
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF
+
+
 class Extent(NamedTuple):
     """Where a partition lies in the file, and the half-open range of offsets that it keeps."""
 
@@ -134,8 +141,7 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without its extension
-            meaning = MEANINGS.get(code, "SQLite refused")
+            meaning = MEANINGS.get(_primary_code(error), "SQLite refused")
             raise LogError(f"{self.path}: {meaning} ({error})") from error
 
     @contextmanager
@@ -289,7 +295,7 @@ class SqliteStore:
         with self.transaction("DEFERRED"):
             made = self._has_schema()
         with self.errors():
-            mode = self._pragma("journal_mode = WAL")
+            mode = self._enter_wal()
             if mode != "wal":
                 raise LogError(f"{self.path}: a log must be a file on a local disk (journal mode {mode!r})")
             self._pragma("synchronous = FULL")
@@ -297,6 +303,21 @@ class SqliteStore:
             self._pragma(f"journal_size_limit = {CHECKPOINT_BYTES}")
         if not made:
             self._create_schema()
+
+    def _enter_wal(self) -> int | str:
+        """Switch to the write-ahead log and answer the mode that now holds.
+
+        Where two connections switch a new file at once SQLite gives way at once, to avoid a deadlock, in
+        place of waiting: so this waits.
+        """
+        deadline = time.monotonic() + BUSY_TIMEOUT
+        while True:
+            try:
+                return self._pragma("journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
 
     def _create_schema(self) -> None:
         with self.transaction("IMMEDIATE"):

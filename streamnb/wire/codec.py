@@ -17,7 +17,17 @@ from streamnb.events import DeadLetter, Event, Label, MetricsReport, Prediction
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
 from streamnb.wire.schema import EventSchema
-from streamnb.wire.values import READERS, look_up, name, number, refuse_type, required_name, text, undeclared
+from streamnb.wire.values import (
+    READERS,
+    look_up,
+    moment,
+    name,
+    number,
+    refuse_type,
+    required_name,
+    text,
+    undeclared,
+)
 
 __all__ = [
     "dead_letter_record",
@@ -45,7 +55,7 @@ class _PlainEvent(msgspec.Struct, gc=False):
     text: str | None = None
     features: dict[str, str | float | bool | None] | None = None
     label: str | None = None
-    ts: float | None = None
+    ts: float | str | None = None
 
 
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
@@ -82,7 +92,8 @@ def _read_plain(raw: bytes) -> Event | None:
         x = {attribute: value for attribute, value in x.items() if value is not None}
     if body is not None:
         x = {"text": body, **x} if x else {"text": body}
-    return Event(record.id, x or {}, record.label, 1.0, record.ts)  # type: ignore[arg-type]
+    ts = moment(record.ts, ("ts",)) if isinstance(record.ts, str) else record.ts
+    return Event(record.id, x or {}, record.label, 1.0, ts)  # type: ignore[arg-type]
 
 
 def _read_event(record: Any, schema: EventSchema) -> Event:
@@ -92,7 +103,7 @@ def _read_event(record: Any, schema: EventSchema) -> Event:
         label = name(label, schema.label_keys)
     ts = look_up(record, schema.ts_keys) if schema.ts_keys else None
     if ts is not None:
-        ts = number(ts, schema.ts_keys or ())
+        ts = moment(ts, schema.ts_keys or ())
     x: dict[str, str | float | bool] = {}
     for place in schema.places:
         value = look_up(record, place.keys)

@@ -45,8 +45,8 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     """How to read an event.
 
     Open features are the undeclared ones: ``$.text`` is a text attribute named "text", and every entry of
-    ``$.features`` is an attribute named by its key and taken by its type. An entry that a declared attribute
-    reads, or whose name one bears, is not open.
+    ``$.features`` is an attribute named by its key and taken by its type. An entry that the id, the label,
+    the ts or a declared attribute reads, or whose name one bears, is not open.
 
     Attributes:
         attributes: the declared attributes; their names differ.
@@ -105,9 +105,8 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     def claimed(self) -> frozenset[str]:
         """The entries of ``$.features`` that are not open."""
         names = {place.name for place in self.places}
-        return frozenset(
-            names | {keys[1] for _, _, keys in self.places if keys[0] == "features" and keys[1:]}
-        )
+        read = [self.id_keys, self.label_keys, self.ts_keys or (), *(keys for _, _, keys in self.places)]
+        return frozenset(names | {keys[1] for keys in read if keys[:1] == ("features",) and keys[1:]})
 
     @cached_property
     def is_plain(self) -> bool:

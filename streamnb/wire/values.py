@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NoReturn
 
 from streamnb.wire.paths import Keys
@@ -12,6 +14,7 @@ from streamnb.wire.records import refuse
 __all__ = [
     "READERS",
     "look_up",
+    "moment",
     "name",
     "nominal",
     "number",
@@ -23,6 +26,9 @@ __all__ = [
 
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _SCALAR = "a string, a boolean or a number"
+_DATE_TIME = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
 
 
 def refuse_type(value: Any, expected: str, keys: Keys) -> NoReturn:
@@ -80,6 +86,18 @@ def number(value: Any, keys: Keys) -> float:
         if math.isfinite(double)
         else refuse("out-of-range", keys, "no finite double holds this number")
     )
+
+
+def moment(value: Any, keys: Keys) -> float:
+    """A time in seconds since the epoch: a number, or an RFC 3339 date-time with its offset from UTC."""
+    if type(value) is not str:
+        return number(value, keys)
+    if not _DATE_TIME.fullmatch(value):
+        refuse_type(value, "a number or an RFC 3339 date-time", keys)
+    try:
+        return datetime.fromisoformat(value.upper()).timestamp()
+    except (ValueError, OverflowError):
+        refuse("out-of-range", keys, "there is no such date or time")
 
 
 def nominal(value: Any, keys: Keys) -> str:

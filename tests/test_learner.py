@@ -1,0 +1,161 @@
+"""The learner: predict, then learn; dead letters; reports; pruning; evidence; and no cut can be observed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from malformed import MALFORMED
+from service import digests, model_digest, new_learner, predictions, raw_events, records
+
+from streamnb import MultinomialNB, NaiveBayes, Text
+from streamnb.engine.learner import Pruning
+from streamnb.wire.codec import decode_metrics
+
+RAWS = raw_events(300)
+
+
+def process_in_parts(learner, rows, cuts, now=1.0):
+    outputs, start, i = [], 0, 0
+    while start < len(rows):
+        stop = start + cuts[i % len(cuts)]
+        outputs += learner.process(rows[start:stop], now)
+        start, i = stop, i + 1
+    return outputs
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"evidence": 3},
+        {"pruning": Pruning(every=40, min_count=2, drop_most_frequent=1, max_attributes=60)},
+        {"report_every": 7, "window": 11},
+    ],
+)
+@settings(max_examples=10)
+@given(cuts=st.lists(st.integers(1, 120), min_size=1, max_size=10))
+def test_how_records_are_cut_is_unobservable(options, cuts):
+    whole, parts = new_learner(**options), new_learner(**options)
+    expected = whole.process(records(RAWS), 1.0)
+    got = process_in_parts(parts, records(RAWS), cuts)
+    assert predictions(got) == predictions(expected)
+    every = options.get("report_every", 1000)
+    reports = [[decode_metrics(o.value) for o in outputs if o.topic == "metrics"] for outputs in (expected, got)]
+    due = [[report for report in some if report.events % every == 0] for some in reports]
+    assert due[0] == due[1]
+    assert digests(whole) == digests(parts)
+
+
+def test_an_event_is_predicted_by_what_came_before_it_alone():
+    learner, reference = new_learner(), NaiveBayes({"text": Text(), "subject": Text(event_model="bernoulli")})
+    for prediction, raw in zip(predictions(learner.process(records(RAWS), 1.0)), RAWS, strict=True):
+        event = json.loads(raw)
+        x = {"text": event["text"], **event["features"]}
+        expected = reference.predict_proba_one(x)
+        assert prediction["probabilities"] == expected
+        assert prediction["label"] == (max(expected, key=expected.get) if expected else None)
+        assert prediction["status"] == ("ready" if expected else "empty")
+        assert prediction["truth"] == event["label"]
+        assert prediction["model"].events == reference.n_events
+        if event["label"] is not None:
+            reference.learn_one(x, event["label"])
+
+
+def test_a_hundred_kinds_of_malformed_events_are_dead_letters_and_change_nothing():
+    assert len({case.name for case in MALFORMED}) >= 100
+    learner = new_learner()
+    learner.process(records(RAWS), 1.0)
+    before, consumed = model_digest(learner), learner.consumed
+    outputs = learner.process(records([case.raw for case in MALFORMED]), 2.0)
+    letters = [output for output in outputs if output.topic == "dead-letters"]
+    assert [letter.value for letter in letters] == [case.raw for case in MALFORMED]
+    for i, (letter, case) in enumerate(zip(letters, MALFORMED, strict=True)):
+        headers = {name: value.decode() for name, value in letter.headers}
+        expected = {"reason": case.reason, "path": case.path, "topic": "events", "partition": "0", "offset": str(i)}
+        assert headers == expected
+    assert not predictions(outputs)
+    assert model_digest(learner) == before
+    assert (learner.consumed, learner.dead_letters) == (consumed + len(MALFORMED), len(MALFORMED))
+
+
+def test_good_events_between_bad_ones_are_learned():
+    good, mixed = raw_events(len(MALFORMED), seed=5), []
+    for raw, case in zip(good, MALFORMED, strict=True):
+        mixed += [case.raw, raw]
+    alone, between = new_learner(), new_learner()
+    expected = predictions(alone.process(records(good), 1.0))
+    assert predictions(between.process(records(mixed), 1.0)) == expected
+    assert model_digest(alone) == model_digest(between)
+
+
+def test_reports_count_and_score():
+    learner = new_learner(report_every=100, window=50)
+    outputs = learner.process(records([*RAWS, b"{"]), 5.0)
+    reports = [decode_metrics(output.value) for output in outputs if output.topic == "metrics"]
+    assert [report.events for report in reports] == [100, 200, 300]
+    last = learner.report(6.0)
+    assert (last.events, last.dead_letters, last.ts) == (301, 1, 6.0)
+    assert last.learned == last.cumulative.events == sum(json.loads(raw)["label"] is not None for raw in RAWS)
+    assert last.window.events == 50
+    assert sum(map(sum, last.confusion)) == last.cumulative.events
+    assert [len(row) for row in last.confusion] == [len(last.labels) + 1] * len(last.labels)
+
+
+def test_a_quiet_stream_is_reported_by_time():
+    learner = new_learner(report_every=1000, report_seconds=10.0)
+    times = {1.0: 1, 5.0: 0, 11.0: 1, 12.0: 0, 20.9: 0, 21.0: 1}
+    for i, (now, due) in enumerate(times.items()):
+        outputs = learner.process(records([RAWS[i]]), now)
+        assert sum(output.topic == "metrics" for output in outputs) == due, now
+    assert learner.process([], 99.0) == []
+
+
+def test_a_label_never_seen_costs_the_escape_mass():
+    learner = new_learner()
+    rows = [b'{"id":"1","text":"a","label":"x"}', b'{"id":"2","text":"a","label":"x"}', b'{"id":"3","text":"a","label":"y"}']
+    learner.process(records(rows), 1.0)
+    # The first meets an empty model, the third brings a new label: 34.5 each; the second costs nothing.
+    assert learner.report(1.0).cumulative.log_loss == pytest.approx(2 * 34.538776394910684 / 3)
+
+
+def test_evidence_adds_up_to_the_odds():
+    learner = new_learner(evidence=100)
+    for prediction in predictions(learner.process(records(RAWS), 1.0))[50:]:
+        probabilities = prediction["probabilities"]
+        assert all(item.log_odds != 0 for item in prediction["evidence"])
+        assert len(probabilities) == 3
+    model = learner.model
+    x = {"text": "w1 w2 w2 zebra", "subject": "w3", "colour": "r", "x": 0.5}
+    items = model.explain_one(x)
+    joint, prior = model.joint_log_likelihood(x), model.joint_log_likelihood({})
+    first, second = sorted(joint, key=joint.get, reverse=True)[:2]
+    total = sum(item.log_odds for item in items) + prior[first] - prior[second]
+    assert total == pytest.approx(joint[first] - joint[second], rel=1e-9)
+    assert {(item.attribute, item.value) for item in items} == {
+        ("text", "w1"), ("text", "w2"), ("subject", ""), ("subject", "w3"), ("colour", "r"), ("x", 0.5),
+    }  # fmt: skip
+    assert [abs(item.log_odds) for item in items] == sorted((abs(item.log_odds) for item in items), reverse=True)
+    assert model.explain_one(x, top=2) == items[:2]
+
+
+def test_evidence_of_a_class_that_alpha_zero_rules_out_is_finite():
+    model = MultinomialNB(alpha=0)
+    model.learn_one("win cash", "spam")
+    model.learn_one("lunch", "ham")
+    (item,) = model.explain_one("cash")
+    assert (item.value, item.log_odds) == ("cash", 1e6)
+    assert model.explain_one({"cash": 2})[0].value == "cash"
+    assert MultinomialNB().explain_one("cash") == []
+
+
+def test_pruning_falls_at_its_event_and_nowhere_else():
+    pruned = new_learner(pruning=Pruning(every=10, min_count=1e9))
+    labelled = [raw for raw in RAWS if json.loads(raw)["label"]]
+    pruned.process(records(labelled[:19]), 1.0)
+    assert pruned.model.class_counts("text")
+    pruned.process(records(labelled[19:20]), 1.0)
+    assert not pruned.model.class_counts("text")
+    assert pruned.model.class_counts("colour")

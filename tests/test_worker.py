@@ -1,0 +1,323 @@
+"""The worker on a log: the same as without one, through restarts, takeovers and kills."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+
+import msgspec
+import pytest
+from malformed import MALFORMED
+from service import (
+    IDENTITY,
+    TOPICS,
+    Ticking,
+    digests,
+    model_digest,
+    new_learner,
+    new_worker,
+    predictions,
+    produce,
+    raw_events,
+    read_topic,
+    records,
+)
+
+from streamnb.adapters.snapshot_files import SnapshotFolder
+from streamnb.engine.checkpoint import recover
+from streamnb.engine.ports import NewRecord, Partition
+from streamnb.errors import Fenced, JournalError, LogError, SnapshotError
+from streamnb.wire.journal import decode_journal, encode_journal, seal
+from streamnb.wire.snapshot import Snapshot
+from streamnb.worker import Pace
+
+RAWS = raw_events(500, seed=3)
+
+
+class NoSnapshots:
+    def newest(self):
+        return None
+
+    def save(self, snapshot):
+        raise AssertionError(snapshot)
+
+
+def drain(log, folder, **options):
+    worker = new_worker(log, folder, **options)
+    worker.start("test")
+    worker.run(until_end=True)
+    return worker
+
+
+def replayed(log):
+    """A learner that knows the journal and the log, and no snapshot."""
+    learner = new_learner()
+    checkpoint = recover(log, NoSnapshots(), learner, IDENTITY, 0.0)
+    return learner, checkpoint
+
+
+@pytest.mark.parametrize("commit_events", [1, 7, 64, 1000])
+def test_a_log_changes_nothing(open_log, tmp_path, commit_events):
+    """The same predictions and the same bytes as without a log, at any size of commit."""
+    log = open_log(**TOPICS)
+    produce(log, RAWS)
+    worker = drain(log, tmp_path / "snapshots", pace=Pace(commit_events=commit_events))
+    alone = new_learner()
+    expected = predictions(alone.process(records(RAWS), 1.0))
+    assert predictions(open_log()) == expected
+    assert digests(worker.learner) == digests(alone)
+    assert [r.key for r in read_topic(open_log(), "predictions")] == [b"e%d" % i for i in range(500)]
+    worker.close()
+
+
+def test_three_partitions_equal_the_replay_of_the_journal(open_log, tmp_path):
+    log = open_log(**{**TOPICS, "events": 3, "predictions": 3})
+    for start in range(0, len(RAWS), 50):
+        log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[start : start + 50], start)])
+    worker = drain(log, tmp_path / "snapshots", pace=Pace(commit_events=33))
+    again, checkpoint = replayed(open_log())
+    assert digests(again) == digests(worker.learner)
+    assert sum(checkpoint.positions.values()) == len(RAWS)
+    assert sorted(p["id"] for p in predictions(open_log())) == sorted(f"e{i}" for i in range(500))
+    worker.close()
+
+
+@pytest.mark.parametrize("snapshot_events", [1, 60, 10**9])
+def test_restart_is_no_restart(open_log, tmp_path, snapshot_events):
+    """Stopped and started again after every hundred events, with and without snapshots in between."""
+    pace = Pace(commit_events=30, snapshot_events=snapshot_events)
+    for start in range(0, 500, 100):
+        log = open_log(**TOPICS)
+        produce(log, RAWS[start : start + 100])
+        worker = drain(log, tmp_path / "snapshots", pace=pace)
+        worker.close()
+    alone = new_learner()
+    assert predictions(open_log()) == predictions(alone.process(records(RAWS), 1.0))
+    assert digests(worker.learner) == digests(alone)
+
+
+def test_a_crash_before_the_commit_loses_nothing_and_after_it_repeats_nothing(open_log, tmp_path):
+    """Every commit is interrupted once before it is made, and once after it, before the learner knows."""
+
+    class Crash(Exception):
+        pass
+
+    class Crashing:
+        def __init__(self, log, when):
+            self._log, self._when = log, when
+
+        def __getattr__(self, name):
+            return getattr(self._log, name)
+
+        def commit(self, transaction):
+            if transaction.n == 0:
+                return self._log.commit(transaction)
+            if self._when == "before":
+                raise Crash
+            self._log.commit(transaction)
+            raise Crash
+
+    produce(open_log(**TOPICS), RAWS)
+    pace = Pace(commit_events=100)
+    for when in ["before", "after"] * 5:
+        worker = new_worker(Crashing(open_log(), when), tmp_path / "none", pace=pace)
+        worker.start(when)
+        with pytest.raises(Crash):
+            worker.run(until_end=True)
+        worker._log.close()  # a process that dies takes its connection with it
+    alone = new_learner()
+    assert predictions(open_log()) == predictions(alone.process(records(RAWS), 1.0))
+    again, checkpoint = replayed(open_log())
+    assert digests(again) == digests(alone)
+    assert checkpoint.positions == {Partition("events", 0): 500}
+
+
+def test_malformed_events_arrive_as_dead_letters_with_their_bytes(open_log, tmp_path):
+    log = open_log(**TOPICS)
+    produce(log, [case.raw for case in MALFORMED])
+    worker = drain(log, tmp_path / "snapshots")
+    letters = read_topic(open_log(), "dead-letters")
+    assert [letter.value for letter in letters] == [case.raw for case in MALFORMED]
+    assert [dict(letter.headers)["reason"].decode() for letter in letters] == [case.reason for case in MALFORMED]
+    assert model_digest(worker.learner) == model_digest(new_learner())
+    assert not read_topic(open_log(), "predictions")
+    worker.close()
+
+
+def test_stop_ends_the_run_after_the_commit_at_hand(open_log, tmp_path):
+    log, workers = open_log(**TOPICS), queue.Queue()
+
+    def serve():
+        worker = new_worker(open_log(), tmp_path / "snapshots")
+        workers.put(worker)
+        worker.start("test")
+        worker.run()
+        worker.close()
+
+    runner = threading.Thread(target=serve)
+    runner.start()
+    produce(log, RAWS[:10])
+    while len(read_topic(log, "predictions")) < 10:
+        time.sleep(0.01)
+    workers.get().stop()
+    runner.join(timeout=10)
+    assert not runner.is_alive()
+    snapshot = SnapshotFolder(tmp_path / "snapshots").newest().snapshot
+    assert snapshot.parts["learner"].meta["consumed"] == 10
+
+
+def test_a_second_learner_waits_and_a_fenced_one_publishes_nothing(open_log, tmp_path):
+    log = open_log(**TOPICS)
+    first = drain(log, tmp_path / "snapshots")
+    second = new_worker(open_log(), tmp_path / "snapshots")
+    with pytest.raises(LogError, match="test"):
+        second.start("second")
+    first.close()
+    second.start("second")
+    produce(open_log(), RAWS[:5])
+    second.run(until_end=True)
+    assert len(read_topic(open_log(), "predictions")) == 5
+    second.close()
+
+
+def test_a_learner_that_was_taken_over_is_fenced(tmp_path):
+    from streamnb.adapters.sqlite_log import SqliteLog
+
+    clock = Ticking()
+    old, new = (SqliteLog(tmp_path / "log.db", session_timeout=5.0, clock=clock) for _ in range(2))
+    for name, partitions in TOPICS.items():
+        old.create_topic(name.replace("_", "-"), partitions)
+    produce(old, RAWS[:20])
+    sleeper = new_worker(old, tmp_path / "snapshots")
+    sleeper.start("sleeper")
+    clock.now += 60
+    successor = new_worker(new, tmp_path / "snapshots")
+    successor.start("successor")
+    successor.run(until_end=True)
+    with pytest.raises(Fenced):
+        sleeper.run(until_end=True)
+    assert len(read_topic(new, "predictions")) == 20
+    old.close()
+    successor.close()
+
+
+def journalled(open_log, tmp_path, **options):
+    log = open_log(**TOPICS)
+    produce(log, RAWS[:90])
+    worker = drain(log, tmp_path / "snapshots", pace=Pace(commit_events=30), **options)
+    worker.close()
+
+
+class FromMemory:
+    """A log with another journal."""
+
+    def __init__(self, log, change):
+        self._log, self._change = log, change
+
+    def __getattr__(self, name):
+        return getattr(self._log, name)
+
+    def read(self, partition, offset, limit):
+        found = self._log.read(partition, offset, limit)
+        return self._change(list(found)) if partition.topic == "journal" else found
+
+
+def edited(n, **changes):
+    def change(found):
+        record = msgspec.structs.replace(decode_journal(found[n].value), **changes)
+        found[n] = found[n]._replace(value=encode_journal(seal(record)))
+        return found
+
+    return change
+
+
+def altered_byte(found):
+    found[2] = found[2]._replace(value=found[2].value.replace(b'"n":2', b'"n":3'))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (altered_byte, "was altered"),
+        (lambda found: [*found[:2], *found[3:]], "from record 1 to 3"),
+        (lambda found: [*found[:2], found[1], *found[2:]], "from record 1 to 1"),
+        (edited(1, now=5.0), "gave other outputs"),
+        (edited(1, machine="another"), "digests differ"),
+        (edited(3, outputs="00" * 32), "gave other outputs"),
+        (edited(0, config_hash="bad"), "another configuration"),
+        (edited(0, topic_ids={"events": "other"}), "made anew"),
+        (edited(0, version=2), "version 2 is unknown"),
+        (lambda found: [found[0]._replace(value=b"{}"), *found[1:]], "not a journal record"),
+    ],
+)
+def test_a_journal_that_disagrees_is_refused(open_log, tmp_path, change, says):
+    journalled(open_log, tmp_path)
+    with pytest.raises(JournalError, match=says):
+        recover(FromMemory(open_log(), change), NoSnapshots(), new_learner(), IDENTITY, 0.0)
+
+
+def test_slices_that_disagree_are_refused(open_log, tmp_path):
+    journalled(open_log, tmp_path)
+
+    def other_crc(found):
+        record = decode_journal(found[3].value)
+        slices = tuple(msgspec.structs.replace(part, crc=part.crc ^ 1) for part in record.slices)
+        return edited(3, slices=slices)(found)
+
+    with pytest.raises(JournalError, match="other records than were learned"):
+        recover(FromMemory(open_log(), other_crc), NoSnapshots(), new_learner(), IDENTITY, 0.0)
+
+
+def test_retention_that_has_eaten_what_is_needed_is_refused_and_a_snapshot_helps(open_log, tmp_path):
+    journalled(open_log, tmp_path)
+    open_log().trim(Partition("events", 0), 45)
+    with pytest.raises(JournalError, match=r"events/0 from offset 0 to 30"):
+        replayed(open_log())
+    worker = drain(open_log(), tmp_path / "snapshots")
+    assert worker.learner.consumed == 90
+    worker.close()
+
+
+def test_a_snapshot_without_its_journal_is_refused(open_log, tmp_path):
+    folder = SnapshotFolder(tmp_path / "snapshots")
+    learner = new_learner()
+    folder.save(Snapshot(5, "ab" * 32, {}, "c0ffee", {}, learner.parts()))
+    log = open_log(**TOPICS)
+    with pytest.raises(JournalError, match="journal is empty"):
+        recover(log, folder, new_learner(), IDENTITY, 0.0)
+    assert log.offsets(Partition("journal", 0)) == (0, 0)
+
+
+def test_a_snapshot_of_another_journal_or_beyond_the_end_is_refused(open_log, tmp_path):
+    journalled(open_log, tmp_path)
+    folder = SnapshotFolder(tmp_path / "snapshots")
+    snapshot = folder.newest().snapshot
+    for changes, says in [({"digest": "ab" * 32}, "another journal"), ({"journal_n": 99}, "beyond the journal's end")]:
+        folder.save(msgspec.structs.replace(snapshot, **changes))
+        with pytest.raises(JournalError, match=says):
+            recover(open_log(), folder, new_learner(), IDENTITY, 0.0)
+
+
+def test_damaged_is_never_empty(open_log, tmp_path):
+    journalled(open_log, tmp_path)
+    for path in (tmp_path / "snapshots").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(SnapshotError, match="no snapshot can be read"):
+        new_worker(open_log(), tmp_path / "snapshots").start("test")
+
+
+def test_another_machine_may_differ_in_outputs_but_not_in_slices(open_log, tmp_path):
+    journalled(open_log, tmp_path)
+    change = edited(3, outputs="00" * 32, machine="another")
+    learner = new_learner()
+    checkpoint = recover(FromMemory(open_log(), change), NoSnapshots(), learner, IDENTITY, 0.0)
+    assert (checkpoint.n, learner.consumed) == (3, 90)
+
+
+def test_partitions_added_later_are_read_from_their_start(open_log, tmp_path):
+    journalled(open_log, tmp_path)
+    _, checkpoint = replayed(open_log())
+    wider = checkpoint.with_new_partitions([Partition("events", 0), Partition("events", 1)])
+    assert wider.positions == {Partition("events", 0): 90, Partition("events", 1): 0}
