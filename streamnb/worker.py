@@ -48,7 +48,7 @@ class Worker:
         snapshots: SnapshotStore,
         learner: Learner,
         identity: Identity,
-        pace: Pace = Pace(),  # noqa: B008  frozen
+        pace: Pace = Pace(),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.learner = learner

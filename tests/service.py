@@ -32,7 +32,9 @@ class Ticking:
 
 
 def new_learner(**settings):
-    model = settings.pop("model", None) or NaiveBayes({"text": Text(), "subject": Text(event_model="bernoulli")})
+    model = settings.pop("model", None) or NaiveBayes(
+        {"text": Text(), "subject": Text(event_model="bernoulli")}
+    )
     return Learner(Settings(schema=EventSchema(), **settings), model)
 
 
@@ -53,7 +55,11 @@ def raw_events(n, seed=0, *, labelled=0.8):
                 {
                     "id": f"e{i}",
                     "text": " ".join(rng.choices(WORDS, k=rng.randrange(8))),
-                    "features": {"subject": rng.choice(WORDS), "colour": rng.choice(["r", "g"]), "x": rng.gauss(0, 1)},
+                    "features": {
+                        "subject": rng.choice(WORDS),
+                        "colour": rng.choice(["r", "g"]),
+                        "x": rng.gauss(0, 1),
+                    },
                     "label": label if rng.random() < labelled else None,
                 }
             ).encode()

@@ -43,7 +43,9 @@ def test_how_records_are_cut_is_unobservable(options, cuts):
     got = process_in_parts(parts, records(RAWS), cuts)
     assert predictions(got) == predictions(expected)
     every = options.get("report_every", 1000)
-    reports = [[decode_metrics(o.value) for o in outputs if o.topic == "metrics"] for outputs in (expected, got)]
+    reports = [
+        [decode_metrics(o.value) for o in outputs if o.topic == "metrics"] for outputs in (expected, got)
+    ]
     due = [[report for report in some if report.events % every == 0] for some in reports]
     assert due[0] == due[1]
     assert digests(whole) == digests(parts)
@@ -74,7 +76,13 @@ def test_a_hundred_kinds_of_malformed_events_are_dead_letters_and_change_nothing
     assert [letter.value for letter in letters] == [case.raw for case in MALFORMED]
     for i, (letter, case) in enumerate(zip(letters, MALFORMED, strict=True)):
         headers = {name: value.decode() for name, value in letter.headers}
-        expected = {"reason": case.reason, "path": case.path, "topic": "events", "partition": "0", "offset": str(i)}
+        expected = {
+            "reason": case.reason,
+            "path": case.path,
+            "topic": "events",
+            "partition": "0",
+            "offset": str(i),
+        }
         assert headers == expected
     assert not predictions(outputs)
     assert model_digest(learner) == before
@@ -115,7 +123,11 @@ def test_a_quiet_stream_is_reported_by_time():
 
 def test_a_label_never_seen_costs_the_escape_mass():
     learner = new_learner()
-    rows = [b'{"id":"1","text":"a","label":"x"}', b'{"id":"2","text":"a","label":"x"}', b'{"id":"3","text":"a","label":"y"}']
+    rows = [
+        b'{"id":"1","text":"a","label":"x"}',
+        b'{"id":"2","text":"a","label":"x"}',
+        b'{"id":"3","text":"a","label":"y"}',
+    ]
     learner.process(records(rows), 1.0)
     # The first meets an empty model, the third brings a new label: 34.5 each; the second costs nothing.
     assert learner.report(1.0).cumulative.log_loss == pytest.approx(2 * 34.538776394910684 / 3)
@@ -137,7 +149,9 @@ def test_evidence_adds_up_to_the_odds():
     assert {(item.attribute, item.value) for item in items} == {
         ("text", "w1"), ("text", "w2"), ("subject", ""), ("subject", "w3"), ("colour", "r"), ("x", 0.5),
     }  # fmt: skip
-    assert [abs(item.log_odds) for item in items] == sorted((abs(item.log_odds) for item in items), reverse=True)
+    assert [abs(item.log_odds) for item in items] == sorted(
+        (abs(item.log_odds) for item in items), reverse=True
+    )
     assert model.explain_one(x, top=2) == items[:2]
 
 

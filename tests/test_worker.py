@@ -74,7 +74,9 @@ def test_a_log_changes_nothing(open_log, tmp_path, commit_events):
 def test_three_partitions_equal_the_replay_of_the_journal(open_log, tmp_path):
     log = open_log(**{**TOPICS, "events": 3, "predictions": 3})
     for start in range(0, len(RAWS), 50):
-        log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[start : start + 50], start)])
+        log.append(
+            [NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[start : start + 50], start)]
+        )
     worker = drain(log, tmp_path / "snapshots", pace=Pace(commit_events=33))
     again, checkpoint = replayed(open_log())
     assert digests(again) == digests(worker.learner)
@@ -100,7 +102,7 @@ def test_restart_is_no_restart(open_log, tmp_path, snapshot_events):
 def test_a_crash_before_the_commit_loses_nothing_and_after_it_repeats_nothing(open_log, tmp_path):
     """Every commit is interrupted once before it is made, and once after it, before the learner knows."""
 
-    class Crash(Exception):
+    class CrashError(Exception):
         pass
 
     class Crashing:
@@ -114,16 +116,16 @@ def test_a_crash_before_the_commit_loses_nothing_and_after_it_repeats_nothing(op
             if transaction.n == 0:
                 return self._log.commit(transaction)
             if self._when == "before":
-                raise Crash
+                raise CrashError
             self._log.commit(transaction)
-            raise Crash
+            raise CrashError
 
     produce(open_log(**TOPICS), RAWS)
     pace = Pace(commit_events=100)
     for when in ["before", "after"] * 5:
         worker = new_worker(Crashing(open_log(), when), tmp_path / "none", pace=pace)
         worker.start(when)
-        with pytest.raises(Crash):
+        with pytest.raises(CrashError):
             worker.run(until_end=True)
         worker._log.close()  # a process that dies takes its connection with it
     alone = new_learner()
@@ -139,7 +141,9 @@ def test_malformed_events_arrive_as_dead_letters_with_their_bytes(open_log, tmp_
     worker = drain(log, tmp_path / "snapshots")
     letters = read_topic(open_log(), "dead-letters")
     assert [letter.value for letter in letters] == [case.raw for case in MALFORMED]
-    assert [dict(letter.headers)["reason"].decode() for letter in letters] == [case.reason for case in MALFORMED]
+    assert [dict(letter.headers)["reason"].decode() for letter in letters] == [
+        case.reason for case in MALFORMED
+    ]
     assert model_digest(worker.learner) == model_digest(new_learner())
     assert not read_topic(open_log(), "predictions")
     worker.close()
@@ -294,7 +298,10 @@ def test_a_snapshot_of_another_journal_or_beyond_the_end_is_refused(open_log, tm
     journalled(open_log, tmp_path)
     folder = SnapshotFolder(tmp_path / "snapshots")
     snapshot = folder.newest().snapshot
-    for changes, says in [({"digest": "ab" * 32}, "another journal"), ({"journal_n": 99}, "beyond the journal's end")]:
+    for changes, says in [
+        ({"digest": "ab" * 32}, "another journal"),
+        ({"journal_n": 99}, "beyond the journal's end"),
+    ]:
         folder.save(msgspec.structs.replace(snapshot, **changes))
         with pytest.raises(JournalError, match=says):
             recover(open_log(), folder, new_learner(), IDENTITY, 0.0)

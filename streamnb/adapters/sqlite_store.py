@@ -131,7 +131,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close the connection."""
-        self.db.close()
+        with self.errors():
+            self.db.close()
 
     # Transactions
 

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read our output has gone
-        sys.stdout = None  # type: ignore[assignment]  # or the interpreter complains of it at exit
+        sys.stdout = None  # or the interpreter complains of it at exit
         return 1
     return code
 
@@ -80,8 +80,8 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--holdout",
         metavar="split|SHARE",
-        help="learn one part, then score the rest without learning it: by each row's `split` (train, test), or "
-        "this share of the rows first, such as 2/3",
+        help="learn one part, then score the rest without learning it: by each row's `split` (train, test), "
+        "or this share of the rows first, such as 2/3",
     )
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
 

@@ -41,11 +41,10 @@ def run(options: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     quiet = options.json
     try:
-        real = _stream(folder, "image-segments", [], list(_image_segments()), quiet=quiet)
+        real = _stream(folder, "image-segments", list(_image_segments()), quiet=quiet)
         parameters = generated.Parameters()
-        attributes = 'attributes=[{name="text", kind="text"}, {name="channel", kind="nominal"}, {name="length", kind="continuous"}]'
         messages = list(islice(_messages(parameters), options.events))
-        made = _stream(folder, "messages", [attributes], messages, quiet=quiet)
+        made = _stream(folder, "messages", messages, quiet=quiet)
         rows = list(generated.compare(parameters, made["learner"].model))
         within = sum(abs(row.deviations) <= 2.0 for row in rows) / len(rows)
         if quiet:
@@ -75,13 +74,9 @@ def _messages(parameters: generated.Parameters) -> Iterator[dict[str, Any]]:
         yield {"id": f"m-{i}", "text": x["text"], "features": features, "label": label}
 
 
-def _stream(
-    folder: Path, name: str, flags: Sequence[str], events: Sequence[dict[str, Any]], *, quiet: bool
-) -> dict[str, Any]:
+def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
     """Write events to a log of their own, part by part, and let a worker learn each part."""
-    config = configuration.load(
-        None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}", *flags]
-    )
+    config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
     learner = wiring.learner(config)
     worker = Worker(
         wiring.open_log(config),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 
@@ -15,10 +14,10 @@ __all__ = ["events_of"]
 
 def events_of(path: str) -> Iterator[bytes]:
     """The raw events of a file; a bar on standard error says how much of it has been read."""
-    total = None if path == "-" else os.stat(path).st_size
+    hidden = not sys.stderr.isatty()
     with (
         open_counted(path) as source,
-        tqdm(total=total, unit="B", unit_scale=True, disable=not sys.stderr.isatty(), leave=False) as bar,
+        tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar,
     ):
         for raw in source:
             yield raw

@@ -13,6 +13,7 @@ from streamnb.engine.checkpoint import recover
 from streamnb.engine.learner import Learner
 from streamnb.errors import LogError
 from streamnb.model.strongest import strongest
+from streamnb.wire.snapshot import part_digest
 
 __all__ = ["describe", "print_description", "run"]
 
@@ -28,7 +29,8 @@ def run(options: argparse.Namespace) -> int:
         if log.offsets(journal)[1] == 0:
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
         checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config), time.time())
-    description = {"journal": checkpoint.n, **describe(learner, options.top)}
+    digest = part_digest(*learner.parts()["model"])
+    description = {"journal": checkpoint.n, "digest": digest, **describe(learner, options.top)}
     if options.json:
         print(json.dumps(description))
     else:

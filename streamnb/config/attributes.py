@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec.structs import asdict
 
@@ -10,6 +10,7 @@ from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, Kind, choice, num
 from streamnb.config.sections import Section, members, unknown
 from streamnb.config.toml import literal
 from streamnb.errors import ConfigError
+from streamnb.model.attributes import EventModel
 from streamnb.wire.paths import render_path
 
 __all__ = ["ATTRIBUTES", "AttributeConfig", "check_smoothing"]
@@ -29,12 +30,12 @@ class AttributeConfig(Section, frozen=True):
     """
 
     name: Annotated[str, NAME]
-    kind: Annotated[str, choice("text", "nominal", "continuous")]
+    kind: Annotated[Literal["text", "nominal", "continuous"], choice("text", "nominal", "continuous")]
     path: Annotated[str, JSON_PATH]
     alpha: Annotated[float | None, number(0)] = None
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None
-    event_model: Annotated[str | None, choice("multinomial", "bernoulli")] = None
+    event_model: Annotated[EventModel | None, choice("multinomial", "bernoulli")] = None
 
 
 def check_smoothing(key: str, alpha: float | None, m: float | None, p: float | None) -> None:

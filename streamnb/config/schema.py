@@ -6,7 +6,7 @@ Durations are seconds and sizes are bytes once they are read. docs/configuration
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from streamnb.config.kinds import (
     whole,
 )
 from streamnb.config.sections import Section, walk
+from streamnb.model.attributes import EventModel
 
 __all__ = [
     "KEYS",
@@ -141,8 +142,10 @@ class ModelConfig(Section, frozen=True):
     alpha: Annotated[float, number(0)] = 1.0
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None
-    event_model: Annotated[str, choice("multinomial", "bernoulli")] = "multinomial"
-    prior: Annotated[str, choice("learned", "uniform", "given")] = "learned"
+    event_model: Annotated[EventModel, choice("multinomial", "bernoulli")] = "multinomial"
+    prior: Annotated[Literal["learned", "uniform", "given"], choice("learned", "uniform", "given")] = (
+        "learned"
+    )
     priors: Annotated[dict[str, float], WEIGHTS] = msgspec.field(default_factory=dict)
     prune: PruneConfig = PruneConfig()
 

@@ -18,7 +18,7 @@ from streamnb.model.tokenizer import words
 __all__ = ["LIMIT", "Item", "single_events"]
 
 LIMIT = 1e6
-"""Log odds beyond +-LIMIT, such as the infinite ones of alpha = 0, are cut to it, so that JSON can hold them."""
+"""Log odds beyond +-LIMIT, such as the infinite ones of alpha = 0, are cut to it: JSON has no infinity."""
 
 
 Single = tuple[Any, Any, dict[Any, Any], dict[Any, Any]]

@@ -64,7 +64,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         kind: "genesis" or "commit".
         now: the time of the commit, seconds since the epoch; whatever needs a time in it uses this one.
         slices: what was processed, in order.
-        positions: topic -> partition (as text) -> offset of the next record to read; every partition there is.
+        positions: topic -> partition (as text) -> offset of the next record to read, of every partition.
         outputs: running digest of the outputs, in hex.
         machine: which fingerprint computed the outputs.
         digest: running digest of the journal up to and with this record, in hex.

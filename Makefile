@@ -1,0 +1,43 @@
+# A fresh clone needs no more than `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench format warm clean
+
+demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
+	$(BIN)/streamnb demo
+
+test: $(VENV)/dev.stamp  ## run every test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layering.py tests/test_docs.py
+
+bench: $(VENV)/dev.stamp  ## compare speed with River in one run
+	$(BIN)/python -m bench
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streamnb needs Python 3.11 or later; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+# The kernels are compiled once, here and in the open; afterwards they come from the cache.
+$(VENV)/demo.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/streamnb warm
+	touch $@
+
+$(VENV)/dev.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/streamnb warm
+	touch $@ $(VENV)/demo.stamp

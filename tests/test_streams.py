@@ -1,0 +1,49 @@
+"""Accuracy on real streams, by the commands that a user would give. Figures are of the streams' own order."""
+
+from __future__ import annotations
+
+import pytest
+from test_cli import answer
+
+
+def accuracy(*arguments):
+    told = answer("evaluate", *arguments)
+    assert told["dead_letters"] == 0
+    return told["cumulative"]["accuracy"]
+
+
+def test_sms_spam(streams):
+    assert accuracy(streams / "sms_spam.jsonl.gz", "--set", "model.alpha=0.1") >= 0.980
+
+
+def test_twenty_newsgroups_train_then_test(streams):
+    """A plain multinomial model, alpha = 1: .771 from train to test."""
+    assert round(accuracy(streams / "20news_bydate.jsonl.gz", "--holdout", "split"), 2) == 0.77
+
+
+@pytest.mark.parametrize(("alpha", "at_least"), [(1, 0.865), (0.01, 0.88)])
+def test_twenty_newsgroups_as_joachims_did(streams, alpha, at_least):
+    """2/3 for training, without the 100 most frequent words and those seen fewer than 3 times."""
+    got = accuracy(
+        streams / "20news_bydate.jsonl.gz",
+        *(
+            "--order",
+            streams / "20news_bydate.shuffle7.txt.gz",
+            "--holdout",
+            "2/3",
+            "--set",
+            f"model.alpha={alpha}",
+        ),
+        *("--set", "model.prune.drop_most_frequent=100", "--set", "model.prune.min_count=3"),
+    )
+    assert got >= at_least
+
+
+@pytest.mark.parametrize(
+    "name", ["adult", "elec2", "nsl_kdd", "river_phishing", "river_solarflare", "weka_iris", "weka_vote"]
+)
+def test_tables_are_taken_as_they_come(streams, name):
+    told = answer("evaluate", streams / f"{name}.jsonl.gz")
+    assert (told["dead_letters"], told["learned"]) == (0, told["events"])
+    majority = max(sum(row) for row in told["confusion"]) / told["events"]
+    assert told["cumulative"]["accuracy"] > (majority if name != "river_solarflare" else 0.6)
