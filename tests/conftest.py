@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The kernel cache knows only the file that a kernel stands in, not those it calls into: after an edit there
 # it would go on with old machine code. So every state of the sources has a cache of its own.
-SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "streamnb").rglob("model/*.py"))))
+SOURCES = hashlib.sha256(
+    b"".join(path.read_bytes() for path in sorted((ROOT / "streamnb").rglob("model/*.py")))
+)
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / "kernels" / SOURCES.hexdigest()[:16]))
 
 settings.register_profile("default", deadline=None)

@@ -305,6 +305,31 @@ def test_stop_words_stay_stopped_and_rare_words_may_return():
         model.merge(new())
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "w", "error", "says"),
+    [
+        ({"new": "group", "other": object()}, "new", 1.0, TypeError, "attribute 'other'"),
+        ({"new": 1.5, "height": "tall"}, "new", 1.0, None, None),  # undeclared: a string is nominal
+        ({"new": "group", "body": 5}, "new", 1.0, TypeError, "attribute 'body': expected a text"),
+        ({"new": "group", "body": {"a": -1}}, "new", 1.0, ValueError, "attribute 'body': a weight or count"),
+        ({"new": "group", "body": "\ud800"}, "new", 1.0, ValueError, "surrogates not allowed"),
+        ({"new": "group"}, "new", -1.0, ValueError, "a weight or count must lie"),
+        ({"new": "group"}, "new", math.nan, ValueError, "a weight or count must lie"),
+        ({"new": "group"}, "new", 2.0**21, ValueError, "a weight or count must lie"),
+    ],
+)
+def test_an_event_that_cannot_be_learned_leaves_no_trace(x, y, w, error, says):
+    model = taught([({"body": "a", "colour": "r", "height": 1.0}, "x", 1.0)])
+    before = bytes_of(model)
+    if error is None:
+        model.learn_one(x, y, w)
+        assert bytes_of(model) != before
+        return
+    with pytest.raises(error, match=says):
+        model.learn_many([{"body": "fine"}, x], ["x", y], [1.0, w])
+    assert bytes_of(model) == before
+
+
 def test_labels_of_one_model_may_be_of_any_hashable_type():
     model = NaiveBayes()
     labels = [True, "True", 2, 2.5, ("a", 1), None]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,18 +21,22 @@ from streamnb.model.vocabulary import Vocabulary
 __all__ = ["Encoded", "EventWriter", "Layout", "is_missing", "text_kind", "units", "value_text"]
 
 Name = Hashable
-_HEAVIEST = 2**40
+_HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
 
 
 def units(weight: float) -> int:
-    """A weight in units of 1/1024 example. Raises ValueError where it is negative, nan or beyond 2^40."""
+    """A weight in units of 1/1024 example. Raises ValueError where it is negative, nan or beyond 2^20."""
     if not 0.0 <= weight <= _HEAVIEST:
-        raise ValueError(f"a weight must lie between 0 and 2^40, not {weight!r}")
+        raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
     return round(weight * UNIT)
 
 
 def is_missing(value: Any) -> bool:
     """None and numbers that are not finite say nothing about an event."""
+    if type(value) is float:  # the common cases first: abstract base classes are slow to ask
+        return not math.isfinite(value)
+    if type(value) is str:
+        return False
     return value is None or (isinstance(value, numbers.Real) and not math.isfinite(value))
 
 
@@ -65,17 +70,27 @@ class Layout:
         self.fields: dict[Name, int] = {}
         self._counts = counts
 
-    def group(self, kind: int, name: Name, *, adds: bool) -> int | None:
-        """The number of a group; a new one where the event adds, else None."""
-        number = self.groups.get((kind, name))
-        if number is None and adds:
-            number = self.groups[kind, name] = self._counts.add_group(kind)
+    @property
+    def kinds(self) -> npt.NDArray[np.int64]:
+        """The kind of each group."""
+        return self._counts.kinds
+
+    @property
+    def has_bernoulli(self) -> bool:
+        """Whether any group is a Bernoulli text."""
+        return self._counts.histograms.used.size > 0
+
+    def group(self, group: tuple[int, Name], *, adds: bool) -> int:
+        """The number of a (kind, name); where there is none a new one, or -1 if nothing is to be added."""
+        number = self.groups.get(group, -1)
+        if number < 0 and adds:
+            number = self.groups[group] = self._counts.add_group(group[0])
         return number
 
-    def field(self, name: Name, *, adds: bool) -> int | None:
-        """The number of a continuous field; a new one where the event adds, else None."""
-        number = self.fields.get(name)
-        if number is None and adds:
+    def field(self, name: Name, *, adds: bool) -> int:
+        """The number of a continuous field; where there is none a new one, or -1."""
+        number = self.fields.get(name, -1)
+        if number < 0 and adds:
             number = self.fields[name] = len(self.fields)
         return number
 
@@ -97,41 +112,29 @@ class Encoded(NamedTuple):
 
 
 class EventWriter:
-    """Collects events attribute by attribute, then makes them a `Batch`.
+    """Collects events attribute by attribute; `encoded` makes them arrays.
 
-    `begin` an event, write its attributes, `end` it. An event that adds (because it is going to be learned)
-    makes groups, fields and rows where there are none yet; any other event leaves the layout as it is.
+    Write the attributes of an event, then `end` it. Nothing changes before `encoded`: an event that cannot be
+    written leaves no trace. An event that adds (because it is going to be learned) makes classes, groups,
+    fields and rows where there are none yet; any other event leaves all as it is.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._adds = False
-        self._skipped = 0
-        self._items: list[bytes] = []
-        self._whole: list[bool] = []
-        self._group: list[int] = []
-        self._amount: list[int] = []
-        self._item_adds: list[bool] = []
-        self._field: list[int] = []
-        self._value: list[float] = []
-        self._event_items = [0]
-        self._event_values = [0]
-        self._known: list[int] = []
-        self._label: list[int] = []
+    def __init__(self) -> None:
+        self._adds: list[bool] = []
+        self._label: list[Hashable] = []
         self._weight: list[int] = []
-
-    def begin(self, *, adds: bool, known: int) -> None:
-        """Start an event, before which `known` classes have been met."""
-        self._adds = adds
-        self._known.append(known)
+        self._event_items = [0]
+        self._group: list[tuple[int, Name]] = []
+        self._item: list[bytes] = []
+        self._whole: list[bool] = []
+        self._amount: list[int] = []
+        self._event_values = [0]
+        self._field: list[Name] = []
+        self._value: list[float] = []
 
     def text(self, kind: int, name: Name, text: str) -> None:
         """Write a text that is to be cut into words."""
-        group = self._layout.group(kind, name, adds=self._adds)
-        if group is None:
-            self._skipped += 1
-        else:
-            self._item(group, encode_text(text), whole=False, amount=UNIT)
+        self._write(kind, name, encode_text(text), whole=False, amount=UNIT)
 
     def token(self, kind: int, name: Name, token: str, times: float) -> None:
         """Write a token of a bag of words, with how often it occurs; Bernoulli asks only whether it does.
@@ -139,67 +142,86 @@ class EventWriter:
         Raises ValueError for a negative count of a multinomial bag.
         """
         amount = UNIT * (times > 0) if kind == BERNOULLI else units(times)
-        group = self._layout.group(kind, name, adds=self._adds)
-        if group is None:
-            self._skipped += 1
-        elif amount > 0:
-            self._item(group, token.encode(), whole=True, amount=amount)
+        if amount > 0:
+            self._write(kind, name, token.encode(), whole=True, amount=amount)
         elif kind == BERNOULLI:  # a text is present, though this word is not
-            self._item(group, b"", whole=False, amount=UNIT)
+            self._write(kind, name, b"", whole=False, amount=UNIT)
 
     def nominal(self, name: Name, value: Any) -> None:
-        """Write the value of a nominal field."""
-        key = value_text(value).encode()
-        group = self._layout.group(NOMINAL, name, adds=self._adds)
-        if group is None:
-            self._skipped += 1
-        else:
-            self._item(group, key, whole=True, amount=UNIT)
+        """Write the value of a nominal field. Raises TypeError where it is no scalar."""
+        self._write(NOMINAL, name, value_text(value).encode(), whole=True, amount=UNIT)
 
     def continuous(self, name: Name, value: Any) -> None:
         """Write the value of a continuous attribute, finite. Raises TypeError where it is no number."""
-        if not isinstance(value, (numbers.Real, np.bool_)):
+        if type(value) is not float and not isinstance(value, (numbers.Real, np.bool_)):
             raise TypeError(f"expected a number, got {type(value).__name__}")
-        field = self._layout.field(name, adds=self._adds)
-        if field is None:
-            self._skipped += 1
-        else:
-            self._field.append(field)
-            self._value.append(min(max(float(value), -LARGEST), LARGEST))
+        self._field.append(name)
+        self._value.append(min(max(float(value), -LARGEST), LARGEST))
 
-    def end(self, label: int, weight: int) -> None:
-        """Finish the event: class index (or -1) and weight in units."""
-        self._event_items.append(len(self._items))
-        self._event_values.append(len(self._value))
+    def end(self, label: Hashable, weight: int) -> None:
+        """Finish the event; it adds where it has a label and a weight (units) above zero."""
+        self._adds.append(label is not None and weight > 0)
         self._label.append(label)
         self._weight.append(weight)
+        self._event_items.append(len(self._item))
+        self._event_values.append(len(self._value))
 
-    def encoded(self, vocabulary: Vocabulary, kinds: npt.NDArray[np.int64]) -> Encoded:
-        """All events written, with their rows looked up or added."""
-        group = np.array(self._group, dtype=np.int32)
-        tokens = Tokens(self._items, np.array(self._whole, dtype=np.bool_), group)
-        rows = vocabulary.rows(tokens, group, np.array(self._item_adds, dtype=np.bool_))
+    def encoded(self, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary) -> Encoded:
+        """All events written, with their classes, groups, fields and rows looked up or added."""
+        known, label = [], []
+        for name, adds in zip(self._label, self._adds, strict=True):
+            known.append(len(classes))
+            label.append(classes.setdefault(name, len(classes)) if adds else -1)
+        group, event_items = self._numbers(self._group, self._event_items, layout.group)
+        field, event_values = self._numbers(self._field, self._event_values, layout.field)
+        item_rows, rows = self._rows(group, vocabulary)
         batch = Batch(
-            event_items=np.array(self._event_items, dtype=np.int64),
-            item_group=group,
-            item_amount=np.array(self._amount, dtype=np.int64),
-            item_rows=tokens.item_tokens,
+            event_items=event_items,
+            item_group=group[group >= 0],
+            item_amount=np.array(self._amount, dtype=np.int64)[group >= 0],
+            item_rows=item_rows,
             rows=rows,
-            event_values=np.array(self._event_values, dtype=np.int64),
-            value_field=np.array(self._field, dtype=np.int32),
-            value=np.array(self._value, dtype=np.float64),
-            label=np.array(self._label, dtype=np.int64),
+            event_values=event_values,
+            value_field=field[field >= 0],
+            value=np.array(self._value, dtype=np.float64)[field >= 0],
+            label=np.array(label, dtype=np.int64),
             weight=np.array(self._weight, dtype=np.int64),
         )
-        most = mark_repeats(batch, kinds) if (kinds == BERNOULLI).any() else 0
-        return Encoded(batch, most, self._skipped, np.array(self._known, dtype=np.int64))
+        skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
+        most = mark_repeats(batch, layout.kinds) if layout.has_bernoulli else 0
+        return Encoded(batch, most, skipped, np.array(known, dtype=np.int64))
 
-    def _item(self, group: int, key: bytes, *, whole: bool, amount: int) -> None:
-        self._items.append(key)
+    def _write(self, kind: int, name: Name, item: bytes, *, whole: bool, amount: int) -> None:
+        self._group.append((kind, name))
+        self._item.append(item)
         self._whole.append(whole)
-        self._group.append(group)
         self._amount.append(amount)
-        self._item_adds.append(self._adds)
+
+    def _numbers(
+        self, names: list[Any], ends: list[int], number: Callable[..., int]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """The number of each group or field, -1 where it is not known; where each event's known ones end."""
+        numbers = [
+            number(name, adds=adds)
+            for (start, stop), adds in zip(pairwise(ends), self._adds, strict=True)
+            for name in names[start:stop]
+        ]
+        found = np.array(numbers, dtype=np.int32)
+        kept = np.zeros(found.size + 1, dtype=np.int64)
+        np.cumsum(found >= 0, out=kept[1:])
+        return found, kept[ends]
+
+    def _rows(
+        self, group: npt.NDArray[np.int32], vocabulary: Vocabulary
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Where the rows of each item of a known group begin and end, and the rows."""
+        known = group >= 0
+        items = self._item if known.all() else list(compress(self._item, known))
+        if not items:
+            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+        adds = np.repeat(np.array(self._adds), np.diff(self._event_items))[known]
+        tokens = Tokens(items, np.array(self._whole)[known], group[known])
+        return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds)
 
 
 def text_kind(event_model: str) -> int:

@@ -27,6 +27,7 @@ __all__ = ["NaiveBayes", "Posteriors"]
 
 Label = Hashable
 Prior = Literal["learned", "uniform"] | Mapping[Any, float]
+_PRIOR_MODES = {"learned": LEARNED, "uniform": UNIFORM}
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
 
 
@@ -293,7 +294,8 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
                 try:
                     self._place(writer, name, value)
                 except (TypeError, ValueError) as error:
-                    raise type(error)(f"attribute {name!r}: {error}") from error
+                    kind = TypeError if isinstance(error, TypeError) else ValueError
+                    raise kind(f"attribute {name!r}: {error}") from error
 
     def _encode(
         self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Iterable[float] | None = None
@@ -302,12 +304,10 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         xs = xs if isinstance(xs, Sequence) else list(xs)
         labels = [None] * len(xs) if ys is None else list(ys)
         weights = [UNIT] * len(xs) if ws is None else [units(w) for w in ws]
-        writer = EventWriter(self._statistics.layout)
+        writer = EventWriter()
         for x, label, weight in zip(xs, labels, weights, strict=True):
-            adds = label is not None and weight > 0
-            writer.begin(adds=adds, known=len(self._statistics.classes))
             self._write(writer, x)
-            writer.end(self._statistics.column(label) if adds else -1, weight)
+            writer.end(label, weight)
         return self._statistics.encode(writer)
 
     def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
@@ -363,7 +363,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             self._smoothing[1],
             self._smoothing[2],
             np.array([given.get(label, 0.0) for label in statistics.classes], dtype=np.float64),
-            {"learned": LEARNED, "uniform": UNIFORM}.get(str(self.prior), GIVEN),
+            GIVEN if isinstance(self.prior, Mapping) else _PRIOR_MODES[self.prior],
         )
 
     def _smoothing_of_groups(self) -> tuple[npt.NDArray[np.float64], ...]:

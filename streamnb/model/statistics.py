@@ -58,7 +58,7 @@ class Statistics:
 
     def encode(self, writer: EventWriter) -> Encoded:
         """What was written, as arrays; every table has room for it afterwards."""
-        encoded = writer.encoded(self.vocabulary, self.counts.kinds)
+        encoded = writer.encoded(self.classes, self.layout, self.vocabulary)
         self.make_room()
         return encoded
 
@@ -112,7 +112,7 @@ class Statistics:
             raise ValueError("models pruned to different stop words cannot be merged")
         columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
         groups = np.array(
-            [self.layout.group(kind, name, adds=True) for kind, name in other.layout.groups], dtype=np.int32
+            [self.layout.group(group, adds=True) for group in other.layout.groups], dtype=np.int32
         )
         fields = np.array(
             [self.layout.field(name, adds=True) for name in other.layout.fields], dtype=np.int64
@@ -200,7 +200,7 @@ class Statistics:
         for label in meta["classes"]:
             statistics.column(label)
         for kind, name in meta["groups"]:
-            statistics.layout.group(kind, name, adds=True)
+            statistics.layout.group((kind, name), adds=True)
         for name in meta["fields"]:
             statistics.layout.field(name, adds=True)
         statistics.vocabulary = Vocabulary.from_state(arrays)
