@@ -35,6 +35,7 @@ from streamnb.wire.codec import (
     encode_metrics,
     encode_prediction,
 )
+from streamnb.wire.journal import START, chain_outputs, decode_journal, encode_journal
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.records import MAX_DEPTH
 from streamnb.wire.schema import AttributeSpec, EventSchema
@@ -547,6 +548,7 @@ def test_every_json_example_of_the_page_has_a_known_kind():
         "json prediction",
         "json metrics",
         "json dead-letter",
+        "json journal",
         "csv",
         "json csv",
     }
@@ -584,6 +586,13 @@ def test_the_examples_of_the_page_agree_with_themselves():
     assert sum(map(sum, report.confusion)) == report.cumulative.events
     for block in blocks("json prediction"):
         assert sum(json.loads(block)["probabilities"].values()) in (0, pytest.approx(1))
+
+
+def test_the_journal_of_the_page_is_a_chain():
+    genesis, commit = (decode_journal(block.encode()) for block in blocks("json journal"))
+    assert [encode_journal(record).decode() + "\n" for record in (genesis, commit)] == blocks("json journal")
+    assert (genesis.kind, genesis.previous, commit.previous) == ("genesis", START, genesis.digest)
+    assert commit.outputs == chain_outputs(genesis.outputs, ()) == chain_outputs(chain_outputs(START, ()), ())
 
 
 def test_the_dead_letter_of_the_page_is_refused_for_its_reason():

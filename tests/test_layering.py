@@ -37,7 +37,7 @@ IMPURE = {
 }
 ONLY_IN = {
     "numba": {"model/jit.py"},
-    "river": {"model/naive_bayes.py", "model/one_kind.py", "cli/demo.py"},
+    "river": {"model/naive_bayes.py", "model/one_kind.py", "cli/bench.py", "cli/demo.py"},
     "sqlite3": {"adapters/sqlite_log.py", "adapters/sqlite_store.py"},
     "pandas": {"model/naive_bayes.py"},
     "zstandard": {"adapters/files.py"},

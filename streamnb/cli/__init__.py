@@ -93,5 +93,14 @@ def build_parser() -> argparse.ArgumentParser:
     config = command("config", "check or show the configuration")
     config.add_argument("action", choices=["check", "show"])
 
+    bench = command("bench", "time the learner against River, in one run", configured=False)
+    bench.add_argument("file", nargs="?", help="JSON lines with text and label (default: generated messages)")
+    bench.add_argument(
+        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
+    )
+    bench.add_argument(
+        "--rounds", type=int, default=3, help="turns for each contender (default: %(default)s)"
+    )
+
     command("warm", "compile the kernels now and keep them on disk", configured=False)
     return parser

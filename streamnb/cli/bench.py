@@ -1,0 +1,104 @@
+"""``streamnb bench``: the learner against River and against tokenising alone, side by side in one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from itertools import islice
+from typing import Any
+
+import msgspec
+from river import compose, feature_extraction, naive_bayes
+
+from streamnb.adapters.files import read_events, read_rows_order
+from streamnb.cli import wiring
+from streamnb.cli.tables import table
+from streamnb.model import generated
+from streamnb.model.one_kind import MultinomialNB
+
+__all__ = ["run"]
+
+_AT_ONCE = 500
+
+
+def run(options: argparse.Namespace) -> int:
+    """Time test-then-train of one text classifier each, tokenising included, and print ratios."""
+    wiring.warm_up()
+    texts, labels, name = _stream(options)
+    tokens = sum(len(re.findall(r"\w+", text.lower())) for text in texts)
+    contenders: dict[str, Callable[[Sequence[str], Sequence[str]], object]] = {
+        "streamnb MultinomialNB": _streamnb,
+        "River BagOfWords | MultinomialNB": _river,
+        "re tokenising alone": _tokenise,
+    }
+    seconds: dict[str, list[float]] = {who: [] for who in contenders}
+    for _ in range(options.rounds):  # in turn, so that a slow moment of the machine meets all
+        for who, contender in contenders.items():
+            started = time.perf_counter()
+            contender(texts, labels)
+            seconds[who].append(time.perf_counter() - started)
+    ours = seconds["streamnb MultinomialNB"]
+    rows = [
+        {
+            "contender": who,
+            "nanoseconds_per_token": statistics.median(times) / tokens * 1e9,
+            "ratio": statistics.median(theirs / mine for theirs, mine in zip(times, ours, strict=True)),
+        }
+        for who, times in seconds.items()
+    ]
+    _show(options, name, {"events": len(texts), "tokens": tokens, "rounds": options.rounds}, rows)
+    return 0
+
+
+def _stream(options: argparse.Namespace) -> tuple[list[str], list[str], str]:
+    """Texts and labels of a file, or of the generated messages."""
+    if options.file is None:
+        drawn = list(islice(generated.messages(generated.Parameters(words=20_000)), 20_000))
+        return [x["text"] for x, _ in drawn], [label for _, label in drawn], "generated messages"
+    events = [msgspec.json.decode(raw) for raw in read_events(options.file)]
+    if options.order:
+        events = [events[row] for row in read_rows_order(options.order)]
+    return [event["text"] for event in events], [event["label"] for event in events], options.file
+
+
+def _streamnb(texts: Sequence[str], labels: Sequence[str]) -> object:
+    model = MultinomialNB()
+    for start in range(0, len(texts), _AT_ONCE):
+        stop = start + _AT_ONCE
+        model.predict_then_learn_many(texts[start:stop], labels[start:stop]).labels()
+    return model
+
+
+def _river(texts: Sequence[str], labels: Sequence[str]) -> object:
+    model = compose.Pipeline(feature_extraction.BagOfWords(), naive_bayes.MultinomialNB())
+    for text, label in zip(texts, labels, strict=True):
+        model.predict_one(text)
+        model.learn_one(text, label)
+    return model
+
+
+def _tokenise(texts: Sequence[str], _labels: Sequence[str]) -> object:
+    word = re.compile(r"\w+")
+    return sum(len(word.findall(text.lower())) for text in texts)
+
+
+def _show(options: argparse.Namespace, name: str, size: dict[str, int], rows: list[dict[str, Any]]) -> None:
+    environment = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **{package: version(package) for package in ("numba", "numpy", "river")},
+    }
+    if options.json:
+        print(json.dumps({"stream": name, **size, "environment": environment, "results": rows}))
+        return
+    print(f"{name}: {size['events']:,} events, {size['tokens']:,} tokens, {size['rounds']} rounds")
+    print(", ".join(f"{key} {value}" for key, value in environment.items()))
+    print()
+    cells = [(row["contender"], f"{row['nanoseconds_per_token']:.0f}", f"{row['ratio']:.1f}") for row in rows]
+    print(table(cells, ("predict, then learn", "ns/token", "times ours")))
