@@ -58,6 +58,7 @@ class Worker:
         self._pace = pace
         self._clock = clock
         self._stopping = False
+        self._ahead = False  # the model knows records whose commit has not been confirmed
         self._checkpoint: Checkpoint | None = None
         self._saved_n = -1
         self._saved_consumed = 0
@@ -73,7 +74,9 @@ class Worker:
         Raises LogError, JournalError or SnapshotError; then nothing has been published.
         """
         self._log.acquire(owner)
-        checkpoint = recover(self._log, self._snapshots, self.learner, self._identity, self._clock())
+        checkpoint = recover(
+            self._log, self._snapshots, self.learner, self._identity, self._clock(), self._log.heartbeat
+        )
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
         self._saved_n, self._saved_consumed, self._saved_at = -1, self.learner.consumed, time.monotonic()
@@ -99,10 +102,14 @@ class Worker:
             self._save_if_due()
 
     def close(self) -> None:
-        """Keep a last snapshot, if anything was learned since the one before, and give the log up."""
+        """Keep a last snapshot, if anything was learned since the one before, and give the log up.
+
+        After a commit that failed the model is ahead of the journal, and no snapshot may hold it: what it has
+        learned beyond the journal would be learned again.
+        """
         checkpoint = self._checkpoint
         try:
-            if checkpoint is not None and checkpoint.n > self._saved_n:
+            if checkpoint is not None and checkpoint.n > self._saved_n and not self._ahead:
                 self._save(checkpoint)
         finally:
             self._log.close()
@@ -133,10 +140,12 @@ class Worker:
         """
         assert self._checkpoint is not None, "start() comes first"  # noqa: S101
         now = self._clock()
+        self._ahead = True
         outputs = self.learner.process(records, now)
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
         self._log.commit(transaction)
         self._checkpoint = checkpoint
+        self._ahead = False
         return checkpoint
 
     def _save_if_due(self) -> None:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -48,13 +48,21 @@ class SnapshotFolder:
 
     One process saves; any number of others may read meanwhile. A folder that is missing holds no snapshots;
     `save` makes it.
+
+    Args:
+        path: the folder.
+        keep: how many snapshots are kept.
+        report: told of every damaged file that `newest` passes over.
     """
 
-    def __init__(self, path: Path | str, keep: int = 3) -> None:
+    def __init__(
+        self, path: Path | str, keep: int = 3, report: Callable[[Damaged], None] = lambda _: None
+    ) -> None:
         if keep < 1:
             raise ValueError(f"keep must be at least 1, got {keep}")
         self.path = Path(path)
         self.keep = keep
+        self._report = report
 
     def save(self, snapshot: Snapshot) -> Path:
         """Write one snapshot; on return it is durable under the path returned.
@@ -102,6 +110,7 @@ class SnapshotFolder:
                 except (SnapshotError, OSError) as error:
                     if os.path.lexists(paths[n]):
                         damaged.append(Damaged(paths[n], _reason(error)))
+                        self._report(damaged[-1])
                     else:  # dropped by the writer since we looked: there are newer ones
                         vanished = True
             if not vanished:

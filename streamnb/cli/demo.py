@@ -21,13 +21,12 @@ from streamnb.cli import wiring
 from streamnb.cli.replay import write_events
 from streamnb.cli.tables import print_report, table
 from streamnb.config import Config
-from streamnb.engine.checkpoint import Checkpoint, recover
+from streamnb.engine.checkpoint import recover
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
 from streamnb.model import generated
 from streamnb.wire.codec import encode_event
 from streamnb.wire.snapshot import Snapshot, part_digest
-from streamnb.worker import Worker
 
 __all__ = ["run"]
 
@@ -78,16 +77,10 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
     """Write events to a log of their own, part by part, and let a worker learn each part."""
     config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
     learner = wiring.learner(config)
-    worker = Worker(
-        wiring.open_log(config),
-        wiring.snapshots(config),
-        learner,
-        wiring.identity(config),
-        wiring.pace(config),
-    )
+    worker = wiring.worker(config, learner)
     if not quiet:
         print(f"\n{name}: {len(events):,} events through {config.log.url}")
-    checkpoint = worker.start("demo")
+    worker.start("demo")
     with closing(worker), wiring.open_log(config) as producer:
         for part in _parts(events):
             write_events(producer, config.topics.events, map(encode_event, part), wiring.schema(config))
@@ -102,7 +95,7 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
     if not quiet:
         print()
         print_report(report)
-        _show_proof(config, learner, checkpoint)
+        _show_proof(config, learner)
     return {"learner": learner, "report": msgspec.to_builtins(report)}
 
 
@@ -121,7 +114,7 @@ class _NoSnapshots:
         """Keep none."""
 
 
-def _show_proof(config: Config, learner: Learner, _start: Checkpoint) -> None:
+def _show_proof(config: Config, learner: Learner) -> None:
     """Learn the whole log again, from the journal alone, and compare the bytes."""
     again = wiring.learner(config)
     with wiring.open_log(config) as log:

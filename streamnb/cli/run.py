@@ -15,7 +15,6 @@ from streamnb.cli import wiring
 from streamnb.cli.tables import print_report
 from streamnb.engine.checkpoint import Checkpoint
 from streamnb.engine.learner import Learner
-from streamnb.worker import Worker
 
 __all__ = ["run"]
 
@@ -25,13 +24,7 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     wiring.warm_up()  # before anyone waits for this learner
     learner = wiring.learner(config)
-    worker = Worker(
-        wiring.open_log(config),
-        wiring.snapshots(config),
-        learner,
-        wiring.identity(config),
-        wiring.pace(config),
-    )
+    worker = wiring.worker(config, learner)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     try:

@@ -20,9 +20,9 @@ from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.warm import warm
 from streamnb.wire.schema import AttributeSpec, EventSchema
-from streamnb.worker import Pace
+from streamnb.worker import Pace, Worker
 
-__all__ = ["identity", "learner", "load_config", "open_log", "pace", "snapshots", "warm_up"]
+__all__ = ["identity", "learner", "load_config", "open_log", "schema", "snapshots", "warm_up", "worker"]
 
 
 def load_config(options: argparse.Namespace, *more: str) -> Config:
@@ -88,7 +88,11 @@ def pace(config: Config) -> Pace:
 
 def snapshots(config: Config) -> SnapshotFolder:
     """Where snapshots lie."""
-    return SnapshotFolder(config.snapshot_folder, config.snapshots.keep)
+    return SnapshotFolder(
+        config.snapshot_folder,
+        config.snapshots.keep,
+        lambda damaged: print(f"passing over {damaged.path}: {damaged.reason}", file=sys.stderr),
+    )
 
 
 def open_log(config: Config) -> SqliteLog:
@@ -101,6 +105,11 @@ def open_log(config: Config) -> SqliteLog:
     for key, name in config.topics.names.items():
         log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
     return log
+
+
+def worker(config: Config, learner: Learner) -> Worker:
+    """A worker on the embedded log, not started yet."""
+    return Worker(open_log(config), snapshots(config), learner, identity(config), pace(config))
 
 
 def warm_up() -> float:

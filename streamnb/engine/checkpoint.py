@@ -9,7 +9,7 @@ answer is `JournalError`, never a guess.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Protocol
@@ -126,13 +126,20 @@ class Checkpoint:
 
 
 def recover(
-    log: Log, snapshots: SnapshotStore, learner: Learner, identity: Identity, now: float
+    log: Log,
+    snapshots: SnapshotStore,
+    learner: Learner,
+    identity: Identity,
+    now: float,
+    alive: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
     """Bring a fresh learner to where the journal stands; the log is acquired. Begins a journal that is empty.
 
     1. Read the journal from its start; each record must follow the one before.
     2. Load the newest snapshot; it must stand at a journal record, with that record's digest.
     3. Process the slices of every later record again, and compare what came out.
+
+    Replay may take longer than a session: `alive` is called before each record.
 
     Raises:
         JournalError: journal, snapshot and log do not fit together, or belong to another configuration.
@@ -150,6 +157,7 @@ def recover(
     loaded = -1 if snapshot is None else snapshot.journal_n
     checkpoint = _BEFORE
     for record in _journal(log, partition):
+        alive()
         before, checkpoint = checkpoint, checkpoint.after(record)
         if record.kind == "genesis":
             _check_identity(log, identity, record)

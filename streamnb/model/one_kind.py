@@ -16,10 +16,8 @@ from streamnb.model.tokenizer import words
 __all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
 
 
-class _WordsNB(NaiveBayes):
-    """A model of one text: strings are cut into words, numbers count the word that is their name."""
-
-    _text_kind: int
+class _DiscreteNB(NaiveBayes):
+    """A model of counts, all smoothed alike."""
 
     def __init__(
         self,
@@ -29,6 +27,12 @@ class _WordsNB(NaiveBayes):
         prior: Prior = "learned",
     ) -> None:
         super().__init__(alpha=alpha, m=m, p=p, prior=prior)
+
+
+class _WordsNB(_DiscreteNB):
+    """A model of one text: strings are cut into words, numbers count the word that is their name."""
+
+    _text_kind: int
 
     def _write(self, writer: EventWriter, x: Any) -> None:
         super()._write(writer, {"text": x} if isinstance(x, str) else x)
@@ -109,7 +113,7 @@ class BernoulliNB(_WordsNB):
     _text_kind = BERNOULLI
 
 
-class CategoricalNB(NaiveBayes):
+class CategoricalNB(_DiscreteNB):
     """Naive Bayes of nominal attributes, each a value of its field; values are compared by their text.
 
         P(a_i | v) = (n_c + m p) / (n + m)        n = events of class v that have the field
@@ -128,15 +132,6 @@ class CategoricalNB(NaiveBayes):
         >>> model.predict_one({"outlook": "rain"})
         'yes'
     """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        m: float | None = None,
-        p: float | None = None,
-        prior: Prior = "learned",
-    ) -> None:
-        super().__init__(alpha=alpha, m=m, p=p, prior=prior)
 
     def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
         writer.nominal(name, value)
