@@ -147,13 +147,6 @@ def recover(
     found = snapshots.newest()
     snapshot = None if found is None else found.snapshot
     partition = log.partitions(identity.journal)[0]
-    if log.offsets(partition)[1] == 0:
-        if snapshot is not None:
-            raise JournalError(
-                f"there is a snapshot at journal record {snapshot.journal_n}, but the journal is empty: "
-                "the log was replaced; move the snapshots away to begin anew"
-            )
-        return _begin(log, identity, now)
     loaded = -1 if snapshot is None else snapshot.journal_n
     checkpoint = _BEFORE
     for record in _journal(log, partition):
@@ -167,6 +160,13 @@ def recover(
             learner.load(snapshot.parts)
         elif record.n > loaded:
             _replay(log, learner, before, record, identity)
+    if checkpoint.n < 0:
+        if snapshot is not None:
+            raise JournalError(
+                f"there is a snapshot at journal record {loaded}, but the journal is empty: "
+                "the log was replaced; move the snapshots away to begin anew"
+            )
+        return _begin(log, identity, now)
     if loaded > checkpoint.n:
         raise JournalError(
             f"the snapshot stands at journal record {loaded}, beyond the journal's end {checkpoint.n}"
@@ -226,11 +226,11 @@ def _check_identity(log: Log, identity: Identity, genesis: JournalRecord) -> Non
 
 
 def _journal(log: Log, partition: Partition) -> Iterator[JournalRecord]:
-    offset, end = log.offsets(partition)
-    while offset < end:
-        for record in log.read(partition, offset, _READ_AT_ONCE):
+    offset = log.offsets(partition)[0]
+    while found := log.read(partition, offset, _READ_AT_ONCE):
+        for record in found:
             yield decode_journal(record.value)
-            offset = record.offset + 1
+        offset = found[-1].offset + 1
 
 
 def _replay(
