@@ -8,6 +8,7 @@ StreamnbError
 |-- LogError             the log cannot do what was asked
 |   |-- UnknownTopic     a topic that does not exist
 |   |-- OutOfRange       records that were asked for are gone, or do not exist yet
+|   |-- NotElected       another learner is alive: wait, or give up
 |   `-- Fenced           another learner has taken over: stop at once
 `-- JournalError         the journal disagrees with itself, the snapshot or the log: refuse to start
 """
@@ -20,6 +21,7 @@ __all__ = [
     "JournalError",
     "LogError",
     "MalformedEvent",
+    "NotElected",
     "OutOfRange",
     "SnapshotError",
     "StreamnbError",
@@ -70,6 +72,10 @@ class UnknownTopic(LogError):  # noqa: N818
 
 class OutOfRange(LogError):  # noqa: N818
     """Records that were asked for have been deleted, or lie beyond the end."""
+
+
+class NotElected(LogError):  # noqa: N818
+    """Another learner is alive; this one may take over when it falls silent."""
 
 
 class Fenced(LogError):  # noqa: N818

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, recover, snapshot_of
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Record
+from streamnb.errors import NotElected
 
 __all__ = ["Pace", "Worker"]
+
+_TURN_SECONDS = 0.5
+_STAND_BY_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Worker:
         self._stopping = False
         self._ahead = False  # the model knows records whose commit has not been confirmed
         self._checkpoint: Checkpoint | None = None
-        self._saved_n = -1
+        self._unsaved = False  # something was committed since the last snapshot
         self._saved_consumed = 0
         self._saved_at = 0.0
 
@@ -68,10 +72,28 @@ class Worker:
         """Let `run` return after the commit at hand; may be called from a signal handler."""
         self._stopping = True
 
+    def stand_by(self, owner: str, waiting: Callable[[NotElected], None]) -> None:
+        """`start` as soon as no other learner is alive, or return without it after `stop`.
+
+        `waiting` is told once who is in the way.
+        """
+        told = False
+        while not self._stopping:
+            try:
+                self.start(owner)
+            except NotElected as error:
+                if not told:
+                    waiting(error)
+                told = True
+                time.sleep(_STAND_BY_SECONDS)
+            else:
+                return
+
     def start(self, owner: str) -> Checkpoint:
         """Acquire the log and recover; returns where the journal stands.
 
-        Raises LogError, JournalError or SnapshotError; then nothing has been published.
+        Raises LogError (NotElected while another learner is alive), JournalError or SnapshotError; then
+        nothing has been published.
         """
         self._log.acquire(owner)
         checkpoint = recover(
@@ -79,26 +101,24 @@ class Worker:
         )
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
-        self._saved_n, self._saved_consumed, self._saved_at = -1, self.learner.consumed, time.monotonic()
+        self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         return checkpoint
 
     def run(self, *, until_end: bool = False, committed: Callable[[Checkpoint], None] | None = None) -> None:
         """Poll, learn and commit until `stop`, or until there is nothing more to read.
 
         Args:
-            until_end: return at the first empty poll.
+            until_end: return where everything has been read.
             committed: called after each commit.
         """
-        while not self._stopping:
+        while self._checkpoint is not None and not self._stopping:
             records = self._gather()
             if records:
                 checkpoint = self._step(records)
                 if committed is not None:
                     committed(checkpoint)
-            elif until_end:
+            elif until_end and self._log.at_end():
                 break
-            else:
-                self._log.heartbeat()
             self._save_if_due()
 
     def close(self) -> None:
@@ -109,21 +129,23 @@ class Worker:
         """
         checkpoint = self._checkpoint
         try:
-            if checkpoint is not None and checkpoint.n > self._saved_n and not self._ahead:
+            if checkpoint is not None and self._unsaved and not self._ahead:
                 self._save(checkpoint)
         finally:
             self._log.close()
 
     def _gather(self) -> list[Record]:
-        """Records for one commit: as many as allowed, or what came in time, or until a poll is empty."""
-        records = list(self._log.poll(self._pace.commit_events, self._pace.commit_seconds))
+        """Records for one commit: as many as allowed, or those of the time allowed.
+
+        Waits in short turns, between which it shows that it is alive and sees that it is to stop.
+        """
+        records: list[Record] = []
         deadline = time.monotonic() + self._pace.commit_seconds
-        while records and len(records) < self._pace.commit_events and not self._stopping:
-            more = self._log.poll(
-                self._pace.commit_events - len(records), max(0.0, deadline - time.monotonic())
-            )
-            records += more
-            if not more:
+        while len(records) < self._pace.commit_events and not self._stopping:
+            self._log.heartbeat()
+            turn = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
+            records += self._log.poll(self._pace.commit_events - len(records), turn)
+            if time.monotonic() >= deadline:
                 break
         return records
 
@@ -141,11 +163,11 @@ class Worker:
         assert self._checkpoint is not None, "start() comes first"  # noqa: S101
         now = self._clock()
         self._ahead = True
-        outputs = self.learner.process(records, now)
+        outputs = self.learner.process(records, now, self._log.heartbeat)
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
         self._log.commit(transaction)
         self._checkpoint = checkpoint
-        self._ahead = False
+        self._ahead, self._unsaved = False, True
         return checkpoint
 
     def _save_if_due(self) -> None:
@@ -157,5 +179,5 @@ class Worker:
 
     def _save(self, checkpoint: Checkpoint) -> None:
         self._snapshots.save(snapshot_of(checkpoint, self.learner, self._identity))
-        self._saved_n = checkpoint.n
+        self._unsaved = False
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()

@@ -9,6 +9,7 @@ Limit: a process that is stopped *inside* a write keeps every other writer out u
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from streamnb.adapters.sqlite_store import CHECKPOINT_BYTES, SqliteStore, wal_reset_bug
 from streamnb.engine.ports import NewRecord, Partition, Record, Transaction
-from streamnb.errors import Fenced, LogError, UnknownTopic
+from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 
 __all__ = ["SqliteLog", "wal_reset_bug"]
 
@@ -63,6 +64,7 @@ class SqliteLog:
         self._poll_interval = poll_interval
         self._clock = clock
         self._epoch: int | None = None
+        self._shown = -math.inf
         self._commits = 0  # since the last checkpoint
         self._turns: dict[Partition, _Turn] = {}  # in the order in which they are served next
         self._closed = False
@@ -77,13 +79,13 @@ class SqliteLog:
     # Ownership
 
     def acquire(self, owner: str) -> None:
-        """Become the one learner; see the port. Raises `LogError` while an owner of another name is alive."""
+        """Become the one learner; see the port. Raises `NotElected` while another is alive."""
         with self._store.transaction("IMMEDIATE"):
             now = self._clock()
             epoch, holder, heartbeat = self._leader()
             age = abs(now - heartbeat)  # a heartbeat far in the future is as little credible as an old one
             if holder not in (None, owner) and epoch != self._epoch and age < self._session_timeout:
-                raise LogError(
+                raise NotElected(
                     f"{self._store.path}: {holder!r} is the learner and showed itself {age:.1f} s ago; "
                     f"{owner!r} can take over after {self._session_timeout - age:.1f} s more of silence"
                 )
@@ -92,9 +94,18 @@ class SqliteLog:
         self._epoch = epoch + 1
 
     def heartbeat(self) -> None:
-        """Show that the owner is alive. Raises `Fenced` after a takeover."""
-        with self._store.transaction("IMMEDIATE"):
-            self._show_alive(self._clock())
+        """Show that the owner is alive. Raises `Fenced` after a takeover.
+
+        It costs a look at the leader's row; only a few times a session it is written.
+        """
+        now = self._clock()
+        if (
+            0.0 <= now - self._shown < min(1.0, self._session_timeout / 5)
+            and self._leader()[0] == self._epoch
+        ):
+            return
+        self._beat(now)
+        self._checkpoint_if_due()
 
     def close(self) -> None:
         """Release everything held; the ownership is given up if it is still ours. May be called twice."""
@@ -181,6 +192,13 @@ class SqliteLog:
             if records or not self._await_change(version, deadline):
                 return records
 
+    def at_end(self) -> bool:
+        """Whether `poll` has returned everything that its partitions hold."""
+        with self._store.transaction("DEFERRED"):
+            return all(
+                turn.position >= self._store.extent(partition).next for partition, turn in self._turns.items()
+            )
+
     # Writing
 
     def commit(self, transaction: Transaction) -> None:
@@ -225,6 +243,10 @@ class SqliteLog:
         leader: tuple[int, str | None, float] = self._store.db.execute(query).fetchone()
         return leader
 
+    def _beat(self, now: float) -> None:
+        with self._store.transaction("IMMEDIATE"):
+            self._show_alive(now)
+
     def _show_alive(self, now: float) -> None:
         if self._epoch is None:
             raise LogError(f"{self._store.path}: not the learner; acquire comes first")
@@ -235,6 +257,7 @@ class SqliteLog:
             raise Fenced(
                 f"{self._store.path}: {successor} has taken over (epoch {epoch}, ours was {self._epoch})"
             )
+        self._shown = now
 
     def _resign(self, epoch: int) -> None:
         with self._store.transaction("IMMEDIATE"):
@@ -247,7 +270,7 @@ class SqliteLog:
         if self._commits >= CHECKPOINT_COMMITS or self._store.wal_bytes() > CHECKPOINT_BYTES:
             # Only the leader checkpoints, and always just after a write of its own: the WAL-reset bug needs
             # a checkpoint that begins when the one before it has copied everything.
-            self.heartbeat()
+            self._beat(self._clock())
             self._store.checkpoint()
             self._commits = 0
 
@@ -262,6 +285,11 @@ class SqliteLog:
             raise LogError(f"{self._store.path}: only a commit writes to {self._journal.topic!r}, one record")
 
     def _check_number(self, n: int) -> None:
+        if n == 0 and self._store.positions():
+            raise LogError(
+                f"{self._store.path}: events of this log were learned already, under another journal than "
+                f"{self._journal.topic!r}; to learn them again, begin a new log"
+            )
         expected = self._store.extent(self._journal).next
         if n != expected:
             raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")

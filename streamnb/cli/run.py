@@ -15,6 +15,7 @@ from streamnb.cli import wiring
 from streamnb.cli.tables import print_report
 from streamnb.engine.checkpoint import Checkpoint
 from streamnb.engine.learner import Learner
+from streamnb.errors import NotElected
 
 __all__ = ["run"]
 
@@ -28,9 +29,9 @@ def run(options: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     try:
-        checkpoint = worker.start(f"{socket.gethostname()}:{os.getpid()}")
-        if checkpoint.n > 0:
-            print(f"recovered {learner.consumed} events at journal record {checkpoint.n}", file=sys.stderr)
+        worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
+        if learner.consumed:
+            print(f"recovered {learner.consumed:,} events", file=sys.stderr)
         worker.run(until_end=options.until_end, committed=_Ticker(learner))
     finally:
         worker.close()
@@ -40,6 +41,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_report(report)
     return 0
+
+
+def _say_waiting(reason: NotElected) -> None:
+    print(f"standing by: {reason}", file=sys.stderr)
 
 
 class _Ticker:

@@ -16,6 +16,7 @@ from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.config import AttributeConfig, Config, config_hash
 from streamnb.engine.checkpoint import Identity
 from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.errors import ConfigError
 from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.warm import warm
@@ -26,9 +27,11 @@ __all__ = ["identity", "learner", "load_config", "open_log", "schema", "snapshot
 
 
 def load_config(options: argparse.Namespace, *more: str) -> Config:
-    """The configuration of a command: file, environment, flags."""
+    """The configuration of a command: file, environment, flags; `--log` is a flag for log.url."""
     path = None if options.config is None else Path(options.config)
-    return configuration.load(path, os.environ, [*options.set, *more])
+    url = getattr(options, "log", None)
+    log = [] if url is None else [f"log.url={url}"]
+    return configuration.load(path, os.environ, [*options.set, *log, *more])
 
 
 def schema(config: Config) -> EventSchema:
@@ -45,15 +48,18 @@ def schema(config: Config) -> EventSchema:
 def model(config: Config) -> NaiveBayes:
     """A model that has learned nothing yet."""
     settings = config.model
-    declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
-    return NaiveBayes(
-        declared or {"text": Text()},
-        alpha=settings.alpha,
-        m=settings.m,
-        p=settings.p,
-        prior=dict(settings.priors) if settings.prior == "given" else settings.prior,
-        event_model=settings.event_model,
-    )
+    try:
+        declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
+        return NaiveBayes(
+            declared or {"text": Text()},
+            alpha=settings.alpha,
+            m=settings.m,
+            p=settings.p,
+            prior=dict(settings.priors) if settings.prior == "given" else settings.prior,
+            event_model=settings.event_model,
+        )
+    except ValueError as error:
+        raise ConfigError(f"model: {error}") from error
 
 
 def learner(config: Config) -> Learner:

@@ -6,7 +6,7 @@ the same predictions. It does no I/O and reads no clock; whoever calls it does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part
 
 __all__ = ["Learner", "Pruning", "Settings"]
+
+_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -81,24 +83,33 @@ class Learner:
         self.dead_letters = 0
         self._reported_at = -np.inf
 
-    def process(self, records: Sequence[Record], now: float) -> list[NewRecord]:
-        """Predict and learn the events among `records` in order; the outputs of the commit at time `now`."""
+    def process(
+        self, records: Sequence[Record], now: float, alive: Callable[[], None] = lambda: None
+    ) -> list[NewRecord]:
+        """Predict and learn the events among `records` in order; the outputs of the commit at time `now`.
+
+        That may take long: `alive` is called before every few records.
+        """
         outputs: list[NewRecord] = []
-        start = 0
+        start, reported = 0, -1
         while start < len(records):
+            alive()
             stop = min(len(records), start + self._room())
             outputs += self._process_part(records[start:stop], now)
             start = stop
             if self.consumed % self.settings.report_every == 0:
                 outputs.append(self._report(now))
-        if records and now - self._reported_at >= self.settings.report_seconds:
+                reported = stop
+        if reported < len(records) and records and now - self._reported_at >= self.settings.report_seconds:
             outputs.append(self._report(now))
         return outputs
 
     def report(self, now: float) -> MetricsReport:
         """The scores as they stand."""
         labels = tuple(str(label) for label in self.model.classes)
-        confusion = self.progressive.confusion()[: len(labels)]
+        confusion = self.progressive.confusion()
+        # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
+        confusion = np.delete(confusion[: len(labels)], slice(len(labels), -1), axis=1)
         return MetricsReport(
             events=self.consumed,
             learned=self.model.n_events,
@@ -137,7 +148,7 @@ class Learner:
         """How many records may be taken at once: no report or pruning falls between them."""
         if self.settings.evidence:
             return 1
-        room = self.settings.report_every - self.consumed % self.settings.report_every
+        room = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
         every = self.settings.pruning.every
         return min(room, every - self.model.n_events % every) if every else room
 

@@ -64,12 +64,15 @@ class Log(Protocol):
     def acquire(self, owner: str) -> None:
         """Become the one learner: fence every earlier owner, whose next commit raises `Fenced`.
 
-        Raises `LogError` while another owner is alive (its heartbeat is younger than the session timeout).
+        Raises `NotElected` while another owner is alive (its heartbeat is younger than the session timeout).
         """
         ...
 
     def heartbeat(self) -> None:
-        """Show that the owner is alive; called at least once a second. Raises `Fenced` after a takeover."""
+        """Show that the owner is alive; called at least once a second, cheap when called more often.
+
+        Raises `Fenced` after a takeover.
+        """
         ...
 
     def partitions(self, topic: str) -> Sequence[Partition]:
@@ -102,6 +105,10 @@ class Log(Protocol):
         Records of one partition come in order and adjoin; partitions take turns, so that none starves.
         Empty after the timeout. Raises `OutOfRange` as `read` does.
         """
+        ...
+
+    def at_end(self) -> bool:
+        """Whether `poll` has returned everything that its partitions held when this was called."""
         ...
 
     def commit(self, transaction: Transaction) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,17 +55,18 @@ class Continuous:
     """A number with a Gaussian density within each class (maximum likelihood moments)."""
 
 
+_LEAST = 1e-100  # so that a product of two such numbers is still a double
+
 Attribute = Text | Nominal | Continuous
 
 
 def check_smoothing(alpha: float | None, m: float | None, p: float | None) -> None:
     """Raise ValueError for smoothing that has no meaning."""
-    if alpha is not None and not (alpha >= 0.0 and math.isfinite(alpha)):
-        raise ValueError(f"alpha must be a finite number >= 0, not {alpha!r}")
-    if m is not None and not (m >= 0.0 and math.isfinite(m)):
-        raise ValueError(f"m must be a finite number >= 0, not {m!r}")
-    if p is not None and not 0.0 < p < 1.0:
-        raise ValueError(f"p must lie between 0 and 1, not {p!r}")
+    for name, value in (("alpha", alpha), ("m", m)):
+        if value is not None and not (value == 0.0 or _LEAST <= value <= 1.0 / _LEAST):
+            raise ValueError(f"{name} must be 0 or lie between {_LEAST} and {1.0 / _LEAST}, not {value!r}")
+    if p is not None and not _LEAST <= p <= 1.0 - 2.0**-52:
+        raise ValueError(f"p must lie between {_LEAST} and 1, not {p!r}")
     if p is not None and m is None:
         raise ValueError("p belongs to the m-estimate: give m too")
     if alpha is not None and m is not None:

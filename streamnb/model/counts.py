@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.jit import kernel
-from streamnb.model.vocabulary import Vocabulary
+from streamnb.model.vocabulary import Vocabulary, grown
 
 __all__ = ["BERNOULLI", "MULTINOMIAL", "NOMINAL", "UNIT", "Counts", "Histograms"]
 
@@ -115,7 +115,7 @@ class Counts:
     def room_for_rows(self, rows: int) -> None:
         """Grow the table in place, if need be."""
         if rows > self.table.shape[0]:
-            self.table.resize((rows + rows // 2, self.columns), refcheck=False)
+            self.table = grown(self.table, (rows + rows // 2, self.columns))
 
     def room_for_classes(self, classes: int) -> None:
         """Widen every array to hold `classes` columns.
@@ -126,7 +126,7 @@ class Counts:
         if classes <= columns:
             return
         wider = max(classes, columns + columns // 2)
-        self.table.resize((rows, wider), refcheck=False)
+        self.table = grown(self.table, (rows, wider))
         _widen(self.table.reshape(-1), rows, columns, wider)
         self.totals = np.pad(self.totals, ((0, 0), (0, wider - columns)))
         self.histograms = Histograms(

@@ -35,7 +35,7 @@ def is_missing(value: Any) -> bool:
     """None and numbers that are not finite say nothing about an event."""
     if type(value) is float:  # the common cases first: abstract base classes are slow to ask
         return not math.isfinite(value)
-    if type(value) is str:
+    if type(value) is str or type(value) is int:
         return False
     return value is None or (isinstance(value, numbers.Real) and not math.isfinite(value))
 
@@ -156,10 +156,16 @@ class EventWriter:
         if type(value) is not float and not isinstance(value, (numbers.Real, np.bool_)):
             raise TypeError(f"expected a number, got {type(value).__name__}")
         self._field.append(name)
-        self._value.append(min(max(float(value), -LARGEST), LARGEST))
+        self._value.append(float(min(max(value, -LARGEST), LARGEST)))
 
     def end(self, label: Hashable, weight: int) -> None:
-        """Finish the event; it adds where it has a label and a weight (units) above zero."""
+        """Finish the event; it adds where it has a label and a weight (units) above zero.
+
+        Raises TypeError for a label that cannot be hashed.
+        """
+        hash(label)
+        if is_missing(label):
+            label = None
         self._adds.append(label is not None and weight > 0)
         self._label.append(label)
         self._weight.append(weight)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from streamnb.model.encoding import is_missing
 from streamnb.model.tokenizer import words
 
 __all__ = ["LIMIT", "Item", "single_events"]
@@ -42,6 +43,8 @@ def single_events(x: Mapping[Any, Any], texts: frozenset[Any]) -> Iterator[Singl
     A word is compared with the empty text, and the empty text with no text.
     """
     for name, value in x.items():
+        if is_missing(value):
+            continue
         if name not in texts:
             yield name, value, {name: value}, {}
             continue

@@ -1,7 +1,8 @@
 """Moments of continuous attributes: Welford's (n, mean, M2) per attribute and class.
 
     learn     n' = n + w;  mean' = mean + w (x - mean) / n';  M2' = M2 + w (x - mean)(x - mean')
-    unlearn   the same backwards; n is exact, M2 stays >= 0, an emptied cell is all zero again
+    unlearn   the same backwards; n is exact, M2 stays >= 0 and is 0 where only rounding is left of it,
+              an emptied cell is all zero again
     merge     Chan, Golub, LeVeque (1979): M2 = M2_a + M2_b + (mean_b - mean_a)^2 n_a n_b / (n_a + n_b)
 
 References: Welford (1962), Technometrics 4(3); Chan, Golub and LeVeque (1979), STAN-CS-79-773.
@@ -21,6 +22,7 @@ from streamnb.model.jit import kernel
 
 __all__ = ["LARGEST", "Moments", "learn_value", "merge_moments", "unlearn_value"]
 
+_ROUNDING = 16 * 2.0**-52
 LARGEST = 1e140
 """Continuous values beyond +-LARGEST are read as +-LARGEST, whose squares still sum within a double."""
 
@@ -45,7 +47,14 @@ def unlearn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: 
         M2[f, k] = 0.0
         return
     before = mean[f, k] - (x - mean[f, k]) * (weight / rest)
-    M2[f, k] = max(0.0, M2[f, k] - (weight / UNIT) * (x - mean[f, k]) * (x - before))
+    left = M2[f, k] - (weight / UNIT) * (x - mean[f, k]) * (x - before)
+    # What is left of a difference of two numbers below their rounding is noise, not spread: read as a
+    # variance it would make one value certain. The means are known to eps |mean|, and M2 to eps M2; of what
+    # earlier differences left nothing is known, but a single example has no spread.
+    largest = max(abs(x), abs(before), abs(mean[f, k]))
+    span = abs(x - mean[f, k]) + abs(x - before)
+    noise = _ROUNDING * (M2[f, k] + (weight / UNIT) * largest * span)
+    M2[f, k] = left if left > noise and rest > UNIT else 0.0
     mean[f, k] = before
     n[f, k] = rest
 

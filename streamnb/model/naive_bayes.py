@@ -8,6 +8,7 @@ The state is sufficient statistics only: counts and moments. Smoothing and prior
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -104,7 +105,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         self._declared = {name: _attribute(name, spec) for name, spec in (attributes or {}).items()}
         self._statistics = Statistics()
         self._read_with: tuple[Any, ...] = ()
-        self._smoothing: tuple[npt.NDArray[np.float64], ...] = ()
+        self._smoothing = np.zeros((3, 0))  # alpha, m and p of each group
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -342,11 +343,12 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         """The statistics as the kernels take them, with the smoothing and priors to read them by."""
         statistics = self._statistics
         counts, K = statistics.counts, len(statistics.classes)
-        read_with = (counts.kinds.size, self.alpha, self.m, self.p)
+        read_with = (self.alpha, self.m, self.p)
         if read_with != self._read_with:
-            self._read_with = read_with
-            self._smoothing = self._smoothing_of_groups()
+            self._read_with, self._smoothing = read_with, np.zeros((3, 0))
             counts.histograms.stale[:] = True
+        if self._smoothing.shape[1] < counts.kinds.size:
+            self._smoothing = np.hstack([self._smoothing, self._smoothing_from(self._smoothing.shape[1])])
         given = self.prior if isinstance(self.prior, Mapping) else {}
         return Tables(
             statistics.class_weights[:K],
@@ -366,20 +368,15 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             GIVEN if isinstance(self.prior, Mapping) else _PRIOR_MODES[self.prior],
         )
 
-    def _smoothing_of_groups(self) -> tuple[npt.NDArray[np.float64], ...]:
-        """alpha, m (or -1) and p (or nan) of every group."""
+    def _smoothing_from(self, first: int) -> npt.NDArray[np.float64]:
+        """alpha, m (-1: use alpha) and p (nan: uniform) of the groups from `first` on. Shape (3, groups)."""
         chosen = []
-        for _, name in self._statistics.layout.groups:
+        for _, name in islice(self._statistics.layout.groups, first, None):
             spec = self._declared.get(name)
             own = isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None)
-            source = spec if own else self
-            chosen.append((source.alpha, source.m, source.p))  # type: ignore[union-attr]
-        alpha, m, p = zip(*chosen, strict=True) if chosen else ((), (), ())
-        return (
-            np.array([1.0 if value is None else value for value in alpha], dtype=np.float64),
-            np.array([-1.0 if value is None else value for value in m], dtype=np.float64),
-            np.array([np.nan if value is None else value for value in p], dtype=np.float64),
-        )
+            alpha, m, p = (spec.alpha, spec.m, spec.p) if own else (self.alpha, self.m, self.p)  # type: ignore[union-attr]
+            chosen.append((alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p))
+        return np.array(chosen, dtype=np.float64).reshape(-1, 3).T
 
     def _known(self) -> dict[Any, int]:
         """Label -> column, of the classes with examples."""

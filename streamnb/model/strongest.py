@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.model.counts import UNIT
+from streamnb.model.counts import BERNOULLI, UNIT
 from streamnb.model.statistics import Statistics
 
 __all__ = ["Strong", "strongest"]
@@ -40,9 +40,10 @@ def strongest(statistics: Statistics, label: Any, top: int = 10) -> list[Strong]
     rows = np.flatnonzero((groups >= 0) & (statistics.counts.table[:size, :K].any(axis=1)))
     table = statistics.counts.table[rows, :K] / UNIT
     totals = statistics.counts.totals[groups[rows], :K] / UNIT
-    live = statistics.counts.live[groups[rows]]
-    inside = (table[:, k] + 1) / (totals[:, k] + live)
-    outside = (table.sum(axis=1) - table[:, k] + 1) / (totals.sum(axis=1) - totals[:, k] + live)
+    kinds = statistics.counts.kinds[groups[rows]]
+    values = np.where(kinds == BERNOULLI, 2, statistics.counts.live[groups[rows]])
+    inside = (table[:, k] + 1) / (totals[:, k] + values)
+    outside = (table.sum(axis=1) - table[:, k] + 1) / (totals.sum(axis=1) - totals[:, k] + values)
     odds = np.log(inside / outside)
     order = np.argsort(-inside * odds, kind="stable")[:top]
     names = [name for _, name in statistics.layout.groups]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from streamnb.model.jit import kernel
 from streamnb.model.tokenizer import Tokens, hash_bytes
 
-__all__ = ["STOPPED", "UNKNOWN", "Vocabulary"]
+__all__ = ["STOPPED", "UNKNOWN", "Vocabulary", "grown"]
 
 UNKNOWN, STOPPED = -1, -2  # in place of a row
 _LOW = np.uint64(0xFFFFFFFF)
@@ -118,6 +118,17 @@ def _fill_slots(size: int, slots: Any, arena: Any, ends: Any, groups: Any) -> No
         slots[place] = (mixed >> _HALF) << _HALF | np.uint64(row + 1)
 
 
+def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The array with zeros after its last element, in place where it owns its memory.
+
+    An unpickled array may not. No view of it may be alive: its memory moves.
+    """
+    if not array.flags.owndata:
+        array = array.copy()
+    array.resize(shape, refcheck=False)
+    return array
+
+
 class Vocabulary:
     """Keys of attributes and their rows.
 
@@ -169,7 +180,7 @@ class Vocabulary:
         return rows
 
     def adopt(self, other: Vocabulary, group: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Add the keys of `other`, whose group g is ``group[g]`` here; each key's row here, or STOPPED."""
+        """Add the keys of `other`, whose group g is ``group[g]`` here; each key's row here."""
         owners = other.groups[: other.size]
         owners = group[np.where(owners < 0, ~owners, owners)] if other.size else owners
         everything = np.ones(other.size, dtype=np.bool_)
@@ -226,10 +237,10 @@ class Vocabulary:
     def _grow(self, length: int) -> None:
         """Room for one more key of `length` bytes."""
         if self.ends[self.size] + length > self.arena.size:
-            self.arena.resize(self.arena.size + self.arena.size // 2 + length, refcheck=False)
+            self.arena = grown(self.arena, (self.arena.size + self.arena.size // 2 + length,))
         if self.size + 2 > self.ends.size:
-            self.groups.resize(self.size + self.size // 2 + 32, refcheck=False)
-            self.ends.resize(self.groups.size + 1, refcheck=False)
+            self.groups = grown(self.groups, (self.size + self.size // 2 + 32,))
+            self.ends = grown(self.ends, (self.groups.size + 1,))
         if self.size + 1 > int(self._slots.size * _MAX_LOAD):
             self._rehash()
 
