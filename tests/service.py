@@ -78,11 +78,10 @@ def produce(log, raws, topic="events"):
 def read_topic(log, topic):
     found = []
     for partition in log.partitions(topic):
-        first, end = log.offsets(partition)
-        while first < end:
-            part = log.read(partition, first, 10_000)
+        offset = log.offsets(partition)[0]
+        while part := log.read(partition, offset, 10_000):
             found += part
-            first = part[-1].offset + 1
+            offset = part[-1].offset + 1
     return found
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def test_help_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    for command in ("demo", "run", "replay", "evaluate", "inspect", "config"):
+    for command in ("demo", "run", "replay", "evaluate", "inspect", "read", "config"):
         assert re.search(rf"^    {command} ", done.stdout, re.MULTILINE)
 
 
@@ -194,6 +195,206 @@ def test_a_holdout_learns_one_part_and_scores_the_other(tmp_path):
     assert (told["events"], told["labels"]) == (2, ["x", "y"])
 
 
+def write_lines(path, rows):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return path
+
+
+def rows_of(*labels, split="train", **more):
+    return [{"id": str(i), "text": f"w{y}", "label": y, "split": split, **more} for i, y in enumerate(labels)]
+
+
+def test_a_holdout_scores_labels_that_were_never_learned(tmp_path):
+    rows = [*rows_of("a", "b", "a", "b"), *rows_of("a", "c", "b", "d", split="test")]
+    file = write_lines(tmp_path / "e.jsonl", rows)
+    told = answer("evaluate", file, "--holdout", "split")
+    assert (told["labels"], told["cumulative"]["events"], told["cumulative"]["accuracy"]) == (
+        ["a", "b"],
+        4,
+        0.5,
+    )
+    assert [len(row) for row in told["confusion"]] == [3, 3]
+    shown = streamnb("evaluate", file, "--holdout", "split").stdout
+    assert re.search(r"^b +0 +1 +0$", shown, re.MULTILINE)
+
+
+def test_a_holdout_counts_rows_that_are_no_objects_as_dead_letters(tmp_path):
+    rows = [*rows_of("a", "b"), "{", "[1]", '"train"', "[" * 5000, *rows_of("a", split="test")]
+    told = answer("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "split")
+    assert (told["learned"], told["dead_letters"], told["cumulative"]["events"]) == (2, 4, 1)
+    assert told["dead_letter_reasons"] == [
+        {"reason": "invalid-json", "path": "$", "count": 2, "first_row": 2},
+        {"reason": "wrong-type", "path": "$", "count": 2, "first_row": 3},
+    ]
+
+
+def test_a_holdout_finds_the_split_of_csv(tmp_path):
+    file = tmp_path / "e.csv"
+    file.write_text("id,text,label,split\n1,wa,a,train\n2,wb,b,train\n3,wa,a,test\n4,x,y\n")
+    told = answer("evaluate", file, "--holdout", "split")
+    assert (told["learned"], told["cumulative"]["accuracy"], told["dead_letters"]) == (2, 1.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (rows_of("a", split="test"), "no row has a `split` that says train"),
+        (rows_of("a", split="train"), "no row has a `split` that says test"),
+        (rows_of("a", split="dev"), "row 0 has a `split` that says neither"),
+        ([{"id": "1", "features": 5}], "row 0 has a `split` that says neither"),
+        (["{"], "no row has a `split` that says train"),
+        ([], "no row has a `split` that says train"),
+    ],
+)
+def test_a_holdout_without_a_split_is_refused(tmp_path, rows, says):
+    done = streamnb("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "split", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr.splitlines()[-1]
+
+
+def test_dead_letters_are_tallied_by_reason_and_path(tmp_path):
+    rows = [
+        {"id": "0"},
+        *({"id": i, "text": "a", "label": "x"} for i in range(1, 4)),
+        "{",
+        {"id": "5", "ts": []},
+    ]
+    file = write_lines(tmp_path / "e.jsonl", rows)
+    expected = [("wrong-type", "$.id", 3, 1), ("invalid-json", "$", 1, 4), ("wrong-type", "$.ts", 1, 5)]
+    found = answer("evaluate", file)["dead_letter_reasons"]
+    assert [tuple(row.values()) for row in found] == expected
+    assert re.search(r"^wrong-type +\$\.id +3 +1$", streamnb("evaluate", file).stdout, re.MULTILINE)
+    (tmp_path / "order.txt").write_text("5\n3\n2\n")
+    found = answer("evaluate", file, "--order", tmp_path / "order.txt")["dead_letter_reasons"]
+    assert [tuple(row.values()) for row in found] == [
+        ("wrong-type", "$.id", 2, 2),
+        ("wrong-type", "$.ts", 1, 5),
+    ]
+    many = write_lines(tmp_path / "many.jsonl", [{"id": "0", "features": {f"f{i}": []}} for i in range(12)])
+    assert len(answer("evaluate", many)["dead_letter_reasons"]) == 10
+    assert "and 2 more combinations" in streamnb("evaluate", many).stdout
+
+
+CSV = "key;body;class;when\nk1;free cash;1;5\nk2;lunch now;0;6\n"
+CSV_FLAGS = "--id-column key --text-column body --label-column class --ts-column when --delimiter ;".split()
+
+
+def test_columns_of_csv_are_named_by_flags(tmp_path):
+    (tmp_path / "e.csv").write_text(CSV)
+    told = answer("evaluate", tmp_path / "e.csv", *CSV_FLAGS, "--predictions", tmp_path / "p.jsonl")
+    assert (told["labels"], told["learned"], told["attributes"]) == (["1", "0"], 2, 4)
+    assert [json.loads(line)["id"] for line in (tmp_path / "p.jsonl").read_text().splitlines()] == [
+        "k1",
+        "k2",
+    ]
+    streamnb("replay", "e.csv", *CSV_FLAGS, cwd=tmp_path)
+    with SqliteLog(tmp_path / "streamnb.db") as log:
+        found = [json.loads(record.value) for record in read_topic(log, "events")]
+    assert found[1] == {"id": "k2", "ts": 6, "text": "lunch now", "label": "0"}
+    refused = streamnb("evaluate", tmp_path / "e.csv", "--label-column", "x", "--delimiter", ";", check=False)
+    assert refused.returncode == 2
+    assert "there are key, body, class, when" in refused.stderr
+
+
+def test_csv_without_labels_brings_a_hint(tmp_path):
+    (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
+    done = streamnb("evaluate", "e.csv", cwd=tmp_path)
+    assert "--label-column may name one of id, text, class" in done.stderr
+    assert (
+        "--label-column" not in streamnb("evaluate", "e.csv", "--label-column", "class", cwd=tmp_path).stderr
+    )
+    elsewhere = ["--set", "events.label=$.features.class"]
+    assert "--label-column" not in streamnb("evaluate", "e.csv", *elsewhere, cwd=tmp_path).stderr
+
+
+def test_replay_delivers_what_waits(tmp_path):
+    """A pipe that stays open: its events are written all the same, and a signal ends it with a count."""
+    command = [sys.executable, "-m", "streamnb", "replay", "-"]
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as replay:
+            replay.stdin.write(b"\n".join(raw_events(7)) + b"\n")
+            replay.stdin.flush()
+            deadline = time.monotonic() + 20
+            written = 0
+            while written < 7 and time.monotonic() < deadline:
+                time.sleep(0.05)
+                if (tmp_path / "streamnb.db").exists() and replay.poll() is None:
+                    written = len(streamnb("read", "events", cwd=tmp_path, check=False).stdout.splitlines())
+            replay.send_signal(number)
+            assert replay.wait(10) == code
+            assert written == 7
+            assert replay.stderr.read().decode() == "streamnb: stopped after 7 events written to events\n"
+        (tmp_path / "streamnb.db").unlink()
+
+
+def test_read_prints_records_as_they_are(tmp_path):
+    lines = [*raw_events(5), b'{"id": 5}', b'{"id": "\xff"}']
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines))
+    streamnb("replay", "events.jsonl", "--log", "sqlite:///log.db", cwd=tmp_path)
+    streamnb("run", "--until-end", "--log", "sqlite:///log.db", cwd=tmp_path)
+
+    def read(*arguments):
+        return streamnb("read", *arguments, "--log", "sqlite:///log.db", cwd=tmp_path).stdout.splitlines()
+
+    with SqliteLog(tmp_path / "log.db") as log:
+        for topic in ("predictions", "metrics", "journal"):
+            assert read(topic) == [record.value.decode() for record in read_topic(log, topic)] != []
+    letters = [json.loads(line) for line in read("dead-letters")]
+    assert [letter["value"] for letter in letters] == ['{"id": 5}', '{"id": "\ufffd"}']
+    assert (letters[0]["partition"], letters[0]["offset"], letters[0]["key"]) == (0, 0, None)
+    assert letters[0]["headers"] == {
+        "reason": "wrong-type", "path": "$.id", "topic": "events", "partition": "0", "offset": "5"
+    }  # fmt: skip
+    assert [json.loads(line)["id"] for line in read("predictions", "--from", 2, "--limit", 2)] == ["e2", "e3"]
+    assert json.loads(read("events", "--from", 6)[0])["offset"] == 6
+    assert read("events", "--from", 99) == []
+    assert answer("inspect", "--log", "sqlite:///log.db", cwd=tmp_path)["learned"] > 0
+
+
+def test_read_creates_nothing(tmp_path):
+    missing = streamnb("read", "events", "--log", "sqlite:///missing.db", cwd=tmp_path, check=False)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "no log at missing.db" in missing.stderr
+    assert list(tmp_path.iterdir()) == []
+    SqliteLog(tmp_path / "log.db").close()
+    unknown = streamnb("read", "nowhere", "--log", "sqlite:///log.db", cwd=tmp_path, check=False)
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "nowhere" in unknown.stderr
+    with SqliteLog(tmp_path / "log.db") as log:
+        assert dict(log.topics()) == {}
+
+
+def test_the_demo_keeps_its_logs_and_says_how_to_look_at_them(tmp_path):
+    folder = tmp_path / "two words"
+    shown = streamnb("demo", "--events", 500, "--folder", folder).stdout
+    printed = shlex.split(shown.splitlines()[-1].partition(":  ")[2])
+    assert printed[:2] == ["streamnb", "inspect"]
+    assert answer(*printed[1:])["learned"] == 500
+    again = streamnb("demo", "--folder", folder, check=False)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "is a log already" in again.stderr
+
+
+def test_bench_skips_what_has_no_text_or_label(tmp_path):
+    rows = ["{", {"id": "1", "label": "a"}, {"id": "2", "text": "x"}, *rows_of("a", "b")]
+    told = answer("bench", write_lines(tmp_path / "e.jsonl", rows), "--rounds", 1)
+    assert (told["events"], told["tokens"]) == (2, 2)
+    done = streamnb("bench", write_lines(tmp_path / "e.jsonl", rows[:3]), check=False)
+    assert done.returncode == 2
+    assert "no row has both a text with words and a label" in done.stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_event(tmp_path):
+    (tmp_path / "e.jsonl").write_bytes(b'\xef\xbb\xbf{"id":"1","text":"a","label":"x"}\n')
+    assert answer("evaluate", tmp_path / "e.jsonl")["learned"] == 1
+
+
+def test_the_version_is_told():
+    assert re.fullmatch(r"streamnb \d+\.\d+\.\d+\S*\n", streamnb("--version").stdout)
+
+
 def test_config_is_checked_and_shown(tmp_path):
     (tmp_path / "c.toml").write_text("[model]\nalpha = 0.25\n")
     assert answer("config", "check", "--config", tmp_path / "c.toml")["valid"] is True
@@ -209,6 +410,19 @@ def test_config_is_checked_and_shown(tmp_path):
         (["evaluate", "missing.jsonl"], 1, "missing.jsonl"),
         (["evaluate", "empty.jsonl", "--holdout", "5"], 2, "--holdout"),
         (["evaluate", "empty.jsonl", "--order", "order.txt"], 2, "beyond the 0"),
+        (["evaluate", "empty.jsonl", "--holdout", "1/2", "--predictions", "p"], 2, "not with --holdout"),
+        (["evaluate", "empty.jsonl", "--predictions", "none/x"], 1, "streamnb: none/x: No such file"),
+        (["evaluate", "empty.jsonl", "--delimiter", "ab"], 2, "--delimiter: expected one character"),
+        (["demo", "--folder", "empty.jsonl/x"], 1, "streamnb: empty.jsonl/x: Not a directory"),
+        (["demo", "--events", "0"], 2, "--events: expected a whole number of at least 1, got '0'"),
+        (["bench", "--rounds", "x"], 2, "--rounds: expected a whole number"),
+        (["inspect", "--top", "-1"], 2, "--top: expected a whole number"),
+        (["replay", "empty.jsonl", "--rate", "nan"], 2, "--rate: expected a finite number above 0"),
+        (["replay", "empty.jsonl", "--rate", "inf"], 2, "--rate: expected a finite number above 0"),
+        (["replay", "empty.jsonl", "--rate", "0"], 2, "--rate: expected a finite number above 0"),
+        (["replay", "empty.jsonl", "--topic", "a b"], 2, "topics.events"),
+        (["replay", "empty.jsonl", "--topic", "journal"], 2, "topics.journal"),
+        (["read", "events", "--from", "-1"], 2, "--from: expected a whole number of at least 0"),
         (["evaluate", "empty.jsonl", "--config", "missing.toml"], 2, "missing.toml"),
         (["evaluate", "empty.jsonl", "--set", "model.alhpa=1"], 2, "did you mean model.alpha?"),
         (["run", "--set", "log.url=redis://x"], 2, "log.url"),

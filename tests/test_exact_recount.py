@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import Recount
 
@@ -137,6 +137,15 @@ def test_any_mixture(rows, x, first, second, prior):
 
 
 @given(examples(MIXED_EVENT), MIXED_EVENT)
+@example(  # each class misses one word: ham of the body, spam of the subject
+    [
+        ({"body": "u", "subject": "s"}, "ham", 1),
+        ({"subject": ""}, "ham", 1),
+        ({"body": "v", "subject": "t"}, "spam", 1),
+        ({"subject": ""}, "spam", 1),
+    ],
+    {"body": "v", "subject": "s"},
+)
 def test_alpha_zero_is_the_limit(rows, x):
     """alpha = 0 gives what alpha -> 0 tends to: 10^-60 is close enough to see it and 50 digits are enough."""
     kinds = {"subject": "bernoulli", "body": "multinomial", "colour": "nominal", "flag": "nominal"}

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.adapters import files
-from streamnb.adapters.files import open_counted, read_events, read_rows_order
+from streamnb.adapters.files import open_counted, read_events, read_header, read_rows_order
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.wire import tabular
 from streamnb.wire.codec import decode_event
@@ -69,6 +69,22 @@ def test_a_name_without_meaning_is_read_by_its_first_bytes(tmp_path, compression
 def test_blank_lines_are_skipped_and_line_ends_removed(tmp_path):
     path = write(tmp_path / "e.jsonl", b'\n  \r\n{"a":1}\r\n\n {"b":2} \n\t\n\xff\n{"c":3}')
     assert list(read_events(path)) == [b'{"a":1}', b' {"b":2} ', b"\xff", b'{"c":3}']
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(tmp_path, compression):
+    mark = b"\xef\xbb\xbf"
+    path = write(tmp_path / ("e.jsonl" + compression), COMPRESS[compression](mark + b"{}\n" + mark + b"[]"))
+    assert list(read_events(path)) == [b"{}", mark + b"[]"]
+    assert list(read_events(write(tmp_path / "e.jsonl", mark + b"\n1"))) == [b"1"]
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.csv.gz", "e.jsonl"])
+def test_the_header_of_csv_is_read(tmp_path, name):
+    compress = COMPRESS[".gz"] if name.endswith(".gz") else bytes
+    path = write(tmp_path / name, compress(b'\xef\xbb\xbfid;"a;b"\n1;2\n'))
+    assert read_header(path, CsvColumns(delimiter=";")) == (["id", "a;b"] if ".csv" in name else [])
+    assert read_header(write(tmp_path / name, compress(b""))) == []
 
 
 @pytest.mark.parametrize("compression", COMPRESS)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamnb import NaiveBayes, Nominal, Text
+from streamnb import BernoulliNB, CategoricalNB, MultinomialNB, NaiveBayes, Nominal, Text
 from streamnb.errors import UnlearnError
 
 SPEC = {"body": Text(), "subject": Text(event_model="bernoulli", alpha=0.5), "colour": Nominal(m=2.0)}
@@ -193,6 +195,197 @@ def test_unlearning_says_what_is_wrong():
         assert bytes_of(model) == before
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "w"),
+    [
+        ({}, "a", 3.0),  # more than its class weighs
+        ({"height": 1.0}, "a", 2.0),  # the class weighs as much, but only one event had the attribute
+        ({"subject": ""}, "a", 1.0),  # no event of the class had a subject
+        ({"subject": "s", "body": ""}, "b", 1.0),
+    ],
+)
+def test_unlearning_looks_at_every_count(x, y, w):
+    model = taught([({"height": 1.0}, "a", 1.0), ({}, "a", 1.0), ({"body": "s"}, "b", 1.0)])
+    model.learn_one({"subject": "s"}, "c", 5.0)
+    before, joint = bytes_of(model), model.joint_log_likelihood({"subject": "s"})
+    with pytest.raises(UnlearnError):
+        model.unlearn_one(x, y, w)
+    assert bytes_of(model) == before
+    assert model.joint_log_likelihood({"subject": "s"}) == joint
+
+
+AMOUNTS = st.sampled_from([1, 2, 0.5, 1 / 1024, 3 / 1024])
+BAGS = st.fixed_dictionaries(
+    {}, optional={name: st.dictionaries(st.sampled_from("uvw"), AMOUNTS) for name in ("body", "subject")}
+)
+BAG_EXAMPLES = st.lists(st.tuples(BAGS, LABELS, st.sampled_from([1.0, 0.25, 3 / 1024])), max_size=8)
+
+
+@given(BAG_EXAMPLES, BAG_EXAMPLES)
+def test_fractional_counts_of_fractional_weight_are_unlearned(rows, passing):
+    model = taught(rows)
+    before = learned(model)
+    for row in passing:
+        model.learn_one(*row)
+    for row in passing:
+        model.unlearn_one(*row)
+    assert learned(model) == before
+
+
+COUNTED = st.dictionaries(st.sampled_from("uvwxyz"), st.integers(1, 4), min_size=1)
+BAG_EVENT = st.fixed_dictionaries({}, optional={"body": COUNTED, "subject": COUNTED})
+
+
+@given(st.lists(st.tuples(BAG_EVENT, LABELS, WEIGHTS), max_size=12), BAG_EVENT, ALPHAS)
+@example(  # three words that b has not, one that a has not
+    [({"body": {"u": 1}}, "a", 1.0), ({"body": {"v": 1}}, "b", 1.0)], {"body": {"u": 3, "v": 1}}, 0.0
+)
+def test_a_bag_of_words_is_its_text(rows, x, alpha):
+    def text(event):
+        return {name: " ".join(Counter(bag).elements()) for name, bag in event.items()}
+
+    bags, texts = taught(rows, alpha), taught([(text(row), y, w) for row, y, w in rows], alpha)
+    assert learned(bags) == learned(texts)
+    assert bags.joint_log_likelihood(x) == pytest.approx(texts.joint_log_likelihood(text(x)), rel=1e-12)
+    assert bags.predict_proba_one(x) == pytest.approx(texts.predict_proba_one(text(x)), rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-9, 1e6])
+@pytest.mark.parametrize("count", [1, 1000])
+@pytest.mark.parametrize("n", [1, 45, 70, 75, 80, 85, 5000])
+def test_long_texts_neither_overflow_nor_underflow(n, count, alpha):
+    """Each of n equal words says the same, in two texts one after the other, of likely and unlikely words."""
+    model = NaiveBayes({"head": "text", "body": "text"}, alpha=alpha)
+    model.learn_one({"head": "u " * count, "body": "u " * count}, "x")
+    model.learn_one({"head": "v", "body": "v"}, "y")
+    prior = model.joint_log_likelihood({})
+    for word in "uv":
+        one = model.joint_log_likelihood({"head": word})
+        many = model.joint_log_likelihood({"head": f"{word} " * n, "body": f"{word} " * n})
+        for label in "xy":
+            expected = prior[label] + 2 * n * (one[label] - prior[label])
+            assert many[label] == pytest.approx(expected, rel=1e-10, abs=1e-9)
+        assert sum(model.predict_proba_one({"head": f"{word} " * n}).values()) == pytest.approx(1.0)
+
+
+def test_a_class_unlearned_has_no_part_in_the_priors():
+    for prior in ("learned", "uniform", {"a": 1.0, "b": 3.0}):
+        model = NaiveBayes(prior=prior)
+        model.learn_one({"f": "u"}, "a")
+        model.learn_one({"f": "u"}, "b")
+        model.unlearn_one({"f": "u"}, "b")
+        assert model.joint_log_likelihood({}) == {"a": 0.0}
+        assert model.predict_proba_one({"f": "u"}) == {"a": 1.0}
+
+
+def test_a_class_unlearned_does_not_count_as_the_one_with_fewest_misses():
+    model = MultinomialNB(alpha=0)
+    for text, label in [("u", "a"), ("v", "b"), ("w", "c")]:
+        model.learn_one(text, label)
+    model.unlearn_one("w", "c")
+    assert model.predict_proba_one("u v") == {"a": 0.5, "b": 0.5}
+
+
+def test_classes_without_a_given_prior_are_alike_among_themselves():
+    model = NaiveBayes(prior={"other": 1.0})
+    model.learn_one({}, "a", 3.0)
+    model.learn_one({}, "b")
+    assert model.predict_proba_one({}) == pytest.approx({"a": 0.5, "b": 0.5})
+    model.learn_one({}, "other")
+    assert model.predict_proba_one({}) == {"a": 0.0, "b": 0.0, "other": 1.0}
+
+
+@pytest.mark.parametrize(
+    "prior", [{"a": -1.0, "b": 2.0}, {"a": 0.0}, {"a": math.inf}, {"a": math.nan}, {}, "flat"]
+)
+def test_priors_that_are_none_are_refused(prior):
+    with pytest.raises(ValueError, match="prior"):
+        NaiveBayes(prior=prior)
+
+
+@pytest.mark.parametrize(
+    "nothing", [None, math.nan, math.inf, -math.inf, np.float32("inf"), np.float64("nan")]
+)
+def test_what_is_missing_drops_its_factor(nothing):
+    rows = [({"body": "u", "height": 1.0}, "a", 1.0), ({"body": "v", "height": 4.0}, "b", 1.0)]
+    model = taught([*rows, ({"body": "v", "height": 2.0}, "b", 1.0)])
+    joint = model.joint_log_likelihood({"body": "u"})
+    assert joint != model.joint_log_likelihood({"body": "u", "height": 1.0})
+    missing = dict.fromkeys(("height", "colour", "subject", "unheard"), nothing)
+    assert model.joint_log_likelihood({"body": "u", **missing}) == joint
+    expected = taught([*rows, ({"body": "w"}, "a", 1.0)])
+    assert bytes_of(taught([*rows, ({"body": "w", **missing}, "a", 1.0)])) == bytes_of(expected)
+
+
+def test_nominal_values_are_compared_by_their_text():
+    model = CategoricalNB()
+    for value in (3, 3.0, np.int64(3), np.float32(3), "3", 2.5, "2.5", True, np.True_, "true", "True"):
+        model.learn_one({"f": value}, "a")
+    assert model.class_counts("f") == {"3": {"a": 5}, "2.5": {"a": 2}, "true": {"a": 3}, "True": {"a": 1}}
+    with pytest.raises(TypeError, match="expected a string, a boolean or a number"):
+        model.learn_one({"f": [3]}, "a")
+
+
+def test_weights_are_rounded_to_steps_of_1_in_1024():
+    model = NaiveBayes()
+    for label, weight in {"a": 1.6 / 1024, "b": 1.4 / 1024, "c": 0.4 / 1024}.items():
+        model.learn_one({}, label, weight)
+    assert model.class_weights == {"a": 2 / 1024, "b": 1 / 1024}
+
+
+@given(EXAMPLES, EXAMPLES)
+def test_a_state_is_a_copy(rows, more):
+    model = taught([*rows, ({"body": "one", "height": 1.0}, "a", 1.0)])
+    state = model.state()
+    before = copy.deepcopy(state)
+    for row in [*more, ({"body": "one", "height": 2.0}, "a", 1.0)]:
+        model.learn_one(*row)
+    model.prune(drop_most_frequent=2)
+    assert state[0] == before[0]
+    assert all(np.array_equal(state[1][name], array) for name, array in before[1].items())
+
+
+@given(EXAMPLES, EXAMPLES, EVENT)
+def test_loading_replaces_all_that_was_learned(rows, others, x):
+    """Also how the groups are read: there may be as many of them, in another order."""
+    loaded, model = taught(others), taught(rows)
+    loaded.predict_proba_one(x)
+    loaded.load_state(*model.state())
+    assert bytes_of(loaded) == bytes_of(model)
+    assert loaded.joint_log_likelihood(x) == model.joint_log_likelihood(x)
+
+
+def test_groups_of_a_loaded_state_are_read_as_they_are():
+    rows = [({"colour": "r", "subject": "u"}, "a", 1.0), ({"colour": "g", "subject": "v"}, "b", 1.0)]
+    model = taught(rows)
+    used = taught([(dict(reversed(x.items())), y, w) for x, y, w in rows])
+    query = {"colour": "r", "subject": "v"}
+    joint = used.joint_log_likelihood(query)
+    assert used.load_state(*model.state()).joint_log_likelihood(query) == pytest.approx(joint, rel=1e-13)
+
+
+def test_numpy_labels_are_written_as_numbers():
+    model = NaiveBayes()
+    model.learn_one({"f": "u"}, np.int64(3))
+    model.learn_one({"f": "v"}, np.bool_(False))
+    meta, arrays = model.state()
+    assert NaiveBayes().load_state(json.loads(json.dumps(meta)), arrays).classes == [3, False]
+
+
+def test_a_text_half_unlearned_has_room_among_the_counts():
+    """Bernoulli counts are kept by how often each occurs; unlearning a part of a text makes one more."""
+    for most in range(4, 24):
+        model = BernoulliNB()
+        model.learn_one("x y", "a")
+        for i in range(2, most):
+            model.learn_one(f"own{i}", "a", i)
+        model.learn_one("x z", "b")
+        model.unlearn_one("x", "a", 0.5)
+        derived = BernoulliNB().load_state(*model.state())
+        for text in ("", "x", "x z own2"):
+            assert model.joint_log_likelihood(text) == derived.joint_log_likelihood(text)
+
+
 @given(EXAMPLES, EVENT)
 def test_predicting_changes_nothing(rows, x):
     model = taught(rows)
@@ -226,6 +419,14 @@ def test_any_double_can_be_learned(values, query):
         assert all(np.isfinite(moment.variance) for moment in model.class_moments("v").values())
 
 
+def test_a_value_infinitely_unlikely_of_every_class_is_the_same_of_each():
+    model = NaiveBayes()
+    for value, label in [(1e-100, "a"), (3e-100, "a"), (5e-100, "b"), (9e-100, "b")]:
+        model.learn_one({"v": value}, label)
+    assert all(math.isfinite(joint) for joint in model.joint_log_likelihood({"v": 1e140}).values())
+    assert math.isclose(sum(model.predict_proba_one({"v": 1e140}).values()), 1.0)
+
+
 @given(st.integers(1, 60), st.integers(0, 30))
 def test_many_classes_and_rows_keep_their_places(classes, words):
     """Growth in both directions, in any order, moves no count."""
@@ -241,13 +442,16 @@ def test_many_classes_and_rows_keep_their_places(classes, words):
 
 def test_smoothing_and_priors_can_change_without_relearning():
     rows = [({"body": "a b b", "subject": "a"}, "x", 1.0), ({"body": "b c", "subject": "c"}, "y", 2.0)]
-    model = taught(rows)
+    spec = {"body": Text(), "subject": Text(event_model="bernoulli")}  # smoothed by the model's alpha
+    model = NaiveBayes(spec)
+    for row in rows:
+        model.learn_one(*row)
     query = {"body": "b c", "subject": "a c"}
     model.predict_proba_one(query)
     for alpha in (0.1, 5.0, 0.0):
         model.alpha = alpha
         model.prior = "uniform"
-        fresh = NaiveBayes(SPEC, alpha=alpha, prior="uniform")
+        fresh = NaiveBayes(spec, alpha=alpha, prior="uniform")
         for row in rows:
             fresh.learn_one(*row)
         assert model.joint_log_likelihood(query) == fresh.joint_log_likelihood(query)
@@ -303,6 +507,26 @@ def test_stop_words_stay_stopped_and_rare_words_may_return():
     assert restarted.class_counts("body") == model.class_counts("body")
     with pytest.raises(ValueError, match="stop words"):
         model.merge(new())
+
+
+def test_of_equally_rare_words_those_met_later_are_forgotten():
+    model = taught([({"body": "d c b a", "colour": "r"}, "a", 1.0)])
+    assert model.prune(max_attributes=3) == 2
+    assert list(model.class_counts("body")) == ["d", "c"]
+
+
+def test_models_pruned_alike_can_be_merged():
+    rows = [({"colour": "r", "subject": "s", "body": "the the cat"}, "a", 1.0)]
+    more = [({"body": "the the dog", "late": "x", "subject": "s"}, "b", 1.0)]
+    models = [taught(rows), taught(more)]
+    for model in models:
+        assert model.prune(drop_most_frequent=1) == 1
+    merged = models[0].merge(models[1])
+    assert merged.statistics.vocabulary.size == 6  # the stop word is one row still
+    merged.learn_one({"body": "the end", "subject": "the"}, "a")
+    assert merged.class_counts("body") == {"cat": {"a": 1}, "dog": {"b": 1}, "end": {"a": 1}}
+    assert merged.class_counts("subject") == {"s": {"a": 1, "b": 1}, "the": {"a": 1}}
+    assert merged.class_counts("late") == {"x": {"b": 1}}
 
 
 @pytest.mark.parametrize(

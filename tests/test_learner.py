@@ -12,6 +12,7 @@ from service import digests, model_digest, new_learner, predictions, raw_events,
 
 from streamnb import MultinomialNB, NaiveBayes, Text
 from streamnb.engine.learner import Pruning
+from streamnb.engine.ports import Partition, Record
 from streamnb.wire.codec import decode_metrics
 
 RAWS = raw_events(300)
@@ -155,6 +156,35 @@ def test_evidence_adds_up_to_the_odds():
     assert model.explain_one(x, top=2) == items[:2]
 
 
+def test_evidence_is_that_of_the_model_that_predicted():
+    learner = new_learner(evidence=3)
+    reference = NaiveBayes({"text": Text(), "subject": Text(event_model="bernoulli")})
+    for prediction, raw in zip(predictions(learner.process(records(RAWS[:60]), 1.0)), RAWS, strict=False):
+        event = json.loads(raw)
+        x = {"text": event["text"], **event["features"]}
+        expected = [(item.attribute, item.value, item.log_odds) for item in reference.explain_one(x, 3)]
+        assert [(item.attribute, item.value, item.log_odds) for item in prediction["evidence"]] == expected
+        if event["label"] is not None:
+            reference.learn_one(x, event["label"])
+
+
+def test_a_dead_letter_keeps_its_key():
+    record = Record(Partition("events", 4), 17, b"key", b"{", 0.0)
+    letter = new_learner().process([record], 1.0)[0]
+    headers = dict(letter.headers)
+    assert (letter.key, letter.value) == (b"key", b"{")
+    assert (headers["topic"], headers["partition"], headers["offset"]) == (b"events", b"4", b"17")
+
+
+def test_evidence_of_a_word_covers_all_its_occurrences():
+    model = MultinomialNB()
+    model.learn_one("win cash", "spam")
+    model.learn_one("lunch", "ham")
+    (once,) = model.explain_one("cash")
+    (item,) = model.explain_one({"text": "Cash", "cash": 2})
+    assert (item.value, item.log_odds) == ("cash", pytest.approx(3 * once.log_odds))
+
+
 def test_evidence_of_a_class_that_alpha_zero_rules_out_is_finite():
     model = MultinomialNB(alpha=0)
     model.learn_one("win cash", "spam")
@@ -173,3 +203,14 @@ def test_pruning_falls_at_its_event_and_nowhere_else():
     pruned.process(records(labelled[19:20]), 1.0)
     assert not pruned.model.class_counts("text")
     assert pruned.model.class_counts("colour")
+
+
+def test_events_without_labels_prune_nothing():
+    learner = new_learner(pruning=Pruning(every=10, drop_most_frequent=1))
+    labelled = [raw for raw in RAWS if json.loads(raw)["label"]]
+    learner.process(records(labelled[:10]), 1.0)
+    before = model_digest(learner)
+    for raw in RAWS:
+        if json.loads(raw)["label"] is None:
+            learner.process(records([raw]), 1.0)
+    assert model_digest(learner) == before

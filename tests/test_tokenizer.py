@@ -96,3 +96,23 @@ def test_many_tokens_of_one_text_grow_the_vocabulary_as_needed():
     again, _ = look_up(vocabulary, [encode_text(text)], [0], adds=True, whole=False)
     assert again[:12].tolist() == [STOPPED] * 10 + [10, 11]
     assert vocabulary.size == 5000
+
+
+def test_bytes_decide_where_hashes_are_equal():
+    """The hash of a key only says where to look: keys of one hash keep rows of their own."""
+    pairs = [(g, key) for g in (0, 1) for key in (b"", b"a", b"b", b"ab", b"abc", b"\0", b"\0\0")]
+    vocabulary = Vocabulary()
+    groups = np.array([group for group, _ in pairs], dtype=np.int32)
+    tokens = Tokens([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
+    tokens.hashes[:] = 0x0123456789ABCDEF
+    for adds in (True, False):
+        rows = vocabulary.rows(tokens, groups, np.full(len(pairs), adds))
+        assert rows.tolist() == list(range(len(pairs)))
+
+
+def test_long_keys_grow_the_arena():
+    items = [bytes([65 + i]) * (100 * i) for i in range(26)]
+    vocabulary = Vocabulary()
+    rows, _ = look_up(vocabulary, items, [0] * 26, adds=True, whole=True)
+    assert rows.tolist() == list(range(26))
+    assert vocabulary.keys() == items

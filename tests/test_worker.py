@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
+import zlib
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from malformed import MALFORMED
 from service import (
     IDENTITY,
@@ -25,12 +29,13 @@ from service import (
 )
 
 from streamnb.adapters.snapshot_files import SnapshotFolder
+from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.engine.checkpoint import recover
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.errors import Fenced, JournalError, LogError, SnapshotError
-from streamnb.wire.journal import decode_journal, encode_journal, seal
+from streamnb.errors import Fenced, JournalError, NotElected, SnapshotError
+from streamnb.wire.journal import START, chain_outputs, crc, decode_journal, encode_journal, seal
 from streamnb.wire.snapshot import Snapshot
-from streamnb.worker import Pace
+from streamnb.worker import Pace, Worker
 
 RAWS = raw_events(500, seed=3)
 
@@ -175,7 +180,7 @@ def test_a_second_learner_waits_and_a_fenced_one_publishes_nothing(open_log, tmp
     log = open_log(**TOPICS)
     first = drain(log, tmp_path / "snapshots")
     second = new_worker(open_log(), tmp_path / "snapshots")
-    with pytest.raises(LogError, match="test"):
+    with pytest.raises(NotElected, match=r"is the learner|is alive"):
         second.start("second")
     first.close()
     second.start("second")
@@ -186,8 +191,6 @@ def test_a_second_learner_waits_and_a_fenced_one_publishes_nothing(open_log, tmp
 
 
 def test_a_learner_that_was_taken_over_is_fenced(tmp_path):
-    from streamnb.adapters.sqlite_log import SqliteLog
-
     clock = Ticking()
     old, new = (SqliteLog(tmp_path / "log.db", session_timeout=5.0, clock=clock) for _ in range(2))
     for name, partitions in TOPICS.items():
@@ -224,7 +227,7 @@ class FromMemory:
 
     def read(self, partition, offset, limit):
         found = self._log.read(partition, offset, limit)
-        return self._change(list(found)) if partition.topic == "journal" else found
+        return self._change(list(found)) if found and partition.topic == "journal" else found
 
 
 def edited(n, **changes):
@@ -253,6 +256,7 @@ def altered_byte(found):
         (edited(0, config_hash="bad"), "another configuration"),
         (edited(0, topic_ids={"events": "other"}), "made anew"),
         (edited(0, version=2), "version 2 is unknown"),
+        (edited(0, kind="commit"), "does not begin with its genesis"),
         (lambda found: [found[0]._replace(value=b"{}"), *found[1:]], "not a journal record"),
     ],
 )
@@ -323,8 +327,173 @@ def test_another_machine_may_differ_in_outputs_but_not_in_slices(open_log, tmp_p
     assert (checkpoint.n, learner.consumed) == (3, 90)
 
 
+class Around:
+    """A log; what differs from it is written in subclasses."""
+
+    def __init__(self, log):
+        self._log = log
+
+    def __getattr__(self, name):
+        return getattr(self._log, name)
+
+
+class Kept(NoSnapshots):
+    """Snapshots that were asked for, by number of their journal record."""
+
+    def __init__(self):
+        self.numbers = []
+
+    def save(self, snapshot):
+        self.numbers.append(snapshot.journal_n)
+
+
 def test_partitions_added_later_are_read_from_their_start(open_log, tmp_path):
+    class Wider(Around):
+        def partitions(self, topic):
+            return [Partition(topic, 0), Partition(topic, 1)] if topic == "events" else [Partition(topic, 0)]
+
     journalled(open_log, tmp_path)
-    _, checkpoint = replayed(open_log())
-    wider = checkpoint.with_new_partitions([Partition("events", 0), Partition("events", 1)])
-    assert wider.positions == {Partition("events", 0): 90, Partition("events", 1): 0}
+    checkpoint = recover(Wider(open_log()), NoSnapshots(), new_learner(), IDENTITY, 0.0)
+    assert checkpoint.positions == {Partition("events", 0): 90, Partition("events", 1): 0}
+
+
+def test_learning_begins_with_the_earliest_record_kept(open_log, tmp_path):
+    log = open_log(**TOPICS)
+    produce(log, RAWS[:90])
+    log.trim(Partition("events", 0), 45)
+    worker = drain(log, tmp_path / "snapshots")
+    assert [p["id"] for p in predictions(open_log())] == [f"e{i}" for i in range(45, 90)]
+    again, checkpoint = replayed(open_log())
+    assert digests(again) == digests(worker.learner)
+    assert checkpoint.positions == {Partition("events", 0): 90}
+    worker.close()
+
+
+def test_a_commit_takes_several_polls_and_no_more_than_its_limit(open_log, tmp_path):
+    """Its slices are in the order of processing, in which replay follows."""
+
+    class ThreeAtOnce(Around):
+        def poll(self, limit, timeout):
+            return self._log.poll(min(limit, 3), timeout)
+
+    log = open_log(**{**TOPICS, "events": 2})
+    log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[:60])])
+    pace = Pace(commit_events=8, commit_seconds=0.2)
+    worker = drain(ThreeAtOnce(log), tmp_path / "snapshots", pace=pace)
+    commits = [decode_journal(record.value).slices for record in read_topic(open_log(), "journal")][1:]
+    assert [sum(part.count for part in slices) for slices in commits] == [8] * 7 + [4]
+    assert len(read_topic(open_log(), "predictions")) == 60
+    if isinstance(log, SqliteLog):  # a broker's client decides by itself whose turn it is
+        assert [(part.partition, part.count) for part in commits[0]] in (
+            [(0, 3), (1, 3), (0, 2)],
+            [(1, 3), (0, 3), (1, 2)],
+        )
+    again, _ = replayed(open_log())
+    assert digests(again) == digests(worker.learner)
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("events", "pace", "expected"),
+    [
+        (100, Pace(commit_events=10, snapshot_events=30, snapshot_seconds=1e9), [3, 6, 9, 10]),
+        (90, Pace(commit_events=10, snapshot_events=30, snapshot_seconds=1e9), [3, 6, 9]),
+        (50, Pace(commit_events=10, snapshot_events=10**9, snapshot_seconds=0.0), [1, 2, 3, 4, 5]),
+        (50, Pace(commit_events=10, snapshot_events=10**9, snapshot_seconds=1e9), [5]),
+    ],
+)
+def test_snapshots_are_kept_when_due_and_at_the_end(open_log, events, pace, expected):
+    log, kept = open_log(**TOPICS), Kept()
+    produce(log, RAWS[:events])
+    worker = Worker(log, kept, new_learner(), IDENTITY, pace, Ticking())
+    worker.start("test")
+    worker.run(until_end=True)
+    worker.close()
+    assert kept.numbers == expected
+
+
+def test_an_idle_learner_shows_that_it_is_alive_and_keeps_no_snapshots(open_log):
+    class Idle(Around):
+        polls = beats = 0
+
+        def poll(self, *_):
+            self.polls += 1
+            assert self.polls < 10, "not stopped"
+            return []
+
+        def heartbeat(self):
+            self.beats += 1
+            if self.beats == 3:
+                worker.stop()
+
+    log, kept = Idle(open_log(**TOPICS)), Kept()
+    worker = Worker(log, kept, new_learner(), IDENTITY, Pace(snapshot_seconds=0.0), Ticking())
+    worker.start("test")
+    worker.run()
+    assert (log.polls, log.beats, kept.numbers) == (3, 3, [])
+    worker.close()
+
+
+@pytest.mark.parametrize("report_seconds", [1.0, 7.0])
+def test_a_snapshot_and_the_commits_after_it_are_the_whole(open_log, tmp_path, report_seconds):
+    """A learner that is killed comes back by its last snapshot and a replay that gives the same outputs."""
+    pace = Pace(commit_events=30, snapshot_events=60)
+    raws = [raw for pair in zip(RAWS[:200], itertools.repeat(b"{"), strict=False) for raw in pair]
+    log = open_log(**TOPICS)
+    produce(log, raws)
+    learner = new_learner(report_seconds=report_seconds)
+    killed = drain(log, tmp_path / "snapshots", pace=pace, learner=learner)
+    killed._log.close()  # a process that dies takes its connection with it
+    assert SnapshotFolder(tmp_path / "snapshots").newest().snapshot.journal_n == 12
+    learner = new_learner(report_seconds=report_seconds)
+    checkpoint = recover(open_log(), SnapshotFolder(tmp_path / "snapshots"), learner, IDENTITY, 0.0)
+    assert (checkpoint.n, learner.consumed, learner.dead_letters) == (14, 400, 200)
+    assert digests(learner) == digests(killed.learner)
+    assert learner.parts()["learner"].meta == killed.learner.parts()["learner"].meta
+
+
+def test_a_log_may_return_less_than_it_is_asked_for(open_log, tmp_path):
+    class Sparing(Around):
+        def read(self, partition, offset, limit):
+            return self._log.read(partition, offset, min(limit, 2))
+
+    journalled(open_log, tmp_path)
+    expected, checkpoint = replayed(open_log())
+    learner = new_learner()
+    assert recover(Sparing(open_log()), NoSnapshots(), learner, IDENTITY, 0.0) == checkpoint
+    assert digests(learner) == digests(expected)
+
+
+def test_a_record_that_is_missing_is_noticed_though_it_was_empty(open_log, tmp_path):
+    class Forgetful(Around):
+        def read(self, partition, offset, limit):
+            return [record for record in self._log.read(partition, offset, limit) if record.value]
+
+    log = open_log(**TOPICS)
+    produce(log, [RAWS[0], b"", RAWS[1]])
+    drain(log, tmp_path / "snapshots").close()
+    with pytest.raises(JournalError, match="other records than were learned"):
+        recover(Forgetful(open_log()), NoSnapshots(), new_learner(), IDENTITY, 0.0)
+
+
+@given(st.lists(st.binary(max_size=5), max_size=5))
+def test_the_checksum_of_a_slice_covers_every_value(values):
+    assert crc(values) == zlib.crc32(b"".join(values))
+
+
+def test_outputs_that_differ_anywhere_have_other_digests():
+    first = ("t", None, b"v", ())
+    others = [
+        ("t", b"", b"v", ()),
+        ("t", b"v", b"", ()),
+        ("tv", None, b"", ()),
+        ("t", None, b"v", (("h", b""),)),
+        ("t", None, b"v", (("h", b"x"),)),
+        ("t", None, b"v", (("hx", b""),)),
+        ("t", None, b"vhx", ()),
+    ]
+    streams = [[], [first], [first, first], *([other] for other in others), *([first, o] for o in others)]
+    streams += [[other, first] for other in others]
+    found = {chain_outputs(START, outputs) for outputs in streams}
+    found |= {chain_outputs(chain_outputs(START, [first]), outputs) for outputs in streams}
+    assert len(found) == 2 * len(streams)

@@ -7,21 +7,24 @@ holds one line or row (at most `MAX_LINE`) and the buffers.
 
 from __future__ import annotations
 
+import codecs
+import csv
 import io
 import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import zstandard
 
 from streamnb.errors import LogError
 from streamnb.wire.tabular import MAX_ROW, CsvColumns, rows_to_events
 
-__all__ = ["MAX_LINE", "CountedEvents", "open_counted", "read_events", "read_rows_order"]
+__all__ = ["MAX_LINE", "CountedEvents", "open_counted", "read_events", "read_header", "read_rows_order"]
 
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of CSV: in characters). A longer one ends the reading with an error."""
@@ -62,14 +65,25 @@ def read_rows_order(path: FileName) -> list[int]:
     return order
 
 
+def read_header(path: FileName, columns: CsvColumns = _COLUMNS) -> list[str]:
+    """The column names of a CSV file; none where it is empty or of another format. Raises `LogError`."""
+    with open_counted(path, columns) as events:
+        return events.read_header()
+
+
 def open_counted(path: FileName, columns: CsvColumns = _COLUMNS) -> CountedEvents:
     """Open a file of events whose reading shows its progress. Raises `LogError`; use it in a ``with``."""
     name = os.fspath(path)
     try:
-        source = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115  the caller closes it
+        source = _stdin() if name == "-" else Path(name).open("rb", buffering=0)  # noqa: SIM115  the caller closes it
     except OSError as error:
         raise LogError(f"{name}: {error.strerror}") from error
     return CountedEvents(name, source, columns)
+
+
+def _stdin() -> Any:
+    """Standard input without its buffer: a thread waiting in its lock would spoil the exit."""
+    return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
 
 class CountedEvents:
@@ -81,7 +95,7 @@ class CountedEvents:
         line: how many lines (of CSV: lines of the file, not rows) have been read.
     """
 
-    def __init__(self, name: str, source: BinaryIO, columns: CsvColumns) -> None:
+    def __init__(self, name: str, source: Any, columns: CsvColumns) -> None:
         self.name = name
         self.total = None if name == "-" else os.fstat(source.fileno()).st_size
         self.line = 0
@@ -94,17 +108,37 @@ class CountedEvents:
         """Bytes of the (compressed) file read so far; it ends at `total`."""
         return self._counter.position
 
+    @property
+    def is_csv(self) -> bool:
+        """Whether the name says that the file holds CSV."""
+        return Path(self.name).name.removesuffix(self._compression()).endswith(".csv")
+
     def __iter__(self) -> Iterator[bytes]:
-        path = Path(self.name)
-        compression = path.suffix if path.suffix in _MAGIC else ""
-        try:
-            stream = self._decompressed(compression)
-            if path.name.removesuffix(compression).endswith(".csv"):
+        with self._damage():
+            stream = self._decompressed(self._compression())
+            if self.is_csv:
                 yield from rows_to_events(self._text_lines(stream), self._columns)
             else:
                 yield from self._json_lines(stream)
+
+    def read_header(self) -> list[str]:
+        """The column names of CSV, in place of the events; none where there is no header."""
+        if not self.is_csv:
+            return []
+        with self._damage():
+            lines = self._text_lines(self._decompressed(self._compression()))
+            return next(csv.reader(lines, delimiter=self._columns.delimiter), [])
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
             raise LogError(f"{self.name}: damaged near {self._place()}: {error}") from error
+
+    def _compression(self) -> str:
+        suffix = Path(self.name).suffix
+        return suffix if suffix in _MAGIC else ""
 
     def _decompressed(self, compression: str) -> io.BufferedReader[Any]:
         compressed = io.BufferedReader(self._counter, _BUFFER)
@@ -122,6 +156,8 @@ class CountedEvents:
     def _json_lines(self, stream: io.BufferedReader[Any]) -> Iterator[bytes]:
         while line := stream.readline(MAX_LINE + 1):
             self._count(line)
+            if self.line == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)  # a mark of the file, not of the event
             if line.strip():
                 yield line.rstrip(b"\r\n")
 
@@ -156,16 +192,16 @@ class CountedEvents:
 class _Counter(io.RawIOBase):
     """A source of bytes that counts them."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: Any) -> None:
         super().__init__()
         self.position = 0
-        self._source: Any = source
+        self._source = source
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count: int = self._source.readinto1(buffer)  # what is there: a pipe may pause
+        count: int = self._source.readinto(buffer)  # what is there: a pipe may pause
         self.position += count
         return count
 

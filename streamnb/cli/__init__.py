@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has gone
         sys.stdout = None  # or the interpreter complains of it at exit
         return 1
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        print(f"streamnb: {place}{error.strerror or error}", file=sys.stderr)
+        return 1
     return code
 
 
@@ -36,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="A streaming Bayesian classifier: it predicts each event of a log, then learns it.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
@@ -53,24 +59,40 @@ def build_parser() -> argparse.ArgumentParser:
             )
         return made
 
+    def log_option(made: argparse.ArgumentParser) -> None:
+        made.add_argument(
+            "--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)"
+        )
+
+    def csv_options(made: argparse.ArgumentParser) -> None:
+        for role in ("id", "label", "text", "ts"):
+            made.add_argument(
+                f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
+            )
+        made.add_argument(
+            "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+        )
+
     demo = command(
         "demo", "stream real and generated data through the embedded log, and show it learn", configured=False
     )
     demo.add_argument("--folder", help="keep the logs here (default: a temporary folder)")
-    demo.add_argument("--events", type=int, default=20_000, help="generated messages (default: %(default)s)")
+    demo.add_argument(
+        "--events", type=_positive_int, default=20_000, help="generated messages (default: %(default)s)"
+    )
 
     run = command("run", "learn from the log: predictions and metrics go to their topics")
+    log_option(run)
     run.add_argument("--until-end", action="store_true", help="stop where there is nothing more to read")
 
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
-    replay.add_argument(
-        "--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)"
-    )
+    log_option(replay)
     replay.add_argument("--topic", help="the topic (default: topics.events)")
     replay.add_argument(
-        "--rate", type=float, metavar="N", help="events a second (default: as fast as possible)"
+        "--rate", type=_positive, metavar="N", help="events a second (default: as fast as possible)"
     )
+    csv_options(replay)
 
     evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
     evaluate.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
@@ -84,11 +106,21 @@ def build_parser() -> argparse.ArgumentParser:
         "or this share of the rows first, such as 2/3",
     )
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
+    csv_options(evaluate)
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
+    log_option(inspect)
     inspect.add_argument(
-        "--top", type=int, default=10, help="attributes for each class (default: %(default)s)"
+        "--top", type=_positive_int, default=10, help="attributes for each class (default: %(default)s)"
     )
+
+    read = command("read", "print the records of one topic of the log, as JSON lines")
+    read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
+    log_option(read)
+    read.add_argument(
+        "--from", dest="start", type=_whole, default=0, metavar="N", help="begin at this offset (default: 0)"
+    )
+    read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
 
     config = command("config", "check or show the configuration")
     config.add_argument("action", choices=["check", "show"])
@@ -99,8 +131,48 @@ def build_parser() -> argparse.ArgumentParser:
         "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
     )
     bench.add_argument(
-        "--rounds", type=int, default=3, help="turns for each contender (default: %(default)s)"
+        "--rounds", type=_positive_int, default=3, help="turns for each contender (default: %(default)s)"
     )
 
     command("warm", "compile the kernels now and keep them on disk", configured=False)
     return parser
+
+
+class _Version(argparse.Action):
+    """Says the version of the installed package."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and stop; looking it up loads what no command needs."""
+        print("streamnb", importlib.import_module("importlib.metadata").version("streamnb"))
+        parser.exit()
+
+
+def _whole(text: str, least: int = 0) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
+    return number
+
+
+def _positive_int(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a finite number above 0, got {text!r}")
+    return number
+
+
+def _delimiter(text: str) -> str:
+    character = "\t" if text == "\\t" else text
+    if len(character) != 1 or character in '"\r\n':
+        raise argparse.ArgumentTypeError(f"expected one character (or \\t), got {text!r}")
+    return character

@@ -13,25 +13,30 @@ from importlib.metadata import version
 from itertools import islice
 from typing import Any
 
-import msgspec
 from river import compose, feature_extraction, naive_bayes
 
-from streamnb.adapters.files import read_events, read_rows_order
+from streamnb.adapters.files import MAX_LINE, read_events
 from streamnb.cli import wiring
+from streamnb.cli.files import numbered
 from streamnb.cli.tables import table
+from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.model import generated
 from streamnb.model.one_kind import MultinomialNB
+from streamnb.wire.codec import decode_event
+from streamnb.wire.schema import EventSchema
 
 __all__ = ["run"]
 
 _AT_ONCE = 500
+_SCHEMA = EventSchema(max_bytes=MAX_LINE)
+_WORD = re.compile(r"\w+")
 
 
 def run(options: argparse.Namespace) -> int:
     """Time test-then-train of one text classifier each, tokenising included, and print ratios."""
-    wiring.warm_up()
     texts, labels, name = _stream(options)
-    tokens = sum(len(re.findall(r"\w+", text.lower())) for text in texts)
+    wiring.warm_up()
+    tokens = sum(len(_WORD.findall(text.lower())) for text in texts)
     contenders: dict[str, Callable[[Sequence[str], Sequence[str]], object]] = {
         "streamnb MultinomialNB": _streamnb,
         "River BagOfWords | MultinomialNB": _river,
@@ -61,10 +66,21 @@ def _stream(options: argparse.Namespace) -> tuple[list[str], list[str], str]:
     if options.file is None:
         drawn = list(islice(generated.messages(generated.Parameters(words=20_000)), 20_000))
         return [x["text"] for x, _ in drawn], [label for _, label in drawn], "generated messages"
-    events = [msgspec.json.decode(raw) for raw in read_events(options.file)]
-    if options.order:
-        events = [events[row] for row in read_rows_order(options.order)]
-    return [event["text"] for event in events], [event["label"] for event in events], options.file
+    rows = numbered(read_events(options.file), options.order)
+    events = [event for event in (_decoded(raw) for _, raw in rows) if event is not None]
+    if not any(_WORD.search(text) for text, _ in events):
+        raise ConfigError(f"{options.file}: no row has both a text with words and a label")
+    return [text for text, _ in events], [label for _, label in events], options.file
+
+
+def _decoded(raw: bytes) -> tuple[str, str] | None:
+    """Text and label; None of a row that is no event or lacks one of them."""
+    try:
+        event = decode_event(raw, _SCHEMA)
+    except MalformedEvent:
+        return None
+    text = event.x.get("text")
+    return (text, event.label) if isinstance(text, str) and event.label is not None else None
 
 
 def _streamnb(texts: Sequence[str], labels: Sequence[str]) -> object:
@@ -84,8 +100,7 @@ def _river(texts: Sequence[str], labels: Sequence[str]) -> object:
 
 
 def _tokenise(texts: Sequence[str], _labels: Sequence[str]) -> object:
-    word = re.compile(r"\w+")
-    return sum(len(word.findall(text.lower())) for text in texts)
+    return sum(len(_WORD.findall(text.lower())) for text in texts)
 
 
 def _show(options: argparse.Namespace, name: str, size: dict[str, int], rows: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import tempfile
 import time
@@ -24,6 +25,7 @@ from streamnb.config import Config
 from streamnb.engine.checkpoint import recover
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
+from streamnb.errors import ConfigError
 from streamnb.model import generated
 from streamnb.wire.codec import encode_event
 from streamnb.wire.snapshot import Snapshot, part_digest
@@ -35,9 +37,10 @@ _PARTS = 5
 
 def run(options: argparse.Namespace) -> int:
     """Stream, learn, and show what was learned beside what is true."""
-    wiring.warm_up()
     folder = Path(options.folder or tempfile.mkdtemp(prefix="streamnb-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
+    _refuse_logs(folder)
+    wiring.warm_up()
     quiet = options.json
     try:
         real = _stream(folder, "image-segments", list(_image_segments()), quiet=quiet)
@@ -59,6 +62,11 @@ def run(options: argparse.Namespace) -> int:
         if options.folder is None:
             shutil.rmtree(folder)
     return 0
+
+
+def _refuse_logs(folder: Path) -> None:
+    if found := sorted(folder.glob("*.db")):
+        raise ConfigError(f"--folder: {found[0]} is a log already; the demo starts with logs of its own")
 
 
 def _image_segments() -> Iterator[dict[str, Any]]:
@@ -143,4 +151,5 @@ def _show_parameters(rows: Sequence[generated.Compared], within: float) -> None:
 def _show_ways_on(folder: Path, *, kept: bool) -> None:
     print("\nTry it on your own events:  streamnb evaluate FILE.jsonl")
     if kept:
-        print(f"The logs are in {folder}:  streamnb inspect --set log.url=sqlite:///{folder}/messages.db ...")
+        url = shlex.quote(f"sqlite:///{folder}/messages.db")
+        print(f"The logs are in {folder}:  streamnb inspect --log {url} --set model.name=messages")

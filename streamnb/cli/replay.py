@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 import time
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable
 
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.cli.files import events_of
+from streamnb.cli.files import columns_of, events_of, parts_of
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import MalformedEvent
 from streamnb.wire.codec import decode_event
@@ -19,19 +20,22 @@ from streamnb.wire.schema import EventSchema
 __all__ = ["run", "write_events"]
 
 _AT_ONCE = 1000
+_PATIENCE = 0.2  # seconds that an event waits for others
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the events of a file to a topic, at a rate or as fast as the log takes them."""
-    flags = [f"log.url={options.log}"] if options.log else []
-    config = wiring.load_config(options, *flags)
-    topic = options.topic or config.topics.events
+    config = wiring.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
+    topic = config.topics.events
+    stop = _Stop()
     started = time.monotonic()
     with wiring.open_log(config) as log:
-        if topic not in log.topics():
-            log.create_topic(topic, config.topics.partitions)
-        count = write_events(log, topic, events_of(options.file), wiring.schema(config), options.rate)
+        events = events_of(options.file, columns_of(options))
+        count = write_events(log, topic, events, wiring.schema(config), options.rate, stop)
     seconds = time.monotonic() - started
+    if stop.signal:
+        print(f"streamnb: stopped after {count:,} events written to {topic}", file=sys.stderr)
+        return 128 + stop.signal
     if options.json:
         print(json.dumps({"events": count, "topic": topic, "log": config.log.url, "seconds": seconds}))
     else:
@@ -39,21 +43,41 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+class _Stop:
+    """Which signal has asked to stop, 0 for none; asked between two writes, so that the count is right."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def __call__(self) -> bool:
+        return self.signal != 0
+
+    def _note(self, number: int, _frame: object) -> None:
+        self.signal = number
+
+
 def write_events(
-    log: SqliteLog, topic: str, events: Iterable[bytes], schema: EventSchema, rate: float | None = None
+    log: SqliteLog,
+    topic: str,
+    events: Iterable[bytes],
+    schema: EventSchema,
+    rate: float | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Append raw events, keyed by their ids, at most `rate` a second; how many.
+    """Append raw events, keyed by their ids, at most `rate` a second, until they end or `stopped`; how many.
 
     Events that are malformed are written as they are, without a key: to refuse them is the learner's affair.
     """
-    records = iter(NewRecord(topic, _key(raw, schema), raw) for raw in events)
+    most = _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate / 10)))
     started = time.monotonic()
     count = 0
-    while part := list(islice(records, _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate / 10))))):
-        log.append(part)
+    for part in parts_of(events, most, _PATIENCE, stopped):
+        log.append([NewRecord(topic, _key(raw, schema), raw) for raw in part])
         count += len(part)
-        if rate is not None:
-            time.sleep(max(0.0, started + count / rate - time.monotonic()))
+        while rate is not None and not stopped() and (early := started + count / rate - time.monotonic()) > 0:
+            time.sleep(min(early, _PATIENCE))
     return count
 
 

@@ -44,9 +44,9 @@ def print_report(report: MetricsReport) -> None:
     if len(report.labels) <= _MOST_CLASSES:
         print()
         header = ("truth \\ predicted", *report.labels, "none")
-        print(
-            table(((label, *row) for label, row in zip(report.labels, report.confusion, strict=True)), header)
-        )
+        known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
+        rows_of_truth = zip(report.labels, report.confusion, strict=False)
+        print(table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
 
 
 def _size(scores: Scores) -> str:

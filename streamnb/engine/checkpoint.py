@@ -154,7 +154,7 @@ def recover(
         alive()
         comparable = comparable and record.machine == identity.machine
         before, checkpoint = checkpoint, checkpoint.after(record)
-        if record.kind == "genesis":
+        if record.n == 0:
             _check_identity(log, identity, record)
         if snapshot is not None and record.n == loaded:
             if record.digest != snapshot.digest:
@@ -222,6 +222,8 @@ def _begin(log: Log, identity: Identity, now: float) -> Checkpoint:
 
 
 def _check_identity(log: Log, identity: Identity, genesis: JournalRecord) -> None:
+    if genesis.kind != "genesis":
+        raise JournalError("the journal does not begin with its genesis")
     if genesis.config_hash != identity.config_hash:
         raise JournalError(
             "this journal was begun with another configuration of events, attributes, model, metrics or "
