@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench format warm clean
+.PHONY: demo test test-kafka check bench format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
 
 test: $(VENV)/dev.stamp  ## run every test
 	$(BIN)/python -m pytest
+
+test-kafka: $(VENV)/dev.stamp  ## the engine's tests on a real broker: needs Java 17 and Maven
+	STREAMNB_KAFKA=1 $(BIN)/python -m pytest tests/test_worker.py tests/test_commit_failures.py tests/test_reviewed.py -k kafka
 
 check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/ruff format --check .

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+NUMBERS = count()
+LOGS = ["sqlite", "kafka"] if os.environ.get("STREAMNB_KAFKA") == "1" else ["sqlite"]  # see `make test-kafka`
 ROOT = Path(__file__).resolve().parents[1]
 
 # The kernel cache knows only the file that a kernel stands in, not those it calls into: after an edit there
@@ -33,21 +37,55 @@ def streams():
     return STREAMS
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """A real Kafka broker, started once a run. Where it cannot start the test is skipped; in CI it fails."""
+    sys.path.insert(0, str(ROOT / "tests" / "brokers"))
+    from broker import Broker, CannotStartError
+
+    try:
+        started = Broker(tmp_path_factory.mktemp("kafka")).start()
+    except CannotStartError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    yield started
+    started.stop()
+
+
+@pytest.fixture(params=LOGS)
 def open_log(request, tmp_path):
     """Open the log of this test, once more each time; topics are made where they are given."""
-    from streamnb.adapters.sqlite_log import SqliteLog
+    if request.param == "sqlite":
+        from streamnb.adapters.sqlite_log import SqliteLog
 
-    opened = []
+        def connect():
+            return SqliteLog(tmp_path / "log.db", session_timeout=5.0)
+
+        def create(log, topics):
+            for name, partitions in topics.items():
+                log.create_topic(name, partitions)
+
+    else:
+        address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
+        from prefixed import PrefixedKafkaLog
+
+        def connect():
+            return PrefixedKafkaLog(address, prefix, session_timeout=2.0, elected_within=8.0)
+
+        def create(log, topics):
+            if topics:
+                log.create_topics(topics)
+
+    opened, made = [], set()
 
     def opener(**topics):
-        log = SqliteLog(tmp_path / "log.db", session_timeout=5.0)
-        opened.append(log)
-        for name, partitions in topics.items():
-            log.create_topic(name.replace("_", "-"), partitions)
-        return log
+        opened.append(connect())
+        named = {name.replace("_", "-"): partitions for name, partitions in topics.items()}
+        create(opened[-1], {name: partitions for name, partitions in named.items() if name not in made})
+        made.update(named)
+        return opened[-1]
 
-    assert request.param == "sqlite"
     yield opener
     for log in opened:
         log.close()

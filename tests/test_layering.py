@@ -38,6 +38,7 @@ IMPURE = {
 ONLY_IN = {
     "numba": {"model/jit.py"},
     "river": {"model/naive_bayes.py", "model/one_kind.py", "cli/bench.py", "cli/demo.py"},
+    "kafka": {"adapters/kafka_python.py"},
     "sqlite3": {"adapters/sqlite_log.py", "adapters/sqlite_store.py"},
     "pandas": {"model/naive_bayes.py"},
     "zstandard": {"adapters/files.py"},

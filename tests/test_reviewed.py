@@ -158,7 +158,7 @@ def test_a_long_wait_and_a_long_commit_show_that_the_learner_is_alive(open_log, 
 
         def poll(self, limit, timeout):
             assert timeout <= 0.5
-            return self._log.poll(min(limit, 10), 0.0)
+            return self._log.poll(min(limit, 10), min(timeout, 0.05))
 
     produce(open_log(**TOPICS), RAWS)
     worker = new_worker(
