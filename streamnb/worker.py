@@ -34,6 +34,10 @@ class Pace:
     snapshot_seconds: float = 60.0
 
 
+class _StoppedError(Exception):
+    """Told to stop before recovery was done."""
+
+
 class Worker:
     """Runs a learner on a log: it recovers, then commits what it has learned, until it is told to stop.
 
@@ -86,6 +90,8 @@ class Worker:
                     waiting(error)
                 told = True
                 time.sleep(_STAND_BY_SECONDS)
+            except _StoppedError:
+                return
             else:
                 return
 
@@ -97,7 +103,7 @@ class Worker:
         """
         self._log.acquire(owner)
         checkpoint = recover(
-            self._log, self._snapshots, self.learner, self._identity, self._clock(), self._log.heartbeat
+            self._log, self._snapshots, self.learner, self._identity, self._clock(), self._alive
         )
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
@@ -133,6 +139,12 @@ class Worker:
                 self._save(checkpoint)
         finally:
             self._log.close()
+
+    def _alive(self) -> None:
+        """Between two journal records of a recovery: it may take long, and need not be finished."""
+        self._log.heartbeat()
+        if self._stopping:
+            raise _StoppedError
 
     def _gather(self) -> list[Record]:
         """Records for one commit: as many as allowed, or those of the time allowed.

@@ -226,6 +226,25 @@ def test_standing_by_ends_when_the_other_falls_silent_or_on_stop(tmp_path):
         log.close()
 
 
+def test_a_recovery_ends_when_it_is_told_to_stop(open_log, tmp_path):
+    produce(open_log(**TOPICS), RAWS)
+    first = new_worker(open_log(), tmp_path / "none", pace=Pace(commit_events=10))
+    first.start("first")
+    first.run(until_end=True)
+    first._log.close()
+
+    class Stopping(Around):
+        def heartbeat(self):
+            worker.stop()
+
+    worker = new_worker(Stopping(open_log()), tmp_path / "s")
+    worker.stand_by("second", lambda _: None)
+    worker.run()
+    worker.close()
+    assert worker.learner.consumed < len(RAWS)
+    assert not (tmp_path / "s").exists()
+
+
 def test_another_journal_on_a_log_that_was_learned_is_refused(tmp_path):
     """It would publish everything again."""
     log = SqliteLog(tmp_path / "log.db")
