@@ -8,6 +8,7 @@ StreamnbError
 |-- LogError             the log cannot do what was asked
 |   |-- UnknownTopic     a topic that does not exist
 |   |-- OutOfRange       records that were asked for are gone, or do not exist yet
+|   |-- Unavailable      the log cannot be reached now; it may come back
 |   |-- NotElected       another learner is alive: wait, or give up
 |   `-- Fenced           another learner has taken over: stop at once
 `-- JournalError         the journal disagrees with itself, the snapshot or the log: refuse to start
@@ -25,6 +26,7 @@ __all__ = [
     "OutOfRange",
     "SnapshotError",
     "StreamnbError",
+    "Unavailable",
     "UnknownTopic",
     "UnlearnError",
 ]
@@ -72,6 +74,10 @@ class UnknownTopic(LogError):  # noqa: N818
 
 class OutOfRange(LogError):  # noqa: N818
     """Records that were asked for have been deleted, or lie beyond the end."""
+
+
+class Unavailable(LogError):  # noqa: N818
+    """The log cannot be reached at this time, and may come back; what was asked for may or may not be done."""
 
 
 class NotElected(LogError):  # noqa: N818

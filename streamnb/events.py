@@ -101,7 +101,16 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A record that is not an event: its original bytes, and why and where it came from."""
+    """A record that is not an event: its original bytes, and why and where it came from.
+
+    Attributes:
+        value: all bytes of it.
+        reason: one of `REASONS`.
+        path: JSON path of the value at fault.
+        topic, partition, offset: where it lies.
+        key: its key.
+        headers: its headers.
+    """
 
     value: bytes
     reason: str
@@ -109,6 +118,8 @@ class DeadLetter(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     offset: int
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class Scores(msgspec.Struct, frozen=True):

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, recover, snapshot_of
-from streamnb.engine.learner import Learner
+from streamnb.engine.learner import Learner, Tally
 from streamnb.engine.ports import Log, Record
+from streamnb.engine.sensor import SILENT, Committed, Sensor, State
 from streamnb.errors import NotElected
 
 __all__ = ["Pace", "Worker"]
 
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
+_LOOK_SECONDS = 1.0
+_PARTITION_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Worker:
         identity: what has to be the same as when the journal began.
         pace: when commits and snapshots are due.
         clock: seconds since the epoch; the time of a commit is read once and journalled.
+        sensor: is told what happens.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Worker:
         identity: Identity,
         pace: Pace = Pace(),
         clock: Callable[[], float] = time.time,
+        sensor: Sensor = SILENT,
     ) -> None:
         self.learner = learner
         self._log = log
@@ -65,12 +70,14 @@ class Worker:
         self._identity = identity
         self._pace = pace
         self._clock = clock
+        self._sensor = sensor
         self._stopping = False
         self._ahead = False  # the model knows records whose commit has not been confirmed
         self._checkpoint: Checkpoint | None = None
         self._unsaved = False  # something was committed since the last snapshot
         self._saved_consumed = 0
         self._saved_at = 0.0
+        self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     def stop(self) -> None:
         """Let `run` return after the commit at hand; may be called from a signal handler."""
@@ -79,16 +86,19 @@ class Worker:
     def stand_by(self, owner: str, waiting: Callable[[NotElected], None]) -> None:
         """`start` as soon as no other learner is alive, or return without it after `stop`.
 
-        `waiting` is told once who is in the way.
+        `waiting` is told who is in the way, again where that changes.
         """
-        told = False
+        told = ""
+        self._sensor.entered(State.STARTING)
         while not self._stopping:
+            self._sensor.alive()
             try:
                 self.start(owner)
             except NotElected as error:
-                if not told:
+                if str(error) != told:
+                    self._sensor.entered(State.STANDBY)
                     waiting(error)
-                told = True
+                told = str(error)
                 time.sleep(_STAND_BY_SECONDS)
             except _StoppedError:
                 return
@@ -102,29 +112,31 @@ class Worker:
         nothing has been published.
         """
         self._log.acquire(owner)
-        checkpoint = recover(
-            self._log, self._snapshots, self.learner, self._identity, self._clock(), self._alive
-        )
+        self._sensor.entered(State.RECOVERING)
+        began, now = time.monotonic(), self._clock()
+        checkpoint = recover(self._log, self._snapshots, self.learner, self._identity, now, self._alive)
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
+        self.learner.tally = Tally()  # what recovery learned was told before
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
+        self._sensor.recovered(time.monotonic() - began, self.learner.consumed)
+        self._sensor.reported(self.learner.report(now))
+        self._sensor.entered(State.RUNNING)
         return checkpoint
 
-    def run(self, *, until_end: bool = False, committed: Callable[[Checkpoint], None] | None = None) -> None:
+    def run(self, *, until_end: bool = False) -> None:
         """Poll, learn and commit until `stop`, or until there is nothing more to read.
 
         Args:
             until_end: return where everything has been read.
-            committed: called after each commit.
         """
         while self._checkpoint is not None and not self._stopping:
             records = self._gather()
             if records:
-                checkpoint = self._step(records)
-                if committed is not None:
-                    committed(checkpoint)
-            elif until_end and self._log.at_end():
+                self._step(records)
+            elif until_end and not any(self._log.lag().values()):
                 break
+            self._look_around()
             self._save_if_due()
 
     def close(self) -> None:
@@ -139,10 +151,12 @@ class Worker:
                 self._save(checkpoint)
         finally:
             self._log.close()
+            self._sensor.entered(State.STOPPED)
 
     def _alive(self) -> None:
         """Between two journal records of a recovery: it may take long, and need not be finished."""
         self._log.heartbeat()
+        self._sensor.alive()
         if self._stopping:
             raise _StoppedError
 
@@ -155,16 +169,17 @@ class Worker:
         deadline = time.monotonic() + self._pace.commit_seconds
         while len(records) < self._pace.commit_events and not self._stopping:
             self._log.heartbeat()
+            self._sensor.alive()
             turn = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
             records += self._log.poll(self._pace.commit_events - len(records), turn)
             if time.monotonic() >= deadline:
                 break
         return records
 
-    def _step(self, records: list[Record]) -> Checkpoint:
+    def _step(self, records: list[Record]) -> None:
         """One commit.
 
-        1. Read the clock: `now` is journalled, and nothing else reads a clock.
+        1. Read the clock: `now` is journalled, and nothing that is learned or published depends on another.
         2. Predict and learn every record, in order; encode the outputs.
         3. Make the journal record that says what was processed.
         4. Write outputs, journal record and positions in one transaction.
@@ -177,10 +192,49 @@ class Worker:
         self._ahead = True
         outputs = self.learner.process(records, now, self._log.heartbeat)
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
+        began = time.monotonic()
         self._log.commit(transaction)
         self._checkpoint = checkpoint
         self._ahead, self._unsaved = False, True
-        return checkpoint
+        self._tell(records, time.monotonic() - began)
+
+    def _tell(self, records: list[Record], seconds: float) -> None:
+        """What the commit just made did."""
+        assert self._checkpoint is not None  # noqa: S101
+        tally, self.learner.tally = self.learner.tally, Tally()
+        at = time.time()
+        self._sensor.committed(
+            Committed(
+                n=self._checkpoint.n,
+                consumed=len(records),
+                learned=tally.learned,
+                predicted=tally.predicted,
+                dead_letters=tally.dead_letters,
+                seconds=seconds,
+                at=at,
+                latencies=[at - record.timestamp for record in records],
+            )
+        )
+        if tally.report is not None:
+            self._sensor.reported(tally.report)
+
+    def _look_around(self) -> None:
+        """Now and then: how much waits, and whether partitions were added."""
+        now = time.monotonic()
+        if now - self._listed >= _PARTITION_SECONDS:
+            self._listed = now
+            self._take_new_partitions()
+        if now - self._looked >= _LOOK_SECONDS:
+            self._looked = now
+            self._sensor.observed(self._log.lag(), self.learner.model.statistics.n_bytes)
+
+    def _take_new_partitions(self) -> None:
+        """Read partitions that were added, too, from their beginning; the next commit journals them."""
+        assert self._checkpoint is not None  # noqa: S101
+        found = [p for topic in self._identity.topics for p in self._log.partitions(topic)]
+        if not set(found) <= set(self._checkpoint.positions):
+            self._checkpoint = self._checkpoint.with_new_partitions(found)
+            self._log.seek(self._checkpoint.positions)
 
     def _save_if_due(self) -> None:
         events = self.learner.consumed - self._saved_consumed
@@ -190,6 +244,8 @@ class Worker:
             self._save(self._checkpoint)
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        self._snapshots.save(snapshot_of(checkpoint, self.learner, self._identity))
+        began = time.monotonic()
+        saved = self._snapshots.save(snapshot_of(checkpoint, self.learner, self._identity))
+        self._sensor.saved(time.monotonic() - began, saved.stat().st_size)
         self._unsaved = False
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()

@@ -225,3 +225,8 @@ MALFORMED = [
     *_WRONG_TYPE,
     *_OUT_OF_RANGE,
 ]
+
+
+def kept(raw):
+    """What a dead letter keeps of a record: all of it, or of one that is too large the first 960 KiB."""
+    return raw[: 960 << 10]

@@ -26,7 +26,6 @@ from streamnb.events import (
 )
 from streamnb.wire import codec
 from streamnb.wire.codec import (
-    dead_letter_record,
     decode_event,
     decode_label,
     decode_metrics,
@@ -35,6 +34,7 @@ from streamnb.wire.codec import (
     encode_metrics,
     encode_prediction,
 )
+from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.journal import START, chain_outputs, decode_journal, encode_journal
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.records import MAX_DEPTH
@@ -522,8 +522,8 @@ def test_readers_of_outputs_ignore_unknown_fields():
 
 def test_a_dead_letter_keeps_the_bytes_and_says_why():
     letter = DeadLetter(b"\xff\x00", "wrong-type", "$.features.\u00e9", "events", 3, 12)
-    value, headers = dead_letter_record(letter)
-    assert value == b"\xff\x00"
+    key, value, headers = dead_letter_record(letter, 1 << 20)
+    assert (key, value) == (None, b"\xff\x00")
     assert headers == (
         ("reason", b"wrong-type"),
         ("path", "$.features.\u00e9".encode()),
@@ -531,6 +531,36 @@ def test_a_dead_letter_keeps_the_bytes_and_says_why():
         ("partition", b"3"),
         ("offset", b"12"),
     )
+
+
+def test_what_a_dead_letter_cannot_keep_it_states():
+    """It must be writable beside a record that fills its topic to the last byte."""
+    letter = DeadLetter(
+        b"x" * (1 << 20), "oversize", "$", "events", 0, 1, b"k" * (17 << 10), (("big", b"h" * (17 << 10)),)
+    )
+    key, value, headers = dead_letter_record(letter, 1 << 20)
+    assert key is None
+    assert value == b"x" * (960 << 10)
+    assert headers[5:] == (
+        ("truncated", b"1048576"),
+        ("key-dropped", b"17408"),
+        ("headers-dropped", b"17420"),
+    )
+
+
+@given(st.integers(1, 4 << 20), st.integers(0, 4 << 20), st.integers(0, 20 << 10), st.integers(0, 20 << 10))
+def test_a_dead_letter_is_no_larger_than_its_topic_allows(max_bytes, size, key, header):
+    letter = DeadLetter(
+        b"v" * size, "oversize", "$" * 256, "t" * 249, 9, 1 << 60, b"k" * key, (("h", b"v" * header),)
+    )
+    found_key, value, headers = dead_letter_record(letter, max_bytes)
+    stated = dict(headers)
+    total = len(value) + len(found_key or b"") + sum(len(name) + len(content) for name, content in headers)
+    assert total <= max(max_bytes, (1 << 20) - 4096)
+    assert value == letter.value or int(stated["truncated"]) == size > len(value)
+    assert found_key == letter.key or int(stated["key-dropped"]) == key
+    assert stated.get("original.h", b"v" * header) == b"v" * header
+    assert ("original.h" in stated) != ("headers-dropped" in stated)
 
 
 # The page
@@ -600,7 +630,7 @@ def test_the_dead_letter_of_the_page_is_refused_for_its_reason():
     shown = json.loads(block)
     raw = shown["value"].encode()
     reason, path = refusal(decode_event, raw, OPEN)
-    value, headers = dead_letter_record(DeadLetter(raw, reason, path, "events", 0, 812))
+    _, value, headers = dead_letter_record(DeadLetter(raw, reason, path, "events", 0, 812), 1 << 20)
     assert (value, {name: content.decode() for name, content in headers}) == (raw, shown["headers"])
 
 

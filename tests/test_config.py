@@ -6,13 +6,26 @@ import sys
 import tomllib
 from pathlib import Path
 
+import kafka
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import config as public
-from streamnb.config import KEYS, AttributeConfig, Config, config_hash, load, nearest_key, show, variable
+from streamnb.config import (
+    KEYS,
+    AttributeConfig,
+    Config,
+    Secret,
+    config_hash,
+    load,
+    nearest_key,
+    show,
+    variable,
+)
+from streamnb.config.addresses import parse_address
+from streamnb.config.client import ELSEWHERE, OWN, SETTINGS
 from streamnb.config.kinds import Kind
 from streamnb.config.sections import members
 from streamnb.config.toml import literal
@@ -28,7 +41,8 @@ from streamnb.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "config").glob("*.toml"))
-OPTIONAL = {"model.m", "model.p"}
+OPTIONAL = {"kafka.password", "model.m", "model.p"}
+VARIABLE = "STREAMNB_KAFKA__PASSWORD"
 
 
 def loaded(text, tmp_path, environ=None, overrides=()):
@@ -182,6 +196,17 @@ SPOKEN = [
     ("log.session_timeout", "1m", 60.0),
     ("topics.dead_letters", "refused.events", "refused.events"),
     ("topics.partitions", "12", 12),
+    ("topics.events", "clicks", ("clicks",)),
+    ("topics.events", "z,a, m", ("z", "a", "m")),
+    ("topics.replication", "10", 10),
+    ("topics.retention", "1h", 3600.0),
+    ("log.url", "kafka://localhost:9092", "kafka://localhost:9092"),
+    ("kafka.client", '{ security_protocol = "SSL", ssl_check_hostname = false }', {"security_protocol": "SSL", "ssl_check_hostname": False}),
+    ("kafka.username", "true", "true"),
+    ("kafka.password_file", "a file", "a file"),
+    ("kafka.give_up_after", "0", 0.0),
+    ("http.listen", "[::1]:9464", "[::1]:9464"),
+    ("http.listen", "", ""),
     ("events.id", '$.meta["message id"]', '$.meta["message id"]'),
     ("events.max_bytes", "64KiB", 65536),
     ("model.name", "true", "true"),
@@ -245,6 +270,312 @@ def test_paths_of_log_and_snapshots():
     assert load(None, {}, ["snapshots.folder=/srv/s"]).snapshot_folder == Path("/srv/s")
 
 
+# Kafka and HTTP
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("kafka://localhost:9092", ["localhost:9092"]),
+        ("kafka://kafka-1:9092,kafka_2.example.org:19092", ["kafka-1:9092", "kafka_2.example.org:19092"]),
+        ("kafka://[::1]:9092,127.0.0.1:65535", ["[::1]:9092", "127.0.0.1:65535"]),
+    ],
+)
+def test_a_kafka_cluster_is_some_servers(url, servers):
+    log = load(None, {}, [f"log.url={url}"]).log
+    assert log.is_kafka
+    assert log.bootstrap == servers
+    with pytest.raises(
+        ConfigError, match=r'^log.url is "kafka://.+"; expected an embedded log, sqlite:///FILE$'
+    ):
+        _ = log.path
+
+
+def test_the_embedded_log_has_no_servers():
+    assert not Config().log.is_kafka
+    with pytest.raises(ConfigError, match=r"expected a Kafka cluster, kafka://HOST:PORT$"):
+        _ = Config().log.bootstrap
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:0", ("localhost", 0)), ("127.0.0.1:9464", ("127.0.0.1", 9464)), ("[::1]:9464", ("::1", 9464)),
+        ("[fe80::1%eth0]:1", ("fe80::1%eth0", 1)), ("a-b.c_d.:80", ("a-b.c_d.", 80)), ("h:09092", ("h", 9092)),
+    ],
+)  # fmt: skip
+def test_an_address_is_host_and_port(text, address):
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", ":", "localhost", "localhost:", ":9464", "9464", "localhost:65536", "localhost:-1", "localhost:+1",
+        "localhost:１", "localhost:http", "localhost:1 ", " localhost:1", "a b:1", "http://localhost:1", "a:1:2",
+        "::1:9464", "[::1]", "[::1]9464", "[]:1", "[localhost]:1", "[127.0.0.1]:1", "1.2.3:1", "256.1.1.1:1",
+        "-a:1", "a-:1", "a..b:1", ".a:1", "a/b:1", "u@h:1", "ä:1", f"{'a' * 64}:1", f"{'a.' * 130}:1", "h:1\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(text):
+    assert parse_address(text) is None
+
+
+def test_http_is_served_somewhere_or_nowhere():
+    assert Config().http.address == ("127.0.0.1", 9464)
+    assert load(None, {}, ["http.listen=[::]:80"]).http.address == ("::", 80)
+    assert load(None, {}, ["http.listen="]).http.address is None
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("default", "default.snapshots"), ("Spam 2.0 ä", "Spam 2.0 ä.snapshots"), ("a/b", "a%2Fb.snapshots"),
+        ("a%2Fb", "a%252Fb.snapshots"), ("..", "...snapshots"), ("../x\0", "..%2Fx%00.snapshots"),
+    ],
+)  # fmt: skip
+def test_snapshots_of_a_model_on_kafka_lie_in_one_folder_named_after_it(tmp_path, name, folder):
+    given = {"name": name}
+    config = loaded(f"model = {literal(given)}\n[log]\nurl = 'kafka://h:1'", tmp_path)
+    assert config.snapshot_folder == Path(folder)
+    assert len(config.snapshot_folder.parts) == 1
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_two_models_have_two_folders(one, other):
+    kafka_log = msgspec.structs.replace(Config().log, url="kafka://h:1")
+    folders = [
+        Config(log=kafka_log, model=msgspec.structs.replace(Config().model, name=name)).snapshot_folder
+        for name in (one, other)
+    ]
+    assert (folders[0] == folders[1]) == (one == other)
+
+
+def test_a_folder_given_holds_the_snapshots_of_a_kafka_log_too():
+    given = load(None, {}, ["log.url=kafka://h:1", "snapshots.folder=/srv/s"])
+    assert given.snapshot_folder == Path("/srv/s")
+
+
+def test_topics_of_events_keep_their_order_and_are_told_apart_by_key(tmp_path):
+    topics = loaded("[topics]\nevents = ['b', 'a']", tmp_path).topics
+    assert topics.events == ("b", "a")
+    assert topics.names == [
+        ("events", "b"), ("events", "a"), ("predictions", "predictions"), ("metrics", "metrics"),
+        ("dead_letters", "dead-letters"), ("journal", "journal"),
+    ]  # fmt: skip
+    assert Config().topics.events == ("events",)
+
+
+# The client of Kafka
+
+
+CLIENTS = [kafka.KafkaConsumer, kafka.KafkaProducer, kafka.KafkaAdminClient]
+SHARED = set.intersection(*(set(client.DEFAULT_CONFIG) for client in CLIENTS))
+OBJECTS = {"api_version", "kafka_client", "metric_reporters", "selector", "socket_options", "ssl_context"}
+DEPRECATED = {"socks5_proxy"}
+
+
+def test_every_setting_that_all_clients_of_kafka_python_share_has_its_place():
+    assert kafka.__version__.startswith("3.0.")
+    assert set(SETTINGS) <= SHARED
+    assert set(SETTINGS) | (set(ELSEWHERE) | OWN) & SHARED | OBJECTS | DEPRECATED == SHARED
+    assert not set(SETTINGS) & (set(ELSEWHERE) | OWN)
+    assert not set(ELSEWHERE) & OWN
+
+
+def test_what_is_kept_from_the_table_exists():
+    of_any = set.union(*(set(client.DEFAULT_CONFIG) for client in CLIENTS))
+    assert set(ELSEWHERE) | OWN <= of_any
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_accepts_the_default_of_kafka_python(name):
+    default = kafka.KafkaConsumer.DEFAULT_CONFIG[name]
+    if default is not None:
+        assert SETTINGS[name].read(name, default) == default
+
+
+def test_no_default_of_kafka_python_is_passed_on():
+    config = load(None, {}, ["log.url=kafka://a:1,b:2"])
+    assert config.kafka.settings(config.log) == {"bootstrap_servers": ["a:1", "b:2"]}
+
+
+def client_errors():
+    client = "kafka.client"
+    yield "3", f"{client} is no table; expected settings of kafka-python = strings, integers or booleans"
+    yield "{ ssl_ca_file = 'x' }", f"{client}.ssl_ca_file is unknown; did you mean ssl_cafile?"
+    yield "{ ssl_context = 'x' }", f"{client}.ssl_context is unknown; did you mean ssl_certfile?"
+    yield "{ zzzzzz = 'x' }", f"{client}.zzzzzz is unknown"
+    yield "{ ssl_cafile = 3 }", f"{client}.ssl_cafile is 3; expected a string that is not empty"
+    yield "{ ssl_check_hostname = 'no' }", f'{client}.ssl_check_hostname is "no"; expected true or false'
+    yield "{ ssl_check_hostname = 0 }", f"{client}.ssl_check_hostname is 0; expected true or false"
+    yield (
+        "{ bootstrap_timeout_ms = 1.5 }",
+        f"{client}.bootstrap_timeout_ms is 1.5; expected an integer from 1 to 2147483647",
+    )
+    yield (
+        "{ security_protocol = 'TLS' }",
+        f'{client}.security_protocol is "TLS"; expected "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"',
+    )
+    for name in OWN:
+        yield f"{{ {name} = 'x' }}", f"{client}.{name} has no place here; expected to be left to streamnb"
+    for name, instead in ELSEWHERE.items():
+        yield f"{{ {name} = 'x' }}", f"{client}.{name} has no place here; expected {instead}"
+
+
+@pytest.mark.parametrize(("table", "expected"), list(client_errors()))
+def test_a_setting_that_is_none_of_the_users_is_refused(tmp_path, table, expected):
+    assert message(tmp_path, f"[kafka]\nclient = {table}") == f"config.toml: {expected}"
+    assert message(tmp_path, "", {}, [f"kafka.client={table}"]) == f"flag --set: {expected}"
+
+
+@pytest.mark.parametrize(
+    "name", ["bootstrap_servers", "group_id", "transactional_id", "isolation_level", "enable_auto_commit",
+             "auto_offset_reset", "acks", "enable_idempotence", "client_id", "sasl_plain_password", "ssl_password",
+             "sasl_oauth_token_provider"],
+)  # fmt: skip
+def test_what_the_promises_rest_on_and_what_is_secret_is_no_setting(name):
+    assert name in ELSEWHERE or name in OWN
+
+
+# The secret
+
+
+def credentials(environ, *overrides):
+    config = load(None, environ, ["log.url=kafka://h:1", *overrides])
+    return config.kafka.settings(config.log)
+
+
+def test_the_password_of_the_environment_is_for_the_client():
+    settings = credentials({VARIABLE: " geheim\n"}, "kafka.username=me")
+    assert settings == {
+        "bootstrap_servers": ["h:1"], "sasl_plain_username": "me", "sasl_plain_password": " geheim\n"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "password"),
+    [
+        (b"geheim", "geheim"), (b"geheim\n", "geheim"), (b"geheim\r\n", "geheim"), (b"geheim\n\n", "geheim\n"),
+        (b" ge heim ", " ge heim "), ("schlüssel\n".encode(), "schlüssel"), (b"a\r\nb", "a\r\nb"), (b"a\r", "a\r"),
+    ],
+)  # fmt: skip
+def test_the_password_of_a_file_is_all_of_it_but_for_one_lines_end(tmp_path, content, password):
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    settings = credentials({}, "kafka.username=me", f"kafka.password_file={file}")
+    assert settings["sasl_plain_password"] == password
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file or directory"), (b"", "it is empty"), (b"\n", "it is empty"),
+        (b"geheim\xff", "it is not UTF-8"),
+    ],
+)  # fmt: skip
+def test_a_password_file_that_holds_none_is_refused_when_the_password_is_needed(
+    tmp_path, monkeypatch, content, reason
+):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("password").write_bytes(content)
+    config = load(None, {}, ["log.url=kafka://h:1", "kafka.username=me", "kafka.password_file=password"])
+    with pytest.raises(ConfigError) as caught:
+        config.kafka.settings(config.log)
+    assert str(caught.value) == (
+        f'kafka.password_file is "password"; expected a file that holds the password ({reason})'
+    )
+
+
+@pytest.mark.parametrize(
+    ("environ", "overrides", "expected"),
+    [
+        ({}, ["kafka.username=me"], 'kafka.username is "me"; expected a password beside it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file'),
+        ({VARIABLE: ""}, ["kafka.username=me"], 'kafka.username is "me"; expected a password beside it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file'),
+        ({VARIABLE: "geheim"}, [], "kafka.password is set; expected kafka.username beside it"),
+        ({}, ["kafka.password_file=f"], 'kafka.password_file is "f"; expected kafka.username beside it'),
+    ],
+)  # fmt: skip
+def test_a_name_and_a_password_go_together(environ, overrides, expected):
+    with pytest.raises(ConfigError) as caught:
+        credentials(environ, *overrides)
+    assert str(caught.value) == expected
+
+
+def test_the_password_comes_from_one_place(tmp_path):
+    error = message(tmp_path, "[kafka]\npassword_file = 'f'", {VARIABLE: "geheim"})
+    assert error == 'config.toml: kafka.password_file is "f"; expected no kafka.password beside it'
+    assert not loaded("[kafka]\npassword_file = 'f'", tmp_path, {VARIABLE: ""}).kafka.password
+
+
+NO_PLACE = f"kafka.password has no place here; expected {VARIABLE} in the environment, or kafka.password_file"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "override", "expected"),
+    [
+        ("[kafka]\npassword = 'geheim'", {}, None, f"config.toml: {NO_PLACE}"),
+        ("[kafka]\npassword = { geheim = 1 }", {}, None, f"config.toml: {NO_PLACE}"),
+        ("", {}, "kafka.password=geheim", f"flag --set: {NO_PLACE}"),
+        ("", {}, "kafka.password:geheim", "flag --set kafka.password: expected section.key=value"),
+        ("", {VARIABLE: "geheim\udcff"}, None, f"environment variable {VARIABLE}: kafka.password is not UTF-8; expected a string"),
+        ("[kafka]\npasword = 'geheim'", {}, None, "config.toml: kafka.pasword is unknown; did you mean kafka.password?"),
+        ("[kafka]\nclient = 'geheim'", {}, None, None),
+        ("[kafka.client]\nsasl_plain_password = 'geheim'", {}, None, None),
+        ("[kafka.client]\nssl_password = 'geheim'", {}, None, None),
+        ("[kafka.client]\nsasl_password = 'geheim'", {}, None, None),
+        ("", {"STREAMNB_KAFKA__CLIENT": "{ ssl_password = 'geheim' "}, None, None),
+        ("[log]\nurl = 'kafka://me:geheim@host:9092'", {}, None, None),
+        ("[log]\nurl = 'kafka://me:ge@/geheim@host:9092'", {}, None, None),
+        ("", {}, "log.url=kafka://me:geheim@host:9092", None),
+        ("[kafka.client]\nproxy_url = 'socks5://me:geheim@host:1080'", {}, None, None),
+        ("[http]\nlisten = 'http://me:geheim@host:9092'", {}, None, None),
+    ],
+)  # fmt: skip
+def test_a_secret_where_it_has_no_place_is_refused_without_being_quoted(
+    tmp_path, text, environ, override, expected
+):
+    error = message(tmp_path, text, environ, [] if override is None else [override])
+    assert "geheim" not in error
+    assert expected in (None, error)
+
+
+def test_a_contradiction_does_not_quote_the_password(tmp_path):
+    environ = {VARIABLE: "geheim"}
+    assert "geheim" not in message(tmp_path, "[kafka]\npassword_file = 'f'", environ)
+    assert "geheim" not in message(tmp_path, "[model]\np = 0.5", environ)
+
+
+def test_a_configuration_does_not_show_its_password(tmp_path):
+    config = loaded("[kafka]\nusername = 'me'", tmp_path, {VARIABLE: "geheim"})
+    assert config.kafka.password.reveal() == "geheim"
+    assert "geheim" not in f"{config!r} {config} {config.kafka.password} {config.kafka.password!s:>20}"
+    assert "geheim" not in show(config)
+    assert "# password is set, and not shown\n" in show(config)
+    with pytest.raises(TypeError):
+        msgspec.json.encode(config)
+
+
+def test_the_password_is_no_part_of_the_hash():
+    assert config_hash(load(None, {VARIABLE: "geheim"}, [])) == config_hash(Config())
+
+
+def test_what_show_writes_is_read_back_but_for_the_password(tmp_path):
+    config = loaded("[kafka]\nusername = 'me'", tmp_path, {VARIABLE: "geheim"})
+    again = loaded(show(config), tmp_path)
+    assert again != config
+    assert again.kafka.password == Secret()
+    assert loaded(show(config), tmp_path, {VARIABLE: "geheim"}) == config
+
+
+def test_secrets_are_compared_by_what_they_hide():
+    assert Secret("a") == Secret("a") != Secret("b")
+    assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
+    assert Secret("a") != "a"
+    assert not Secret()
+
+
 # Attributes
 
 
@@ -278,8 +609,10 @@ DURATION = 'a duration with its unit (ms, s, m, h, d), such as "30s"'
 POSITIVE = 'a duration above 0 with its unit (ms, s, m, h, d), such as "30s"'
 SIZE = 'a size above 0 with its unit (B, KB, KiB, MB, MiB, GB, GiB, TB, TiB), such as "512MiB"'
 PATH = """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]"""
-URL = "sqlite:///FILE, the only kind of log supported"
+URL = "sqlite:///FILE or kafka://HOST:PORT[,HOST:PORT ...]"
+ADDRESS = 'HOST:PORT, such as "127.0.0.1:9464" or "[::1]:9464", or "" for none'
 TOPIC = "1 to 249 letters, digits, dots, underscores and hyphens"
+TOPICS_ = f"topics, with commas between them or as a list, none of them twice, each {TOPIC}"
 WEIGHTS = "a table of label = weight, finite, none below 0 and not all 0"
 LIST = "[[attributes]] tables, or a list of tables"
 TEXT_ATTRIBUTE = '{name="t", kind="text"}'
@@ -299,7 +632,14 @@ FILE_ERRORS = [
     ("log = 3", "log is 3; expected a table"),
     ("[model]\nprune = true", "model.prune is true; expected a table"),
     # log
-    ("[log]\nurl = 'kafka://host:9092'", f'log.url is "kafka://host:9092"; expected {URL}'),
+    ("[log]\nurl = 'kafka://'", f'log.url is "kafka://"; expected {URL}'),
+    ("[log]\nurl = 'kafka://host'", f'log.url is "kafka://host"; expected {URL}'),
+    ("[log]\nurl = 'kafka://host:0'", f'log.url is "kafka://host:0"; expected {URL}'),
+    ("[log]\nurl = 'kafka://a:1,'", f'log.url is "kafka://a:1,"; expected {URL}'),
+    ("[log]\nurl = 'kafka://a:1, b:1'", f'log.url is "kafka://a:1, b:1"; expected {URL}'),
+    ("[log]\nurl = 'kafka://a:1/topic'", f'log.url is "kafka://a:1/topic"; expected {URL}'),
+    ("[log]\nurl = 'kafka://me:pw@host:1'", f'log.url is "kafka://***@host:1"; expected {URL}'),
+    ("[log]\nurl = 'redis://host:1'", f'log.url is "redis://host:1"; expected {URL}'),
     ("[log]\nurl = 'sqlite:///'", f'log.url is "sqlite:///"; expected {URL}'),
     ("[log]\nurl = 'sqlite:///folder/'", f'log.url is "sqlite:///folder/"; expected {URL}'),
     ("[log]\nurl = 'sqlite:///:memory:'", f'log.url is "sqlite:///:memory:"; expected {URL}'),
@@ -308,16 +648,39 @@ FILE_ERRORS = [
     ("[log]\nsession_timeout = 0", f"log.session_timeout is 0; expected {POSITIVE}"),
     ("[log]\nsession_timeout = false", f"log.session_timeout is false; expected {POSITIVE}"),
     # topics
-    ("[topics]\nevents = 'a b'", f'topics.events is "a b"; expected {TOPIC}'),
-    ("[topics]\nevents = '..'", f'topics.events is ".."; expected {TOPIC}'),
-    ("[topics]\nevents = ''", f'topics.events is ""; expected {TOPIC}'),
-    (f"[topics]\nevents = '{'x' * 250}'", f'topics.events is "{"x" * 76}...; expected {TOPIC}'),
+    ("[topics]\njournal = 'a b'", f'topics.journal is "a b"; expected {TOPIC}'),
+    ("[topics]\njournal = 'a,b'", f'topics.journal is "a,b"; expected {TOPIC}'),
+    ("[topics]\njournal = '..'", f'topics.journal is ".."; expected {TOPIC}'),
+    ("[topics]\njournal = ''", f'topics.journal is ""; expected {TOPIC}'),
+    (f"[topics]\njournal = '{'x' * 250}'", f'topics.journal is "{"x" * 76}...; expected {TOPIC}'),
+    ("[topics]\nevents = 'a b'", f'topics.events is "a b"; expected {TOPICS_}'),
+    ("[topics]\nevents = ''", f'topics.events is ""; expected {TOPICS_}'),
+    ("[topics]\nevents = []", f"topics.events is []; expected {TOPICS_}"),
+    ("[topics]\nevents = 3", f"topics.events is 3; expected {TOPICS_}"),
+    ("[topics]\nevents = ['a', 3]", f'topics.events is ["a", 3]; expected {TOPICS_}'),
+    ("[topics]\nevents = ['a,b']", f'topics.events is ["a,b"]; expected {TOPICS_}'),
+    ("[topics]\nevents = 'a,,b'", f'topics.events is "a,,b"; expected {TOPICS_}'),
+    ("[topics]\nevents = 'a,b,a'", f'topics.events is "a,b,a"; expected {TOPICS_}'),
+    ("[topics]\nevents = ['a', 'a']", f'topics.events is ["a", "a"]; expected {TOPICS_}'),
+    ("[topics]\nevents = 'x,metrics'", 'topics.events is "metrics"; expected another name than topics.metrics has'),
     ("[topics]\nmetrics = 'events'", 'topics.metrics is "events"; expected another name than topics.events has'),
     ("[topics]\nevents = 'metrics'", 'topics.events is "metrics"; expected another name than topics.metrics has'),
     ("[topics]\npartitions = 0", "topics.partitions is 0; expected an integer from 1 to 1000"),
     ("[topics]\npartitions = 1001", "topics.partitions is 1001; expected an integer from 1 to 1000"),
     ("[topics]\npartitions = 1.0", "topics.partitions is 1.0; expected an integer from 1 to 1000"),
     ("[topics]\npartitions = true", "topics.partitions is true; expected an integer from 1 to 1000"),
+    ("[topics]\nreplication = 11", "topics.replication is 11; expected an integer from 0 to 10"),
+    ("[topics]\nreplication = -1", "topics.replication is -1; expected an integer from 0 to 10"),
+    ("[topics]\nretention = 7", f"topics.retention is 7; expected {POSITIVE}"),
+    ("[topics]\nretention = '0s'", f'topics.retention is "0s"; expected {POSITIVE}'),
+    # kafka and http
+    ("[kafka]\nusername = 3", "kafka.username is 3; expected a string"),
+    ("[kafka]\ntransaction_timeout = 0", f"kafka.transaction_timeout is 0; expected {POSITIVE}"),
+    ("[kafka]\ngive_up_after = 10", f"kafka.give_up_after is 10; expected {DURATION}"),
+    ("[kafka]\ngive_up = '10s'", "kafka.give_up is unknown; did you mean kafka.give_up_after?"),
+    ("[http]\nlisten = 9464", f"http.listen is 9464; expected {ADDRESS}"),
+    ("[http]\nlisten = ':9464'", f'http.listen is ":9464"; expected {ADDRESS}'),
+    ("[http]\nlisten = 'none'", f'http.listen is "none"; expected {ADDRESS}'),
     # events
     ("[events]\nid = 'id'", f'events.id is "id"; expected {PATH}'),
     ("[events]\nid = '$'", f'events.id is "$"; expected {PATH}'),
@@ -503,7 +866,7 @@ def test_the_nearest_key():
 
 TOPICS = st.lists(
     st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(lambda name: name not in {".", ".."}),
-    min_size=5, max_size=5, unique=True,
+    min_size=5, max_size=8, unique=True,
 )  # fmt: skip
 SECONDS_ = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_nan=False)
 REALS = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
@@ -525,20 +888,40 @@ ATTRIBUTE_LISTS = st.dictionaries(NAMES, ATTRIBUTE, max_size=4).map(
     lambda tables: [{"name": name, **table} for name, table in tables.items()]
 )
 COUNTS = st.integers(1, 2**63 - 1)
+CLIENT_TABLES = st.fixed_dictionaries(
+    {},
+    optional={
+        "ssl_cafile": NAMES,
+        "security_protocol": st.sampled_from(["SSL", "SASL_SSL"]),
+        "ssl_check_hostname": st.booleans(),
+        "reconnect_backoff_ms": st.integers(1, 10**6),
+    },
+)
 
 
 @st.composite
 def files(draw):
     """A configuration file, as the values that TOML gives."""
-    names = ("events", "predictions", "metrics", "dead_letters", "journal")
-    topics = dict(zip(names, draw(TOPICS), strict=True))
+    *events, predictions, metrics, dead_letters, journal = draw(TOPICS)
+    topics = {
+        "events": draw(st.sampled_from([events, ",".join(events)])),
+        "predictions": predictions, "metrics": metrics, "dead_letters": dead_letters, "journal": journal,
+        "replication": draw(st.integers(0, 10)), "retention": format_duration(draw(SECONDS_)),
+    }  # fmt: skip
     priors = draw(st.dictionaries(TEXT, st.floats(0.1, 1e9), max_size=3))
     return {
         "attributes": draw(ATTRIBUTE_LISTS),
         "log": {
-            "url": "sqlite:///" + draw(NAMES) + ".db",
+            "url": draw(st.sampled_from(["sqlite:///" + draw(NAMES) + ".db", "kafka://a:1,[::1]:2"])),
             "session_timeout": format_duration(draw(SECONDS_)),
         },
+        "kafka": {
+            "client": draw(CLIENT_TABLES),
+            "username": draw(TEXT),
+            "password_file": draw(TEXT),
+            "give_up_after": format_duration(draw(REALS)),
+        },
+        "http": {"listen": draw(st.sampled_from(["", "localhost:0", "[::]:65535"]))},
         "topics": {**topics, "partitions": draw(st.integers(1, 1000))},
         "events": {"id": draw(PATHS), "label": "$.no.such.label", "max_bytes": format_size(draw(COUNTS))},
         "model": {
@@ -584,6 +967,8 @@ def test_show_writes_every_key_and_says_which_are_not_set():
     text = show(Config())
     assert set(flat(tomllib.loads(text))) == set(KEYS) - OPTIONAL
     assert "# m is not set\n# p is not set\n" in text
+    assert "# password is not set\n" in text
+    assert 'events = "events"' in text
     assert 'interval = "100ms"' in text
     assert 'max_bytes = "1MiB"' in text
 
@@ -598,19 +983,22 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "df04bfca0b2287bc503cc2e47bdf5b2722c793c081161539e4c49f11a0ac2c9b"
+    assert config_hash(Config()) == "3d420a7a795bf8ba8fbafe5549bab9ee4fffb2afac009820a0d04ca704808c09"
 
 
 CHANGES = {
-    "log.url": "sqlite:///y.db", "log.session_timeout": "1s", "topics.events": "e", "topics.predictions": "p",
-    "topics.metrics": "m", "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2",
+    "log.url": "sqlite:///y.db", "log.session_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
+    "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.transaction_timeout": "1s",
+    "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
+    "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2", "topics.replication": "2",
+    "topics.retention": "1d",
     "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "predictions.evidence": "1",
+    "metrics.every": "2s", "metrics.window": "1", "predictions.evidence": "1", "http.listen": "",
 }  # fmt: skip
 BESIDE = {"model.p": ["model.m=2"], "model.priors": ["model.prior=given"]}
 
@@ -627,15 +1015,20 @@ def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_
         if key != "model.priors"
         else load(None, {}, [*beside, "model.priors={ a = 2 }"])
     )
-    after = load(None, {}, [*beside, f"{key}={CHANGES[key]}"])
+    after = load(None, {variable(key): CHANGES[key]}, beside)
     assert before != after
-    shapes = key.split(".")[0] not in {"log", "commit", "snapshots"}
+    shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots"} and key not in {
+        "topics.partitions", "topics.replication", "topics.retention"
+    }  # fmt: skip
     assert (config_hash(before) != config_hash(after)) == shapes
 
 
 def test_the_hash_is_of_meanings_and_not_of_spellings():
     spelled = ["events.max_bytes=1024KiB", 'events.id=$["id"]', "model.alpha=1", "metrics.window=1_000"]
     assert config_hash(load(None, {}, spelled)) == config_hash(Config())
+    assert config_hash(load(None, {}, ["topics.events=a,b"])) == config_hash(
+        load(None, {}, ["topics.events=a , b"])
+    )
     one, other = ("{ a = 1, b = 2 }", "{ b = 2.0, a = 1.0 }")
     given = [load(None, {}, ["model.prior=given", f"model.priors={table}"]) for table in (one, other)]
     assert given[0] == given[1]
@@ -646,7 +1039,9 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 
 def test_there_are_files():
-    assert [path.name for path in FILES] == ["bernoulli.toml", "default.toml", "mixed.toml", "sms.toml"]
+    assert [path.name for path in FILES] == [
+        "bernoulli.toml", "default.toml", "kafka-tls.toml", "kafka.toml", "mixed.toml", "sms.toml"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -678,6 +1073,22 @@ def test_what_the_files_declare():
     assert len({config.log.url for config in (sms, mixed, bernoulli)}) == 3
 
 
+def test_the_files_for_kafka(tmp_path):
+    plain, tls = (load(ROOT / "config" / f"{name}.toml", {VARIABLE: password}, [])
+                  for name, password in (("kafka", ""), ("kafka-tls", "geheim")))  # fmt: skip
+    assert plain.kafka.settings(plain.log) == {"bootstrap_servers": ["localhost:9092"]}
+    assert (plain.topics.partitions, plain.topics.replication) == (3, 0)
+    assert tls.kafka.settings(tls.log) == {
+        "bootstrap_servers": ["kafka-1:9093", "kafka-2:9093", "kafka-3:9093"],
+        "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "ssl_cafile": "ca.pem",
+        "sasl_plain_username": "streamnb", "sasl_plain_password": "geheim",
+    }  # fmt: skip
+    assert tls.topics.replication == 3
+    (tmp_path / "password").write_text("geheim\n")
+    filed = load(ROOT / "config" / "kafka-tls.toml", {}, [f"kafka.password_file={tmp_path}/password"])
+    assert filed.kafka.settings(filed.log) == tls.kafka.settings(tls.log)
+
+
 MANUAL = (ROOT / "docs" / "configuration.md").read_text()
 
 
@@ -695,7 +1106,7 @@ def test_the_manual_and_the_code_agree_on_every_key():
     manual = rows(MANUAL.partition("\n## Attributes\n")[0])
     default = Config()
     code = {
-        key: (kind.name, "not set" if at(default, key) is None else kind.write(at(default, key)))
+        key: (kind.name, "not set" if key in OPTIONAL else kind.write(at(default, key)))
         for key, kind in KEYS.items()
     }
     assert manual == code
@@ -706,6 +1117,14 @@ def test_the_manual_and_the_code_agree_on_the_keys_of_an_attribute():
     assert {key: kind for key, (kind, _) in manual.items()} == {
         name: kind.name for name, kind in members(AttributeConfig).items() if isinstance(kind, Kind)
     }
+
+
+def test_the_manual_and_the_code_agree_on_the_settings_of_a_kafka_client():
+    chapter = MANUAL.partition("\n## Kafka clients\n")[2].partition("\n## ")[0]
+    manual = re.findall(r"^\| `(\w+)` \| (.+?) \|$", chapter, re.MULTILINE)
+    assert [(name, kind.replace("`", "")) for name, kind in manual] == [
+        (name, kind.name) for name, kind in SETTINGS.items()
+    ]
 
 
 def test_the_manual_shows_messages_as_they_are(tmp_path):

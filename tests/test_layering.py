@@ -38,7 +38,8 @@ IMPURE = {
 ONLY_IN = {
     "numba": {"model/jit.py"},
     "river": {"model/naive_bayes.py", "model/one_kind.py", "cli/bench.py", "cli/demo.py"},
-    "kafka": {"adapters/kafka_python.py"},
+    "kafka": {"adapters/kafka_admin.py", "adapters/kafka_python.py"},
+    "prometheus_client": {"adapters/prometheus.py"},
     "sqlite3": {"adapters/sqlite_log.py", "adapters/sqlite_store.py"},
     "pandas": {"model/naive_bayes.py"},
     "zstandard": {"adapters/files.py"},

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
-from streamnb.adapters.sqlite_store import CHECKPOINT_BYTES, SqliteStore, wal_reset_bug
+from streamnb.adapters.sqlite_store import CHECKPOINT_BYTES, Extent, SqliteStore, wal_reset_bug
 from streamnb.engine.ports import NewRecord, Partition, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 
@@ -126,9 +126,18 @@ class SqliteLog:
         Raises:
             LogError: it exists with another number of partitions, or the number cannot be.
         """
-        if name == self._journal.topic and partitions != 1:
-            raise LogError(f"{self._store.path}: the journal {name!r} needs 1 partition, not {partitions}")
+        self._check_partitions(name, partitions)
         self._store.create_topic(name, partitions)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, `partitions` altogether; from then on keys may lie elsewhere.
+
+        Raises:
+            UnknownTopic: there is no such topic.
+            LogError: it has as many already, or is the journal.
+        """
+        self._check_partitions(name, partitions)
+        self._store.add_partitions(name, partitions)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records. Raises `UnknownTopic`."""
@@ -192,12 +201,20 @@ class SqliteLog:
             if records or not self._await_change(version, deadline):
                 return records
 
+    def lag(self) -> Mapping[Partition, int]:
+        """Records that each polled partition holds past what `poll` has returned, all of one moment.
+
+        A position beyond the end lags by 0. Raises `UnknownTopic` as `poll` does.
+        """
+        with self._store.transaction("DEFERRED"):
+            return {
+                partition: max(0, self._extent(partition, turn).next - turn.position)
+                for partition, turn in self._turns.items()
+            }
+
     def at_end(self) -> bool:
         """Whether `poll` has returned everything that its partitions hold."""
-        with self._store.transaction("DEFERRED"):
-            return all(
-                turn.position >= self._store.extent(partition).next for partition, turn in self._turns.items()
-            )
+        return not any(self.lag().values())
 
     # Writing
 
@@ -274,6 +291,10 @@ class SqliteLog:
             self._store.checkpoint()
             self._commits = 0
 
+    def _check_partitions(self, topic: str, partitions: int) -> None:
+        if topic == self._journal.topic and partitions != 1:
+            raise LogError(f"{self._store.path}: the journal {topic!r} needs 1 partition, not {partitions}")
+
     def _check_journal(self, transaction: Transaction) -> None:
         topic = transaction.journal.topic
         if topic != self._journal.topic:
@@ -285,14 +306,14 @@ class SqliteLog:
             raise LogError(f"{self._store.path}: only a commit writes to {self._journal.topic!r}, one record")
 
     def _check_number(self, n: int) -> None:
+        expected = self._store.extent(self._journal).next
+        if n != expected:
+            raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
         if n == 0 and self._store.positions():
             raise LogError(
                 f"{self._store.path}: events of this log were learned already, under another journal than "
                 f"{self._journal.topic!r}; to learn them again, begin a new log"
             )
-        expected = self._store.extent(self._journal).next
-        if n != expected:
-            raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
 
     def _serve_turns(self, limit: int) -> list[Record]:
         """Take up to `limit` records in the order of turns; who was served goes to the end of the queue."""
@@ -300,9 +321,7 @@ class SqliteLog:
         served: dict[Partition, _Turn] = {}
         with self._store.transaction("DEFERRED"):
             for partition, turn in self._turns.items():
-                extent = self._store.extent(partition)
-                if extent.partition_id != turn.partition_id:
-                    raise UnknownTopic(f"{self._store.path}: {partition.topic!r} was deleted and made again")
+                extent = self._extent(partition, turn)
                 batch = self._store.fetch(partition, extent, turn.position, limit - len(records))
                 if batch:
                     records += batch
@@ -311,6 +330,12 @@ class SqliteLog:
             del self._turns[partition]
             self._turns[partition] = turn
         return records
+
+    def _extent(self, partition: Partition, turn: _Turn) -> Extent:
+        extent = self._store.extent(partition)
+        if extent.partition_id != turn.partition_id:
+            raise UnknownTopic(f"{self._store.path}: {partition.topic!r} was deleted and made again")
+        return extent
 
     def _await_change(self, version: int, deadline: float) -> bool:
         """Wait outside any transaction for another's commit; False once the deadline has passed."""

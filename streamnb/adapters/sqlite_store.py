@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -200,10 +200,20 @@ class SqliteStore:
             present = self.topics().get(name)
             if present is None:
                 self.db.execute("INSERT INTO topics VALUES (?, ?, ?)", (name, str(uuid.uuid4()), partitions))
-                numbers = ((name, number) for number in range(partitions))
-                self.db.executemany("INSERT INTO partitions (topic, number) VALUES (?, ?)", numbers)
+                self._insert_partitions(name, range(partitions))
             elif present != partitions:
                 raise LogError(f"{self.path}: topic {name!r} has {present} partitions, not {partitions}")
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, `partitions` altogether. Raises `UnknownTopic`, `LogError`."""
+        with self.transaction("IMMEDIATE"):
+            _, present = self.topic(name)
+            if partitions <= present:
+                raise LogError(
+                    f"{self.path}: topic {name!r} has {present} partitions; {partitions} would not be more"
+                )
+            self.db.execute("UPDATE topics SET partitions = ? WHERE name = ?", (partitions, name))
+            self._insert_partitions(name, range(present, partitions))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records. Raises `UnknownTopic`."""
@@ -342,6 +352,10 @@ class SqliteStore:
         """The first value that a pragma answers, or an empty text."""
         rows: list[tuple[int | str, ...]] = self.db.execute(f"PRAGMA {pragma}").fetchall()
         return rows[0][0] if rows else ""
+
+    def _insert_partitions(self, topic: str, numbers: Iterable[int]) -> None:
+        rows = ((topic, number) for number in numbers)
+        self.db.executemany("INSERT INTO partitions (topic, number) VALUES (?, ?)", rows)
 
     def _tails(self, topic: str) -> _Tails:
         query = "SELECT partition_id, next FROM partitions WHERE topic = ? ORDER BY number"

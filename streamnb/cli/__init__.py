@@ -6,7 +6,7 @@ import argparse
 import importlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streamnb.errors import ConfigError, StreamnbError
 
@@ -88,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
     log_option(replay)
-    replay.add_argument("--topic", help="the topic (default: topics.events)")
+    replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     replay.add_argument(
         "--rate", type=_positive, metavar="N", help="events a second (default: as fast as possible)"
     )
@@ -122,6 +122,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
 
+    _add_operations(command, log_option)
+
     config = command("config", "check or show the configuration")
     config.add_argument("action", choices=["check", "show"])
 
@@ -136,6 +138,28 @@ def build_parser() -> argparse.ArgumentParser:
 
     command("warm", "compile the kernels now and keep them on disk", configured=False)
     return parser
+
+
+def _add_operations(
+    command: Callable[[str, str], argparse.ArgumentParser],
+    log_option: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """The commands of those who run a service."""
+    topics = command("topics", "show or create the topics that the model needs, and who may use them")
+    topics.add_argument("action", choices=["plan", "create"])
+    log_option(topics)
+    topics.add_argument("--principal", metavar="NAME", help="whom the ACLs are for (default: kafka.username)")
+    topics.add_argument("--acls", action="store_true", help="of create: also allow them what they need")
+
+    doctor = command("doctor", "look for what is wrong with log, topics, permissions and this machine")
+    log_option(doctor)
+    doctor.add_argument(
+        "--timeout",
+        type=_positive,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long to wait for each answer (default: %(default)g)",
+    )
 
 
 class _Version(argparse.Action):

@@ -28,7 +28,7 @@ from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError
 from streamnb.model import generated
 from streamnb.wire.codec import encode_event
-from streamnb.wire.snapshot import Snapshot, part_digest
+from streamnb.wire.snapshot import part_digest
 
 __all__ = ["run"]
 
@@ -85,13 +85,13 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
     """Write events to a log of their own, part by part, and let a worker learn each part."""
     config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
     learner = wiring.learner(config)
-    worker = wiring.worker(config, learner)
+    worker = wiring.worker(config, learner, wiring.open_log(config))
     if not quiet:
         print(f"\n{name}: {len(events):,} events through {config.log.url}")
     worker.start("demo")
-    with closing(worker), wiring.open_log(config) as producer:
+    with closing(worker), closing(wiring.open_log(config)) as producer:
         for part in _parts(events):
-            write_events(producer, config.topics.events, map(encode_event, part), wiring.schema(config))
+            write_events(producer, config.topics.events[0], map(encode_event, part), wiring.schema(config))
             worker.run(until_end=True)
             window = learner.progressive.window()
             if not quiet:
@@ -118,14 +118,11 @@ class _NoSnapshots:
     def newest(self) -> None:
         """There is none."""
 
-    def save(self, snapshot: Snapshot) -> None:
-        """Keep none."""
-
 
 def _show_proof(config: Config, learner: Learner) -> None:
     """Learn the whole log again, from the journal alone, and compare the bytes."""
     again = wiring.learner(config)
-    with wiring.open_log(config) as log:
+    with closing(wiring.open_log(config)) as log:
         checkpoint = recover(log, _NoSnapshots(), again, wiring.identity(config), time.time())
         published = log.offsets(Partition(config.topics.predictions, 0))[1]
     digests = [part_digest(*who.parts()["model"]) for who in (learner, again)]

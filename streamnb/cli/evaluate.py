@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
 def _progressive(
     learner: Learner, rows: Iterable[Row], config: Config, predictions: BinaryIO | None, tally: Tally
 ) -> None:
-    """The events as one partition of the topic of events, with rows as offsets, through the learner."""
-    partition = Partition(config.topics.events, 0)
+    """The events as one partition of a topic of events, with rows as offsets, through the learner."""
+    partition = Partition(config.topics.events[0], 0)
     now = time.time()
     records = (Record(partition, row, None, raw, now) for row, raw in rows)
     while part := list(islice(records, _AT_ONCE)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import closing
 from typing import Any
 
 from streamnb.cli import wiring
@@ -21,10 +22,8 @@ __all__ = ["describe", "print_description", "run"]
 def run(options: argparse.Namespace) -> int:
     """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""
     config = wiring.load_config(options)
-    if not config.log.path.exists():
-        raise LogError(f"there is no log at {config.log.path}")
     learner = wiring.learner(config)
-    with wiring.open_log(config) as log:
+    with closing(wiring.existing_log(config)) as log:
         journal = log.partitions(config.topics.journal)[0]
         if log.offsets(journal)[1] == 0:
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 
 import msgspec
 
-from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.engine.ports import Record
-from streamnb.errors import LogError
+from streamnb.engine.ports import Log, Record
 
 __all__ = ["run"]
 
@@ -22,16 +21,14 @@ _AT_ONCE = 1000
 def run(options: argparse.Namespace) -> int:
     """Print what a topic holds, partition by partition; nothing is created or changed."""
     config = wiring.load_config(options)
-    if not config.log.path.exists():
-        raise LogError(f"there is no log at {config.log.path}")
-    with SqliteLog(config.log.path, journal_topic=config.topics.journal) as log:
+    with closing(wiring.existing_log(config)) as log:
         for record in islice(_records(log, options.topic, options.start), options.limit):
             sys.stdout.buffer.write(_line(record) + b"\n")
     sys.stdout.flush()  # here, where a reader that has gone is no error in the interpreter's end
     return 0
 
 
-def _records(log: SqliteLog, topic: str, start: int) -> Iterator[Record]:
+def _records(log: Log, topic: str, start: int) -> Iterator[Record]:
     """The records of each partition from offset `start` on, up to where it ends when its turn comes."""
     for partition in log.partitions(topic):
         earliest, end = log.offsets(partition)

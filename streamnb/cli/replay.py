@@ -8,12 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 
-from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli import wiring
 from streamnb.cli.files import columns_of, events_of, parts_of
-from streamnb.engine.ports import NewRecord
-from streamnb.errors import MalformedEvent
+from streamnb.cli.watching import Waiting
+from streamnb.engine.ports import Log, NewRecord
+from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import EventSchema
 
@@ -26,10 +27,12 @@ _PATIENCE = 0.2  # seconds that an event waits for others
 def run(options: argparse.Namespace) -> int:
     """Write the events of a file to a topic, at a rate or as fast as the log takes them."""
     config = wiring.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
-    topic = config.topics.events
+    topic = config.topics.events[0]
+    if options.topic not in (None, topic):
+        raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
     stop = _Stop()
     started = time.monotonic()
-    with wiring.open_log(config) as log:
+    with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
         events = events_of(options.file, columns_of(options))
         count = write_events(log, topic, events, wiring.schema(config), options.rate, stop)
     seconds = time.monotonic() - started
@@ -59,7 +62,7 @@ class _Stop:
 
 
 def write_events(
-    log: SqliteLog,
+    log: Log,
     topic: str,
     events: Iterable[bytes],
     schema: EventSchema,

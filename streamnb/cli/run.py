@@ -13,9 +13,11 @@ import msgspec
 
 from streamnb.cli import wiring
 from streamnb.cli.tables import print_report
-from streamnb.engine.checkpoint import Checkpoint
+from streamnb.cli.watching import Waiting, watched
+from streamnb.config import Config
 from streamnb.engine.learner import Learner
-from streamnb.errors import NotElected
+from streamnb.errors import NotElected, Unavailable
+from streamnb.worker import Worker
 
 __all__ = ["run"]
 
@@ -25,16 +27,7 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     wiring.warm_up()  # before anyone waits for this learner
     learner = wiring.learner(config)
-    worker = wiring.worker(config, learner)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
-    try:
-        worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
-        if learner.consumed:
-            print(f"recovered {learner.consumed:,} events", file=sys.stderr)
-        worker.run(until_end=options.until_end, committed=_Ticker(learner))
-    finally:
-        worker.close()
+    _learn(config, learner, until_end=options.until_end)
     report = learner.report(time.time())
     if options.json:
         print(msgspec.json.encode(report).decode())
@@ -43,28 +36,43 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _learn(config: Config, learner: Learner, *, until_end: bool) -> None:
+    """Run a worker to its end, watched; told to stop while the log cannot be reached, it stops too."""
+    stop = _Stop()
+    waiting = Waiting(config.kafka.give_up_after, stop)
+    with watched(config, waiting) as sensor:
+        waiting.sensor = sensor
+        try:
+            log = wiring.open_log(config, waiting)
+            wiring.check_topics(config, log)
+            worker = stop.worker = wiring.worker(config, learner, log, sensor)
+            try:
+                worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
+                worker.run(until_end=until_end)
+            finally:
+                worker.close()
+        except Unavailable:
+            if not stop():
+                raise
+
+
+class _Stop:
+    """Whether a signal has asked to stop; it tells the worker, too, once there is one."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        self._asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def _note(self, *_: object) -> None:
+        self._asked = True
+        if self.worker is not None:
+            self.worker.stop()
+
+
 def _say_waiting(reason: NotElected) -> None:
     print(f"standing by: {reason}", file=sys.stderr)
-
-
-class _Ticker:
-    """Says once a second how it goes, on standard error."""
-
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
-        self._told = time.monotonic()
-        self._consumed = learner.consumed
-
-    def __call__(self, checkpoint: Checkpoint) -> None:
-        now = time.monotonic()
-        if now - self._told < 1.0:
-            return
-        rate = (self._learner.consumed - self._consumed) / (now - self._told)
-        window = self._learner.progressive.window()
-        print(
-            f"{self._learner.consumed:,} events ({rate:,.0f}/s)  accuracy {window.accuracy:.4f}  "
-            f"log loss {window.log_loss:.4f}  dead letters {self._learner.dead_letters}  "
-            f"journal {checkpoint.n}",
-            file=sys.stderr,
-        )
-        self._told, self._consumed = now, self._learner.consumed

@@ -13,17 +13,33 @@ from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.cli.watching import Waiting
 from streamnb.config import AttributeConfig, Config, config_hash
 from streamnb.engine.checkpoint import Identity
 from streamnb.engine.learner import Learner, Pruning, Settings
-from streamnb.errors import ConfigError
+from streamnb.engine.ports import Log, Patience
+from streamnb.engine.sensor import SILENT, Sensor
+from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.warm import warm
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
 
-__all__ = ["identity", "learner", "load_config", "open_log", "schema", "snapshots", "warm_up", "worker"]
+__all__ = [
+    "check_topics",
+    "existing_log",
+    "identity",
+    "learner",
+    "load_config",
+    "open_log",
+    "schema",
+    "snapshots",
+    "warm_up",
+    "worker",
+]
+
+_ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 
 
 def load_config(options: argparse.Namespace, *more: str) -> Config:
@@ -82,7 +98,7 @@ def learner(config: Config) -> Learner:
 
 def identity(config: Config) -> Identity:
     """What has to stay the same for a journal to be continued."""
-    return Identity((config.topics.events,), config.topics.journal, config_hash(config), fingerprint())
+    return Identity(config.topics.events, config.topics.journal, config_hash(config), fingerprint())
 
 
 def pace(config: Config) -> Pace:
@@ -101,21 +117,55 @@ def snapshots(config: Config) -> SnapshotFolder:
     )
 
 
-def open_log(config: Config) -> SqliteLog:
-    """The embedded log, with its topics."""
-    log = SqliteLog(
+def open_log(config: Config, patience: Patience | None = None) -> Log:
+    """The log; the embedded one with its topics, a Kafka cluster as it is.
+
+    `patience` says how long to wait for a cluster; without one, as long as the configuration allows.
+    """
+    if not config.log.is_kafka:
+        log = _embedded_log(config)
+        for key, name in config.topics.names:
+            log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
+        return log
+    from streamnb.adapters.kafka_python import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
+
+    return KafkaLog(
+        config.kafka.settings(config.log),
+        model=config.model.name,
+        journal_topic=config.topics.journal,
+        session_timeout=config.log.session_timeout,
+        transaction_timeout=config.kafka.transaction_timeout,
+        elected_within=_ELECTED_WITHIN,
+        patience=patience or Waiting(config.kafka.give_up_after),
+    )
+
+
+def existing_log(config: Config) -> Log:
+    """The log, where there is one: nothing is created. Raises LogError."""
+    if config.log.is_kafka:
+        return open_log(config)
+    if not config.log.path.exists():
+        raise LogError(f"there is no log at {config.log.path}")
+    return _embedded_log(config)
+
+
+def check_topics(config: Config, log: Log) -> None:
+    """Raise `UnknownTopic` where a topic is missing, before anything is learned."""
+    for _, name in config.topics.names:
+        log.partitions(name)
+
+
+def _embedded_log(config: Config) -> SqliteLog:
+    return SqliteLog(
         config.log.path,
         journal_topic=config.topics.journal,
         session_timeout=config.log.session_timeout,
     )
-    for key, name in config.topics.names.items():
-        log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
-    return log
 
 
-def worker(config: Config, learner: Learner) -> Worker:
-    """A worker on the embedded log, not started yet."""
-    return Worker(open_log(config), snapshots(config), learner, identity(config), pace(config))
+def worker(config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT) -> Worker:
+    """A worker on a log, not started yet."""
+    return Worker(log, snapshots(config), learner, identity(config), pace(config), sensor=sensor)
 
 
 def warm_up() -> float:

@@ -4,13 +4,13 @@ Every key, its unit and its default stand in docs/configuration.md.
 """
 
 from streamnb.config.attributes import AttributeConfig
+from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.layers import load, variable
 from streamnb.config.schema import (
     KEYS,
     CommitConfig,
     Config,
     EventsConfig,
-    LogConfig,
     MetricsConfig,
     ModelConfig,
     PredictionsConfig,
@@ -18,6 +18,7 @@ from streamnb.config.schema import (
     SnapshotsConfig,
     TopicsConfig,
 )
+from streamnb.config.secret import Secret
 from streamnb.config.sections import nearest_key
 from streamnb.config.writing import config_hash, show
 
@@ -27,11 +28,14 @@ __all__ = [
     "CommitConfig",
     "Config",
     "EventsConfig",
+    "HttpConfig",
+    "KafkaConfig",
     "LogConfig",
     "MetricsConfig",
     "ModelConfig",
     "PredictionsConfig",
     "PruneConfig",
+    "Secret",
     "SnapshotsConfig",
     "TopicsConfig",
     "config_hash",

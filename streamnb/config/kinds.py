@@ -9,19 +9,26 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from streamnb.config.addresses import parse_address
+from streamnb.config.secret import Secret
 from streamnb.config.toml import literal
 from streamnb.config.units import BYTES, SECONDS, format_duration, format_size, parse_duration, parse_size
 from streamnb.errors import ConfigError
 from streamnb.wire.paths import parse_path, render_path
 
 __all__ = [
+    "ADDRESS",
+    "BOOLEAN",
     "JSON_PATH",
     "LOG_URL",
     "NAME",
     "PROPORTION",
+    "PROXY_URL",
+    "SECRET",
     "SIZE",
     "STRING",
     "TOPIC",
+    "TOPICS",
     "WEIGHTS",
     "Kind",
     "choice",
@@ -32,6 +39,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_USER_INFO = re.compile(r"(?<=://).*@")
 
 
 class Kind(msgspec.Struct, Generic[T], frozen=True):
@@ -60,8 +69,8 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
 
 
 def refused(key: str, value: object, expected: str) -> ConfigError:
-    """The error for a value that cannot stand at `key`."""
-    found = literal(value)
+    """The error for a value that cannot stand at `key`; a URL's name and password are not quoted."""
+    found = _USER_INFO.sub("***@", literal(value))
     return ConfigError(f"{key} is {found if len(found) <= 80 else found[:77] + '...'}; expected {expected}")
 
 
@@ -97,19 +106,58 @@ def _path(text: str) -> str | None:
         return None
 
 
+def _log_url(text: str) -> str | None:
+    if text.startswith("kafka://"):
+        servers = map(parse_address, text.removeprefix("kafka://").split(","))
+        return text if all(server and server[1] for server in servers) else None
+    return text if re.fullmatch(r"sqlite:///(?!:memory:$).*[^/]", text, re.DOTALL) else None
+
+
+def _topics(value: object) -> tuple[str, ...] | None:
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names:
+        return None
+    topics = tuple(topic for name in names if (topic := TOPIC.parse(name)))
+    return topics if len(set(topics)) == len(names) else None
+
+
 STRING = _text("string", "a string", str)
 NAME = _matching("string", "a string that is not empty", ".+")
-LOG_URL = _matching("URL", "sqlite:///FILE, the only kind of log supported", r"sqlite:///(?!:memory:$).*[^/]")
+LOG_URL = _text("URL", "sqlite:///FILE or kafka://HOST:PORT[,HOST:PORT ...]", _log_url)
+PROXY_URL = _matching(
+    "URL",
+    "socks5://HOST:PORT, socks5h://HOST:PORT or http://HOST:PORT, without name and password",
+    r"(socks5h?|http)://[^/@\s]+:[0-9]{1,5}/?",
+)
+ADDRESS = _text(
+    "address",
+    'HOST:PORT, such as "127.0.0.1:9464" or "[::1]:9464", or "" for none',
+    lambda text: text if not text or parse_address(text) else None,
+)
 TOPIC = _matching(
     "topic name",
     "1 to 249 letters, digits, dots, underscores and hyphens",
     r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}",
 )
+TOPICS = Kind(
+    "topic names",
+    f"topics, with commas between them or as a list, none of them twice, each {TOPIC.expected}",
+    _topics,
+    lambda topics: literal(topics[0] if len(topics) == 1 else topics),
+    is_text=True,
+)
 JSON_PATH = _text(
     "JSON path", """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]""", _path
 )
 
-# Numbers
+SECRET = Kind(
+    "secret", "a string", lambda value: Secret(value) if isinstance(value, str) else None, is_text=True
+)
+"""Given by the environment alone, and never written."""
+
+# Booleans and numbers
+
+BOOLEAN = Kind("boolean", "true or false", lambda value: value if type(value) is bool else None)
 
 
 def whole(least: int, most: int = (1 << 63) - 1) -> Kind[int]:

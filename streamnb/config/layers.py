@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from streamnb.config.attributes import check_smoothing
-from streamnb.config.kinds import Kind, refused
+from streamnb.config.kinds import SECRET, Kind, refused
 from streamnb.config.schema import KEYS, Config
 from streamnb.config.sections import Section, members, unknown, walk
 from streamnb.config.toml import from_literal
@@ -49,7 +49,8 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for origin, key, value in (*_from_file(path), *_from_environment(environ), *_from_flags(overrides)):
+    file, flags = _without_secrets(_from_file(path)), _without_secrets(_from_flags(overrides))
+    for origin, key, value in (*file, *_from_environment(environ), *flags):
         try:
             values[key] = KEYS[key].read(key, value)
         except ConfigError as error:
@@ -70,6 +71,15 @@ def _known() -> list[str]:
 
 
 # Layers
+
+
+def _without_secrets(layer: Iterator[Given]) -> Iterator[Given]:
+    """A layer that others can read, files and flags; a secret in it is refused."""
+    for given in layer:
+        if KEYS[given.key] is SECRET:
+            places = f"{variable(given.key)} in the environment, or {given.key}_file"
+            raise ConfigError(f"{given.origin}: {given.key} has no place here; expected {places}")
+        yield given
 
 
 def _from_file(path: Path | None) -> Iterator[Given]:
@@ -121,10 +131,15 @@ def _from_flags(overrides: Sequence[str]) -> Iterator[Given]:
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals:
-            raise ConfigError(f"flag --set {override}: expected section.key=value")
+            raise ConfigError(f"flag --set {_name(override)}: expected section.key=value")
         if key not in KEYS:
             raise ConfigError(f"flag --set: {unknown(key, KEYS)}")
         yield Given("flag --set", key, _spoken("flag --set", key, text))
+
+
+def _name(override: str) -> str:
+    """What a flag without "=" begins with; what follows may be a secret."""
+    return re.split(r"[^\w.-]", override, maxsplit=1)[0]
 
 
 def _spoken(origin: str, key: str, text: str) -> object:
@@ -165,6 +180,10 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Seq
         check_smoothing("model", model.alpha if "model.alpha" in given else None, model.m, model.p)
     except ConfigError as error:
         yield ("model.m", "model.p"), error
+    kafka = config.kafka
+    if kafka.password and kafka.password_file:
+        expected = "no kafka.password beside it"
+        yield ("kafka.password_file",), refused("kafka.password_file", kafka.password_file, expected)
     if model.prior == "given" and not model.priors:
         yield ("model.prior",), refused("model.prior", model.prior, "weights in model.priors beside it")
     if model.prior != "given" and model.priors:
@@ -177,7 +196,7 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Seq
 
 def _same_topics(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:
     holders: dict[str, str] = {}
-    for name, topic in config.topics.names.items():
+    for name, topic in config.topics.names:
         key = f"topics.{name}"
         holder = holders.setdefault(topic, key)
         if holder != key:

@@ -5,20 +5,22 @@ Durations are seconds and sizes are bytes once they are read. docs/configuration
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from streamnb.config.attributes import ATTRIBUTES, AttributeConfig
+from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.kinds import (
     JSON_PATH,
-    LOG_URL,
     NAME,
     PROPORTION,
     SIZE,
     STRING,
     TOPIC,
+    TOPICS,
     WEIGHTS,
     Kind,
     choice,
@@ -34,7 +36,6 @@ __all__ = [
     "CommitConfig",
     "Config",
     "EventsConfig",
-    "LogConfig",
     "MetricsConfig",
     "ModelConfig",
     "PredictionsConfig",
@@ -44,52 +45,39 @@ __all__ = [
 ]
 
 
-class LogConfig(Section, frozen=True):
-    """Where the log is.
-
-    Attributes:
-        url: ``sqlite:///`` and the path of the embedded log's file; four slashes begin an absolute path.
-        session_timeout: seconds without a heartbeat after which a learner may be replaced.
-    """
-
-    url: Annotated[str, LOG_URL] = "sqlite:///streamnb.db"
-    session_timeout: Annotated[float, duration(above_zero=True)] = 10.0
-
-    @property
-    def path(self) -> Path:
-        """The embedded log's file."""
-        return Path(self.url.removeprefix("sqlite:///"))
-
-
 class TopicsConfig(Section, frozen=True):
-    """What the topics are called; no two share a name.
+    """What the topics are called, and what those that are created are like; no two share a name.
 
     Attributes:
-        events: events to learn from and to predict.
+        events: events to learn from and to predict: one topic or several.
         predictions: what the model said of each event before it learned it.
         metrics: reports of progressive validation.
         dead_letters: records that are not events, with the reason.
         journal: what each commit processed, in which order.
-        partitions: partitions of a topic that is created on the embedded log (the journal has one).
+        partitions: partitions of a topic that is created (the journal has one).
+        replication: copies of each, on Kafka; 0 is three, or as many as there are brokers.
+        retention: seconds for which records are kept, on Kafka (the journal's for ever).
     """
 
-    events: Annotated[str, TOPIC] = "events"
+    events: Annotated[tuple[str, ...], TOPICS] = ("events",)
     predictions: Annotated[str, TOPIC] = "predictions"
     metrics: Annotated[str, TOPIC] = "metrics"
     dead_letters: Annotated[str, TOPIC] = "dead-letters"
     journal: Annotated[str, TOPIC] = "journal"
     partitions: Annotated[int, whole(1, 1000)] = 1
+    replication: Annotated[int, whole(0, 10)] = 0
+    retention: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
 
     @property
-    def names(self) -> dict[str, str]:
-        """Key -> name of the topic."""
-        return {
-            "events": self.events,
-            "predictions": self.predictions,
-            "metrics": self.metrics,
-            "dead_letters": self.dead_letters,
-            "journal": self.journal,
-        }
+    def names(self) -> list[tuple[str, str]]:
+        """(key, name) of every topic; the key ``events`` may have several."""
+        return [
+            *(("events", name) for name in self.events),
+            ("predictions", self.predictions),
+            ("metrics", self.metrics),
+            ("dead_letters", self.dead_letters),
+            ("journal", self.journal),
+        ]
 
 
 class EventsConfig(Section, frozen=True):
@@ -166,7 +154,8 @@ class SnapshotsConfig(Section, frozen=True):
     """When a snapshot is due, whichever comes first, and where it goes.
 
     Attributes:
-        folder: where snapshots lie; empty is ``<file of the log>.snapshots`` beside the log.
+        folder: where snapshots lie; empty is ``<file of the log>.snapshots`` beside the log, or
+            ``<model's name>.snapshots`` in the working directory where the log is Kafka's.
         every_events: events between two snapshots.
         every: seconds between two snapshots.
         keep: how many of the newest are kept.
@@ -210,6 +199,7 @@ class Config(Section, frozen=True):
     """
 
     log: LogConfig = LogConfig()
+    kafka: KafkaConfig = KafkaConfig()
     topics: TopicsConfig = TopicsConfig()
     events: EventsConfig = EventsConfig()
     attributes: Annotated[tuple[AttributeConfig, ...], ATTRIBUTES] = ()
@@ -218,11 +208,18 @@ class Config(Section, frozen=True):
     snapshots: SnapshotsConfig = SnapshotsConfig()
     metrics: MetricsConfig = MetricsConfig()
     predictions: PredictionsConfig = PredictionsConfig()
+    http: HttpConfig = HttpConfig()
 
     @property
     def snapshot_folder(self) -> Path:
         """Where snapshots lie, with the default filled in."""
-        return Path(self.snapshots.folder or f"{self.log.path}.snapshots")
+        stem = _as_file_name(self.model.name) if self.log.is_kafka else self.log.path
+        return Path(self.snapshots.folder or f"{stem}.snapshots")
+
+
+def _as_file_name(name: str) -> str:
+    """`name` with what a file's name cannot hold as %XX, so that two names stay two."""
+    return re.sub(r'[%/\\:*?"<>|\x00-\x1f\x7f]', lambda found: f"%{ord(found[0]):02X}", name)
 
 
 KEYS: dict[str, Kind[Any]] = {key: kind for key, kind in walk(Config) if isinstance(kind, Kind)}

@@ -9,18 +9,23 @@ import msgspec
 
 from streamnb.config.kinds import Kind
 from streamnb.config.schema import Config, ModelConfig
+from streamnb.config.secret import Secret
 from streamnb.config.sections import Section, members
 
 __all__ = ["config_hash", "show"]
 
-_SHAPELESS = ("log", "commit", "snapshots")
+_SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
 """The sections that change neither what is learned nor what is published."""
+
+_SHAPELESS_OF_TOPICS = ("partitions", "replication", "retention")
+"""What matters only while a topic is created: the journal knows the partitions that were read."""
 
 
 def show(config: Config) -> str:
     """Every key and its value as TOML, with units; `load` reads an equal configuration back.
 
-    TOML has no null: a key that is not set stands in a comment.
+    TOML has no null: a key that is not set stands in a comment. So does a password, without its value: it is
+    what `load` does not read back.
     """
     return "\n".join(_lines(config, "")) + "\n"
 
@@ -28,11 +33,14 @@ def show(config: Config) -> str:
 def config_hash(config: Config) -> str:
     """SHA-256 (hex) of all that shapes what is learned or published; equal configurations have equal hashes.
 
-    Left out are the sections ``log``, ``commit`` and ``snapshots``: where the log is, and when work is made
-    durable. The canonical form is JSON with sorted keys, durations in seconds, sizes in bytes and defaults
-    filled in.
+    Left out are the sections ``log``, ``kafka``, ``http``, ``commit`` and ``snapshots``, and how topics are
+    created: where the log is, who may look on, and when work is made durable. The canonical form is JSON with
+    sorted keys, durations in seconds, sizes in bytes and defaults filled in.
     """
-    shaping = {name: part for name, part in msgspec.to_builtins(config).items() if name not in _SHAPELESS}
+    sections = [name for name in config.__struct_fields__ if name not in _SHAPELESS]
+    shaping = {name: msgspec.to_builtins(getattr(config, name)) for name in sections}
+    for name in _SHAPELESS_OF_TOPICS:
+        del shaping["topics"][name]
     return hashlib.sha256(msgspec.json.encode(shaping, order="sorted")).hexdigest()
 
 
@@ -45,6 +53,8 @@ def _lines(section: Section, path: str) -> Iterator[str]:
             nested.append((name, value))
         elif _is_unset(section, name):
             yield f"# {name} is not set"
+        elif isinstance(value, Secret):
+            yield f"# {name} is set, and not shown"
         else:
             yield f"{name} = {member.write(value)}"
     for name, value in nested:
@@ -56,4 +66,4 @@ def _lines(section: Section, path: str) -> Iterator[str]:
 def _is_unset(section: Section, name: str) -> bool:
     """Whether the key has no value; a model's alpha has none where m stands in its place."""
     replaced = isinstance(section, ModelConfig) and name == "alpha" and section.m is not None
-    return replaced or getattr(section, name) is None
+    return replaced or getattr(section, name) in (None, Secret())

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from typing import Protocol
 
 from streamnb.engine.learner import Learner
@@ -30,7 +31,7 @@ from streamnb.wire.journal import (
 )
 from streamnb.wire.snapshot import Snapshot
 
-__all__ = ["Checkpoint", "Identity", "SnapshotStore", "recover", "snapshot_of"]
+__all__ = ["Checkpoint", "Identity", "SnapshotStore", "Snapshots", "recover", "snapshot_of"]
 
 _READ_AT_ONCE = 10_000
 
@@ -44,15 +45,19 @@ class FoundSnapshot(Protocol):
         ...
 
 
-class SnapshotStore(Protocol):
-    """Where snapshots are kept."""
+class Snapshots(Protocol):
+    """Where snapshots are found."""
 
     def newest(self) -> FoundSnapshot | None:
         """The newest that can be read; None only where there has never been one. Raises SnapshotError."""
         ...
 
-    def save(self, snapshot: Snapshot) -> object:
-        """Keep a snapshot, durably on return. Raises SnapshotError."""
+
+class SnapshotStore(Snapshots, Protocol):
+    """Where snapshots are kept, too."""
+
+    def save(self, snapshot: Snapshot) -> Path:
+        """Keep a snapshot, durably on return, in the file returned. Raises SnapshotError."""
         ...
 
 
@@ -125,7 +130,7 @@ class Checkpoint:
 
 def recover(
     log: Log,
-    snapshots: SnapshotStore,
+    snapshots: Snapshots,
     learner: Learner,
     identity: Identity,
     now: float,

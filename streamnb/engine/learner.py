@@ -6,8 +6,9 @@ the same predictions. It does no I/O and reads no clock; whoever calls it does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from streamnb.errors import MalformedEvent
 from streamnb.events import DeadLetter, Event, Evidence, MetricsReport, ModelInfo, Prediction
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.progressive import ProgressiveValidation
-from streamnb.wire.codec import dead_letter_record, decode_event, encode_metrics, encode_prediction
+from streamnb.wire.codec import decode_event, encode_metrics, encode_prediction
+from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part
 
-__all__ = ["Learner", "Pruning", "Settings"]
+__all__ = ["Learner", "Pruning", "Settings", "Tally"]
 
 _AT_ONCE = 1000
 
@@ -65,6 +67,23 @@ class Settings:
     pruning: Pruning = Pruning()
 
 
+@dataclass
+class Tally:
+    """What happened since someone last asked; it is no state, and in no snapshot.
+
+    Attributes:
+        learned: label -> events.
+        predicted: label -> predictions; None is an empty model's.
+        dead_letters: reason -> records.
+        report: the last report made.
+    """
+
+    learned: Counter[str] = field(default_factory=Counter)
+    predicted: Counter[str | None] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    report: MetricsReport | None = None
+
+
 class Learner:
     """A model with its scores and counters.
 
@@ -73,6 +92,7 @@ class Learner:
         progressive: the scores of its predictions.
         consumed: records seen, of every sort.
         dead_letters: records refused.
+        tally: what happened since it was last replaced.
     """
 
     def __init__(self, settings: Settings, model: NaiveBayes) -> None:
@@ -81,6 +101,7 @@ class Learner:
         self.progressive = ProgressiveValidation(settings.window)
         self.consumed = 0
         self.dead_letters = 0
+        self.tally = Tally()
         self._reported_at = -np.inf
 
     def process(
@@ -193,7 +214,10 @@ class Learner:
             )
             value = encode_prediction(prediction)
             predictions.append(NewRecord(self.settings.predictions, event.id.encode(), value))
-            learned += event.label is not None and event.weight > 0
+            self.tally.predicted[label] += 1
+            if event.label is not None and event.weight > 0:
+                self.tally.learned[event.label] += 1
+                learned += 1
         return iter(predictions)
 
     def _prune(self, learned_before: int) -> None:
@@ -213,13 +237,24 @@ class Learner:
 
     def _dead_letter(self, record: Record, error: MalformedEvent) -> NewRecord:
         self.dead_letters += 1
-        letter = DeadLetter(record.value, error.reason, error.path, *record.partition, record.offset)
-        value, headers = dead_letter_record(letter)
-        return NewRecord(self.settings.dead_letters, record.key, value, headers)
+        self.tally.dead_letters[error.reason] += 1
+        letter = DeadLetter(
+            record.value,
+            error.reason,
+            error.path,
+            *record.partition,
+            record.offset,
+            record.key,
+            record.headers,
+        )
+        return NewRecord(
+            self.settings.dead_letters, *dead_letter_record(letter, self.settings.schema.max_bytes)
+        )
 
     def _report(self, now: float) -> NewRecord:
         self._reported_at = now
-        return NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(self.report(now)))
+        report = self.tally.report = self.report(now)
+        return NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(report))
 
 
 def _answers(posteriors: Posteriors) -> Iterator[tuple[Any, dict[Any, float]]]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = ["Log", "NewRecord", "Partition", "Record", "Transaction"]
+from streamnb.errors import Unavailable
+
+__all__ = ["Log", "NewRecord", "Partition", "Patience", "Record", "Transaction"]
 
 
 class Partition(NamedTuple):
@@ -53,12 +55,26 @@ class Transaction(NamedTuple):
     positions: Mapping[Partition, int]
 
 
+class Patience:
+    """What to do while the log cannot be reached. This one has none: it gives up at once."""
+
+    def unreachable(self, error: Unavailable, seconds: float) -> None:  # noqa: ARG002
+        """Called again and again, `seconds` after the first failure; returns to go on waiting, or raises."""
+        raise error
+
+    def reachable(self, seconds: float) -> None:
+        """The log answers again, `seconds` after it stopped."""
+
+
 class Log(Protocol):
     """A partitioned, durable log with transactions. One object serves one thread.
 
     Order of calls of a learner: `acquire` once, read the journal, `seek`, then `poll` and `commit` in turn,
     `close` at the end. Nothing is called after `close`; `close` may be called twice. A reader that never
     commits may leave out `acquire`. Any call may raise `LogError`; after `Fenced` only `close` is called.
+
+    A log that is reached over a network waits where it cannot be reached, as its `Patience` says: heartbeats
+    go on meanwhile, and the call then goes on where it was.
     """
 
     def acquire(self, owner: str) -> None:
@@ -107,8 +123,11 @@ class Log(Protocol):
         """
         ...
 
-    def at_end(self) -> bool:
-        """Whether `poll` has returned everything that its partitions held when this was called."""
+    def lag(self) -> Mapping[Partition, int]:
+        """Of each polled partition, how much it holds past what `poll` has returned; 0 where that is all.
+
+        Counted in offsets: where a transaction's markers lie ahead they count until they have been passed.
+        """
         ...
 
     def commit(self, transaction: Transaction) -> None:

@@ -52,6 +52,14 @@ class Statistics:
         self.moments = Moments()
         self.layout = Layout(self.counts)
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables, bytes: all that grows with rows and classes, room to grow included."""
+        arrays = [self.class_weights, *self.counts.histograms]
+        for part in (self.vocabulary, self.counts, self.moments):
+            arrays += [held for held in vars(part).values() if isinstance(held, np.ndarray)]
+        return sum(array.nbytes for array in arrays)
+
     def column(self, label: Hashable) -> int:
         """The column of a class, a new one where it is met for the first time."""
         return self.classes.setdefault(label, len(self.classes))

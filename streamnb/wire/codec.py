@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from streamnb.errors import MalformedEvent
-from streamnb.events import DeadLetter, Event, Label, MetricsReport, Prediction
+from streamnb.events import Event, Label, MetricsReport, Prediction
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.values import (
+    LONGEST_NAME,
     READERS,
     look_up,
     moment,
@@ -30,7 +31,6 @@ from streamnb.wire.values import (
 )
 
 __all__ = [
-    "dead_letter_record",
     "decode_event",
     "decode_label",
     "decode_metrics",
@@ -83,7 +83,9 @@ def _read_plain(raw: bytes) -> Event | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     body, x = record.text, record.features
-    if not record.id or record.label == "" or (x is not None and "text" in x):
+    if not 0 < len(record.id) <= LONGEST_NAME or (x is not None and "text" in x):
+        return None
+    if record.label is not None and not 0 < len(record.label) <= LONGEST_NAME:
         return None
     outside = len(raw) - len(body or "")  # bytes that are not the text, or a few more
     if outside > SHALLOW and maybe_deep(raw):
@@ -211,14 +213,3 @@ def _encode(value: Any) -> bytes:
         if keys is not None:
             raise ValueError(f"{render_path(keys)}: expected a finite number")
     return encoded
-
-
-def dead_letter_record(letter: DeadLetter) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
-    """A dead letter as value and headers: the original bytes; why they were refused, and whence."""
-    return letter.value, (
-        ("reason", letter.reason.encode()),
-        ("path", letter.path.encode()),
-        ("topic", letter.topic.encode()),
-        ("partition", str(letter.partition).encode()),
-        ("offset", str(letter.offset).encode()),
-    )

@@ -12,6 +12,7 @@ from streamnb.wire.paths import Keys
 from streamnb.wire.records import refuse
 
 __all__ = [
+    "LONGEST_NAME",
     "READERS",
     "look_up",
     "moment",
@@ -23,6 +24,9 @@ __all__ = [
     "text",
     "undeclared",
 ]
+
+LONGEST_NAME = 1000
+"""Characters of an id or a label."""
 
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _SCALAR = "a string, a boolean or a number"
@@ -62,12 +66,15 @@ def text(value: Any, keys: Keys) -> str:
 
 
 def name(value: Any, keys: Keys) -> str:
-    """A string that is not empty."""
-    return text(value, keys) or refuse("out-of-range", keys, "expected a name, found an empty string")
+    """A string of 1 to 1000 characters: names stand in every prediction, and must not fill it."""
+    found = text(value, keys)
+    if not 0 < len(found) <= LONGEST_NAME:
+        refuse("out-of-range", keys, f"expected 1 to {LONGEST_NAME} characters, found {len(found)}")
+    return found
 
 
 def required_name(value: Any, keys: Keys) -> str:
-    """A string that is not empty and must be there."""
+    """A name that must be there."""
     return refuse("missing", keys, "expected a string, found none") if value is None else name(value, keys)
 
 

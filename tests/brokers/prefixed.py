@@ -1,40 +1,98 @@
-"""A Kafka log whose topics bear a prefix on the broker and none to the engine: many tests share one broker."""
+"""A Kafka log whose topics bear a prefix on the broker and none to the engine: many tests share one broker.
+
+Beyond the port it has what a test needs of a cluster's operator (topics, partitions, retention, positions)
+and of a stranger (a transaction left open), under the names that the embedded log gives them.
+"""
 
 from __future__ import annotations
 
-from kafka import KafkaAdminClient
+import contextlib
+import time
+from functools import partial
+
+from confluent_kafka import Producer
+from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
 from streamnb.adapters.kafka_python import KafkaLog
 from streamnb.engine.ports import Partition
 
+LARGEST = 4 << 20  # bytes of a batch of records
+
 
 class PrefixedKafkaLog:
+    """A `KafkaLog`; `again(**options)` opens another like it and can be sent to another process."""
+
     def __init__(self, address, prefix, **options):
+        self._address = address
         self._prefix = prefix
         self._client = {"bootstrap_servers": address}
         self._log = KafkaLog(self._client, model=prefix, journal_topic=f"{prefix}journal", **options)
+        self.again = partial(PrefixedKafkaLog, address, prefix, **options)
 
     def __getattr__(self, name):
         return getattr(self._log, name)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._log.close()
+
+    @property
+    def transactional_id(self):
+        """The group has the same name."""
+        return f"streamnb.{self._prefix}"
+
+    # The operator's side
+
     def create_topics(self, topics):
-        admin = KafkaAdminClient(**self._client)
-        settings = {"max.message.bytes": str(4 << 20)}
-        admin.create_topics(
-            [
-                NewTopic(self._prefix + name, number, 1, topic_configs=settings)
-                for name, number in topics.items()
-            ]
-        )
-        admin.close()
+        settings = {"max.message.bytes": str(LARGEST)}
+        with self._admin() as admin:
+            admin.create_topics(
+                [NewTopic(self._prefix + name, n, 1, topic_configs=settings) for name, n in topics.items()]
+            )
+            admin.wait_for_topics([self._prefix + name for name in topics])
+            while any(
+                found["error_code"]
+                for found in admin.describe_topics([self._prefix + name for name in topics])
+            ):
+                time.sleep(0.02)  # the broker's own view of its topics follows the controller's
+
+    def create_topic(self, name, partitions):
+        self.create_topics({name: partitions})
+
+    def add_partitions(self, name, partitions):
+        with self._admin() as admin:
+            admin.create_partitions({self._prefix + name: partitions})
+
+    def delete_topic(self, name):
+        with self._admin() as admin:
+            admin.delete_topics([self._prefix + name])
 
     def trim(self, partition, before):
-        from kafka import TopicPartition
+        with self._admin() as admin:
+            admin.delete_records({TopicPartition(*self._there(partition)): before})
 
-        admin = KafkaAdminClient(**self._client)
-        admin.delete_records({TopicPartition(*self._there(partition)): before})
-        admin.close()
+    def positions(self):
+        """What commits have noted: not the offset of the journal, which a member commits to prove itself."""
+        with self._admin() as admin:
+            offsets = admin.list_group_offsets(self.transactional_id)[self.transactional_id]
+        noted = {self._here(Partition(*place)): found.offset for place, found in offsets.items()}
+        return {partition: offset for partition, offset in noted.items() if partition.topic != "journal"}
+
+    @contextlib.contextmanager
+    def _admin(self):
+        with contextlib.closing(KafkaAdminClient(**self._client)) as admin:
+            yield admin
+
+    # The stranger's side
+
+    def begin(self, records, **settings):
+        """Write the records in a transaction of a stranger's, and leave it open."""
+        return OpenTransaction(self._address, [self._new(record) for record in records], **settings)
+
+    # The port's side
 
     def partitions(self, topic):
         return [self._here(found) for found in self._log.partitions(self._prefix + topic)]
@@ -53,6 +111,9 @@ class PrefixedKafkaLog:
 
     def poll(self, limit, timeout):
         return self._records(self._log.poll(limit, timeout))
+
+    def lag(self):
+        return {self._here(partition): records for partition, records in self._log.lag().items()}
 
     def commit(self, transaction):
         self._log.commit(
@@ -77,3 +138,24 @@ class PrefixedKafkaLog:
 
     def _records(self, records):
         return [record._replace(partition=self._here(record.partition)) for record in records]
+
+
+class OpenTransaction:
+    """Records on the broker whose fate is not decided yet; of librdkafka, a client that is not streamnb's."""
+
+    def __init__(self, address, records, transactional_id="stranger"):
+        settings = {"bootstrap.servers": address, "transactional.id": transactional_id, "linger.ms": 0}
+        self._producer = Producer(settings)
+        self._producer.init_transactions(30)
+        self._producer.begin_transaction()
+        for record in records:
+            self._producer.produce(
+                record.topic, record.value, record.key, headers=list(record.headers) or None
+            )
+        assert self._producer.flush(30) == 0
+
+    def commit(self):
+        self._producer.commit_transaction(30)
+
+    def abort(self):
+        self._producer.abort_transaction(30)

@@ -1,0 +1,202 @@
+"""Where a worker answers whoever watches it: /live, /ready and /metrics over HTTP, beside its own thread."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from http import HTTPStatus
+from io import BytesIO
+from socketserver import TCPServer, ThreadingMixIn
+from threading import Thread
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from streamnb.engine.sensor import Sensor, State
+from streamnb.errors import ConfigError
+
+__all__ = ["Endpoints", "Health"]
+
+_JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
+
+
+class Health(Sensor):
+    """Whether the worker lives, and whether it learns.
+
+    Args:
+        dead_after: seconds of silence after which a worker is taken for stuck.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, dead_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._dead_after = dead_after
+        self._clock = clock
+        self._state = State.STARTING
+        self._heard = clock()
+
+    def entered(self, state: State) -> None:
+        """Note the state; to change it is a sign of life too."""
+        self._state = state
+        self._heard = self._clock()
+
+    def alive(self) -> None:
+        """Note the time."""
+        self._heard = self._clock()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last sign of life."""
+        return self._clock() - self._heard
+
+    @property
+    def live(self) -> bool:
+        """Whether there is no reason to end the process: it is not done, and its loop turns."""
+        return self._state is not State.STOPPED and self.silence <= self._dead_after
+
+    @property
+    def ready(self) -> bool:
+        """Whether it learns: not one that stands by, recovers or waits."""
+        return self._state is State.RUNNING
+
+    def line(self) -> str:
+        """One line of JSON, for a human."""
+        return json.dumps({"state": self._state, "seconds_since_alive": round(self.silence, 3)}) + "\n"
+
+
+class Endpoints:
+    """Listens from construction on; answers, each request in a thread of its own, from `start` to `close`.
+
+    Nothing that a client does reaches the worker: the threads are daemons, and a client that neither asks nor
+    reads for five seconds is left.
+
+    Args:
+        address: host and port; port 0 = any that is free.
+        health: answers /live and /ready.
+        metrics: a WSGI application that answers /metrics.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+    """
+
+    def __init__(self, address: tuple[str, int], health: Health, metrics: WSGIApplication) -> None:
+        try:
+            self._server = _Server(*address)
+        except (OSError, OverflowError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(
+                f'http.listen is "{_shown(*address)}", where nothing can listen: {reason}; expected '
+                'a free address (each worker on a machine needs its own), or "" to answer nowhere'
+            ) from error
+        self._server.set_app(_application(health, metrics))
+        self._thread = Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="http", daemon=True
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are listened on."""
+        host, port = self._server.server_address[:2]
+        return str(host), port
+
+    @property
+    def shown(self) -> str:
+        """Host and port as they stand in a URL."""
+        return _shown(*self.address)
+
+    def start(self) -> None:
+        """Answer from now on, without waiting."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more; the address is free again."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _application(health: Health, metrics: WSGIApplication) -> WSGIApplication:
+    """All three paths, for GET."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        match environ["REQUEST_METHOD"], environ["PATH_INFO"]:
+            case "GET", "/metrics":
+                return metrics(environ, start_response)
+            case "GET", "/live":
+                return _say(start_response, _ok(health.live), health.line(), _JSON)
+            case "GET", "/ready":
+                return _say(start_response, _ok(health.ready), health.line(), _JSON)
+            case "GET", _:
+                return _say(start_response, HTTPStatus.NOT_FOUND, "try /live, /ready or /metrics\n", _TEXT)
+            case _:
+                allow = ("Allow", "GET, HEAD")
+                return _say(start_response, HTTPStatus.METHOD_NOT_ALLOWED, "try GET\n", _TEXT, allow)
+
+    return answer
+
+
+def _ok(good: bool) -> HTTPStatus:  # noqa: FBT001  a predicate's outcome, not a switch
+    return HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def _say(
+    start_response: StartResponse, status: HTTPStatus, text: str, media_type: str, *headers: tuple[str, str]
+) -> Iterable[bytes]:
+    start_response(f"{status.value} {status.phrase}", [("Content-Type", media_type), *headers])
+    return [text.encode()]
+
+
+class _Request(WSGIRequestHandler):
+    """One request, of a client that is not waited for, and that is no error of ours when it goes away."""
+
+    timeout = 5.0
+
+    def setup(self) -> None:
+        """Gather the answer: `finish` sends it, so that a client that does not read stops no application."""
+        super().setup()
+        self.wfile = self._answer = BytesIO()
+
+    def get_environ(self) -> WSGIEnvironment:
+        """Let the application see GET for HEAD, which prometheus_client refuses."""
+        method = "GET" if self.command == "HEAD" else self.command
+        return {**super().get_environ(), "REQUEST_METHOD": method}
+
+    def handle(self) -> None:
+        """Read and answer; only reading can fail, for wsgiref answers 500 where an application does."""
+        with suppress(OSError):
+            super().handle()
+            if self.command == "HEAD":
+                headers, end, _ = self._answer.getvalue().partition(b"\r\n\r\n")
+                self._answer.truncate(len(headers) + len(end))
+
+    def finish(self) -> None:
+        """Send the answer, within the timeout as a whole."""
+        with suppress(OSError):
+            self.connection.sendall(self._answer.getvalue())
+        super().finish()
+
+    def log_message(self, *_: Any) -> None:
+        """Keep no access log: probes come every few seconds."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 128  # of five, the sixth of a burst of clients would wait a second
+
+    def __init__(self, host: str, port: int) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, _, _, _, (numeric, *_) = found[0]
+        super().__init__((str(numeric), port), _Request)
+
+    def server_bind(self) -> None:
+        """As HTTPServer does it, but without a look-up of the host's full name, which may take long."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()

@@ -1,0 +1,111 @@
+"""The clients that a log needs, with the settings that its guarantees rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+from streamnb.adapters.kafka_errors import listen, translated
+from streamnb.errors import LogError
+
+__all__ = ["Clients"]
+
+_ANSWER_MS = 10_000  # the longest that one request waits
+_BOOTSTRAP_MS = 5_000
+_LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
+_MAX_POLL_INTERVAL_MS = 30_000  # a learner that does not turn for so long has lost the election
+
+
+class Clients:
+    """Makes clients of kafka-python from the settings that all of them share.
+
+    Args:
+        settings: bootstrap_servers, security_protocol, sasl_mechanism, ssl_cafile and so on; they stand over
+            the defaults here, and below what a client's role in the protocol demands.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        listen()
+        self._settings = {
+            "request_timeout_ms": _ANSWER_MS,
+            "bootstrap_timeout_ms": _BOOTSTRAP_MS,
+            "reconnect_backoff_max_ms": 1_000,
+            **settings,
+        }
+
+    def reader(self, isolation: str) -> Any:
+        """A consumer without a group, that reads what it is told to and resets nothing by itself."""
+        return self._made(
+            KafkaConsumer,
+            group_id=None,
+            isolation_level=isolation,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            allow_auto_create_topics=False,
+            max_partition_fetch_bytes=4 << 20,
+            fetch_max_wait_ms=100,
+        )
+
+    def member(self, group: str, owner: str, session_timeout: float) -> Any:
+        """A consumer that takes part in elections and never reads.
+
+        The assignor leaves the partition with whoever has it: a standby that joins changes nothing. A group
+        leader that does not know a new topic yet assigns nothing, hence the short age of metadata.
+        """
+        session_ms = int(session_timeout * 1000)
+        return self._made(
+            KafkaConsumer,
+            group_id=group,
+            client_id=owner,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            allow_auto_create_topics=False,
+            partition_assignment_strategy=[CooperativeStickyAssignor],
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=max(100, session_ms // 5),
+            max_poll_interval_ms=_MAX_POLL_INTERVAL_MS,
+            metadata_max_age_ms=1_000,
+        )
+
+    def transactional(self, transactional_id: str, timeout: float) -> Any:
+        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        timeout_ms = int(timeout * 1000)
+        return self._made(
+            KafkaProducer,
+            **self._producing(),
+            transactional_id=transactional_id,
+            retry_backoff_ms=10,  # it sleeps so long on each transactional request that is retried
+            transaction_timeout_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
+            request_timeout_ms=min(_ANSWER_MS, timeout_ms // 2),
+            max_block_ms=_ANSWER_MS,
+        )
+
+    def producer(self) -> Any:
+        """A producer without transactions, that delivers once and in order."""
+        return self._made(KafkaProducer, **self._producing(), retry_backoff_ms=20, max_block_ms=_ANSWER_MS)
+
+    def admin(self) -> Any:
+        """A client that asks about topics."""
+        return self._made(KafkaAdminClient)
+
+    @staticmethod
+    def _producing() -> dict[str, Any]:
+        return {
+            "acks": "all",
+            "enable_idempotence": True,
+            "allow_auto_create_topics": False,
+            "linger_ms": 5,
+            "max_request_size": _LARGEST_REQUEST,
+        }
+
+    def _made(self, kind: Any, **role: Any) -> Any:
+        try:
+            with translated():
+                return kind(**{**self._settings, **role})
+        except (AssertionError, TypeError, ValueError) as error:
+            raise LogError(f"kafka.client: {error}") from error

@@ -1,0 +1,131 @@
+"""The producer behind a learner's commits: one transactional id for all learners of a model."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka import TopicPartition, errors
+from kafka.structs import OffsetAndMetadata
+
+from streamnb.adapters.kafka_clients import Clients
+from streamnb.adapters.kafka_errors import translate, translated
+from streamnb.engine.ports import NewRecord, Transaction
+from streamnb.errors import Unavailable
+
+__all__ = ["Transactions", "send"]
+
+_TURN_SECONDS = 0.2
+_VAIN = (
+    errors.AuthorizationError,
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+    errors.InvalidTopicError,
+    errors.UnknownTopicOrPartitionError,
+    errors.UnsupportedVersionError,
+)
+"""Errors that sending again does not mend. All others leave the outcome unknown, losing the id among them."""
+
+
+class Transactions:
+    """Commits, each an attempt whose outcome may stay unknown.
+
+    Args:
+        clients: makes the producer.
+        transactional_id: the model's.
+        timeout: seconds after which the broker aborts a transaction that was left open.
+    """
+
+    def __init__(self, clients: Clients, transactional_id: str, timeout: float) -> None:
+        self._clients = clients
+        self._id = transactional_id
+        self._timeout = timeout
+        self._producer: Any = None
+
+    def begin_anew(self) -> None:
+        """Fence every earlier producer of this id and settle its transaction.
+
+        After it, what the earlier producer had open is committed or aborted, and nothing of it is in flight.
+        """
+        self.close()
+        producer = self._clients.transactional(self._id, self._timeout)
+        try:
+            with translated():
+                producer.init_transactions()
+        except BaseException:
+            producer.close(timeout=0)
+            raise
+        self._producer = producer
+
+    def attempt(self, transaction: Transaction, membership: Any, alive: Callable[[], None]) -> None:
+        """Write one transaction; returns where it is committed.
+
+        Calls of the client may block for as long as no broker answers, so they run in a thread of their own,
+        and `alive` is called while it runs: it keeps the election, and may raise. After any error this
+        producer must not be used again: `begin_anew`.
+
+        Raises:
+            Unavailable: the outcome is unknown; the transaction may be committed, or not.
+            LogError: it is not committed, and would not be if it were sent again.
+        """
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self._write(transaction, membership)
+            except BaseException as error:  # noqa: BLE001  it is raised below
+                failures.append(error)
+
+        thread = threading.Thread(target=run, name="commit", daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 3 * self._timeout
+        while True:
+            thread.join(_TURN_SECONDS)
+            if not thread.is_alive():
+                break
+            alive()
+            if time.monotonic() > deadline:
+                raise Unavailable(f"commit {transaction.n}: the cluster has not answered in time")
+        if failures:
+            raise _meaning(failures[0], transaction.n) from failures[0]
+
+    def close(self) -> None:
+        """Let the producer go; a transaction of its that is open stays so until it is fenced or times out."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with contextlib.suppress(errors.KafkaError):
+                producer.close(timeout=0)
+
+    def _write(self, transaction: Transaction, membership: Any) -> None:
+        """1. Begin. 2. Send everything. 3. Look at every delivery. 4. Send the offsets. 5. Commit.
+
+        The client would commit without a batch that expired inside the transaction, hence 3. The offsets are
+        for tools that show lag; the broker refuses them where `membership` is out of date.
+        """
+        producer = self._producer
+        producer.begin_transaction()
+        sent = [send(producer, record) for record in (*transaction.outputs, transaction.journal)]
+        producer.flush(timeout=self._timeout)
+        for delivery in sent:
+            delivery.get(timeout=self._timeout)
+        offsets = {
+            TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in transaction.positions.items()
+        }
+        producer.send_offsets_to_transaction(offsets, membership)
+        producer.commit_transaction()
+
+
+def _meaning(failure: BaseException, n: int) -> BaseException:
+    if not isinstance(failure, errors.KafkaError):
+        return failure
+    meaning = translate(failure)
+    return meaning if isinstance(failure, _VAIN) else Unavailable(f"commit {n}: {meaning}")
+
+
+def send(producer: Any, record: NewRecord) -> Any:
+    """Hand a record to a producer; its delivery, to be waited for."""
+    return producer.send(record.topic, value=record.value, key=record.key, headers=list(record.headers))

@@ -1,0 +1,132 @@
+"""Which learner may try: the consumer group gives the journal's one partition to one of its members.
+
+The election is for liveness alone. That two learners which both think they are elected do no harm is the
+transactional id's affair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from kafka import TopicPartition, errors
+from kafka.structs import MemberState, OffsetAndMetadata
+
+from streamnb.adapters.kafka_clients import Clients
+from streamnb.adapters.kafka_errors import translated
+from streamnb.errors import Fenced, NotElected
+
+__all__ = ["Election"]
+
+_POLL_MS = 50
+_CONFIRM_MS = 5_000
+_OUT_OF_DATE = (
+    errors.CommitFailedError,
+    errors.IllegalGenerationError,
+    errors.RebalanceInProgressError,
+    errors.UnknownMemberIdError,
+)
+
+
+class _RejoiningError(Exception):
+    """The broker knows a newer generation than this member does."""
+
+
+class Election:
+    """One member of the group; it joins when it is made, and leaves by `close`.
+
+    Args:
+        clients: makes the member.
+        group: the group's name.
+        topic: the journal's topic; the group subscribes to it.
+        owner: who this is, for people who list the group.
+        session_timeout: seconds of silence after which the broker gives the partition to another.
+    """
+
+    def __init__(self, clients: Clients, group: str, topic: str, owner: str, session_timeout: float) -> None:
+        self._group = group
+        self._prize = TopicPartition(topic, 0)
+        self._patience = session_timeout
+        self._often = min(1.0, session_timeout / 5)
+        self._member = clients.member(group, owner, session_timeout)
+        self._member.subscribe([topic])
+        self._won_as = ""  # the member id that was elected
+        self._turned = 0.0
+        self.membership: Any = None
+        """Of the last turn; it goes with every commit, and the broker refuses one that is out of date."""
+
+    def win(self, within: float) -> None:
+        """Wait to be elected for at most `within` seconds. Raises `NotElected`."""
+        deadline = time.monotonic() + within
+        while not self._is_elected():
+            if time.monotonic() > deadline:
+                joined = self._state() == MemberState.STABLE
+                why = "another learner is alive" if joined else "the election is not over yet"
+                raise NotElected(f"{self._group}: {why}")
+            self._turn(_POLL_MS)
+        self._won_as = self.membership.member_id
+
+    def beat(self) -> None:
+        """Take part in the group's life, a few times a session. Raises `Fenced` where the election is lost.
+
+        The client heartbeats by itself, but joins again only in `poll`; and it takes note of having joined
+        only in the poll that was waiting for it: polls that do not wait would join again and again, and keep
+        the whole group from settling. So a turn goes on until the group is stable.
+        """
+        if time.monotonic() - self._turned < self._often:
+            return
+        self._turn(0)
+        deadline = time.monotonic() + self._patience
+        while self._state() != MemberState.STABLE and time.monotonic() < deadline:
+            if not self._is_elected():
+                break
+            self._turn(_POLL_MS)
+        if not self._is_elected() or self.membership.member_id != self._won_as:
+            raise Fenced(f"this learner of {self._group} lost the election")
+
+    def prove(self) -> None:
+        """Let the broker confirm that this member is elected. Raises `Fenced`, or Unavailable.
+
+        What the member knows may be old. The broker takes an offset only from a member of the present
+        generation; the offset itself means nothing.
+        """
+        deadline = time.monotonic() + self._patience
+        while True:
+            self._turned = 0.0
+            self.beat()
+            try:
+                with translated():
+                    self._confirm()
+            except _RejoiningError as error:
+                if time.monotonic() > deadline:
+                    raise Fenced(f"this learner of {self._group} lost the election: {error}") from error
+            else:
+                return
+
+    def _confirm(self) -> None:
+        try:
+            self._member.commit({self._prize: OffsetAndMetadata(0, "", -1)}, timeout_ms=_CONFIRM_MS)
+        except _OUT_OF_DATE as error:
+            raise _RejoiningError(str(error)) from error
+
+    def close(self) -> None:
+        """Leave the group, so that a successor need not wait."""
+        with contextlib.suppress(errors.KafkaError):
+            self._member.close()
+
+    def _turn(self, wait_ms: int) -> None:
+        with translated():
+            self._member.poll(timeout_ms=wait_ms)
+        self._turned = time.monotonic()
+        if assigned := self._member.assignment() - self._member.paused():
+            self._member.pause(*assigned)
+        self.membership = self._member.group_metadata()
+
+    def _is_elected(self) -> bool:
+        return self._prize in self._member.assignment() and bool(
+            self.membership and self.membership.member_id
+        )
+
+    def _state(self) -> str:
+        return str(self._member.group_metadata().state)

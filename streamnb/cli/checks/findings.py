@@ -1,0 +1,50 @@
+"""What a check found, how bad it is, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from streamnb.errors import StreamnbError
+
+__all__ = ["Finding", "State", "asked"]
+
+
+class State(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    """As it should be."""
+    WARNING = "warning"
+    """It works now, and something would have to happen before it does not."""
+    PROBLEM = "problem"
+    """It does not work, or loses data as it is."""
+    UNKNOWN = "unknown"
+    """It could not be found out."""
+
+
+class Finding(NamedTuple):
+    """One thing found.
+
+    Attributes:
+        check: what was looked at, such as ``topic journal``.
+        state: how bad it is.
+        found: what was found.
+        do: what to do; empty where there is nothing to do.
+    """
+
+    check: str
+    state: State
+    found: str
+    do: str = ""
+
+
+def asked(
+    check: str, question: Callable[[], Iterable[Finding]], otherwise: State = State.UNKNOWN
+) -> list[Finding]:
+    """The findings of a question; one that is `otherwise` where it could not be answered, and says why."""
+    try:
+        return list(question())
+    except (StreamnbError, OSError) as error:
+        return [Finding(check, otherwise, str(error))]

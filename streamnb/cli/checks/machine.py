@@ -1,0 +1,122 @@
+"""Checks of this machine: room on the disk, kernels compiled beforehand, the version of SQLite."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from streamnb import model
+from streamnb.cli.checks.findings import Finding, State
+
+__all__ = ["Kernel", "Room", "check_kernels", "check_room", "check_sqlite", "kernels", "room"]
+
+_MIB = 1 << 20
+_AT_LEAST = 256 * _MIB  # bytes; less is little on any disk
+
+
+class Room(NamedTuple):
+    """Room for what is written to a folder.
+
+    Attributes:
+        folder: the folder, or the nearest one above it that exists.
+        free: bytes that an ordinary user may still write.
+        is_writable: whether this user may write there.
+    """
+
+    folder: Path
+    free: int
+    is_writable: bool
+
+
+class Kernel(NamedTuple):
+    """One compiled function.
+
+    Attributes:
+        source: the file that it stands in.
+        cache: the folder that keeps its machine code; None where no folder can be written.
+        prefix: of the file in that folder that says what is kept.
+    """
+
+    source: Path
+    cache: Path | None
+    prefix: str
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether machine code is kept that is not older than the source."""
+        found = [] if self.cache is None else list(self.cache.glob(f"{self.prefix}-*.nbi"))
+        return any(file.stat().st_mtime >= self.source.stat().st_mtime for file in found)
+
+
+def check_room(what: str, room: Room, needed: int) -> Finding:
+    """Whether the next thing to be written, `needed` bytes, fits on the disk, and a few more of it."""
+    check = f"disk of {what}"
+    found = f"{room.free / _MIB:,.0f} MiB free at {room.folder}; {needed / _MIB:,.0f} MiB are written next"
+    if not room.is_writable:
+        return Finding(
+            check, State.PROBLEM, f"{room.folder} cannot be written to", "let this user write there"
+        )
+    if room.free < needed:
+        return Finding(check, State.PROBLEM, found, "make room, or set another place")
+    if room.free < max(4 * needed, _AT_LEAST):
+        return Finding(check, State.WARNING, found, "make room soon")
+    return Finding(check, State.OK, found)
+
+
+def check_kernels(found: Iterable[Kernel]) -> Finding:
+    """Whether the next start has to compile."""
+    check, all_ = "kernels", list(found)
+    if any(kernel.cache is None for kernel in all_):
+        return Finding(
+            check,
+            State.WARNING,
+            "no folder can be written, so every start compiles for ten seconds or more",
+            "set NUMBA_CACHE_DIR to a folder that can be written and lasts",
+        )
+    cold = sum(not kernel.is_kept for kernel in all_)
+    places = ", ".join(sorted({str(kernel.cache) for kernel in all_}))
+    if cold:
+        found_ = f"{cold} of {len(all_)} are not compiled yet in {places}: the next start takes longer"
+        return Finding(check, State.WARNING, found_, "streamnb warm")
+    return Finding(check, State.OK, f"{len(all_)} compiled, in {places}")
+
+
+def check_sqlite(*, has_bug: bool) -> Finding:
+    """Whether this SQLite can damage the file."""
+    check = "sqlite"
+    if not has_bug:
+        return Finding(check, State.OK, "a version without the WAL-reset bug")
+    return Finding(
+        check,
+        State.WARNING,
+        "a version with the WAL-reset bug, which can damage a file that several processes write at once; "
+        "only the learner checkpoints, which makes that most unlikely",
+        "use a Python with SQLite 3.51.3 or later (or 3.50.7, 3.44.6)",
+    )
+
+
+# -- where the values come from -----------------------------------------------------------------------------
+
+
+def room(path: Path) -> Room:
+    """Room in a folder, or where it would be made."""
+    folder = path.absolute()
+    while not folder.is_dir():
+        folder = folder.parent
+    return Room(folder, shutil.disk_usage(folder).free, os.access(folder, os.W_OK | os.X_OK))
+
+
+def kernels() -> Iterator[Kernel]:
+    """Every kernel of the model."""
+    for module_name in sorted(found.name for found in pkgutil.iter_modules(model.__path__)):
+        module = importlib.import_module(f"{model.__name__}.{module_name}")
+        for made in vars(module).values():
+            if hasattr(made, "py_func") and made.__module__ == module.__name__:
+                cache = made.stats.cache_path
+                prefix = f"{module_name}.{made.py_func.__qualname__}"
+                yield Kernel(Path(made.py_func.__code__.co_filename), cache and Path(cache), prefix)

@@ -1,0 +1,187 @@
+"""Checks of what the log holds: whether a recovery would find all it needs, and whose clock is off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from streamnb.cli.checks.findings import Finding, State
+from streamnb.engine.ports import Log, Partition, Record
+from streamnb.wire.journal import JournalRecord, decode_journal
+
+__all__ = [
+    "Kept",
+    "check_clock",
+    "check_journal",
+    "check_recovery",
+    "kept_of",
+    "last_record",
+    "positions_of",
+    "record_of",
+]
+
+_SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
+_SKEW = 5.0  # seconds
+_AT_ONCE = 1000
+
+
+class Kept(NamedTuple):
+    """What one partition keeps of what a recovery reads.
+
+    Attributes:
+        partition: which.
+        position: offset of the first record that the recovery reads.
+        earliest: the earliest offset that is kept.
+        end: offset of the next record to be written.
+        written: timestamp of the first record that the recovery reads; None where there is none yet.
+    """
+
+    partition: Partition
+    position: int
+    earliest: int
+    end: int
+    written: float | None
+
+    def __str__(self) -> str:
+        return f"{self.partition.topic}/{self.partition.number}"
+
+
+def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Finding]:
+    """Whether the journal is whole, and reaches to the newest snapshot.
+
+    Args:
+        first: the first record that is kept.
+        last: the last one.
+        snapshot: number of the record at which the newest snapshot stands; None where there is no snapshot.
+    """
+    if first.n != 0:
+        yield Finding(
+            "journal",
+            State.PROBLEM,
+            f"begins with record {first.n}: retention has taken the earlier ones",
+            "begin a new log; and keep the journal for ever (retention.ms=-1, retention.bytes=-1)",
+        )
+    if snapshot is not None and snapshot > last.n:
+        yield Finding(
+            "journal",
+            State.PROBLEM,
+            f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}",
+            "this folder of snapshots belongs to another log: move it away, or set snapshots.folder",
+        )
+    elif first.n == 0:
+        at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
+        yield Finding("journal", State.OK, f"records 0 to {last.n}; {at}")
+
+
+def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float) -> Iterator[Finding]:
+    """Whether the events that a recovery reads are there, and for how long yet.
+
+    Args:
+        kept: what each partition keeps.
+        retention: topic -> seconds for which its records are kept; none for ever.
+        now: seconds since the epoch.
+    """
+    check = "recovery"
+    for part in kept:
+        if part.position < part.earliest:
+            found = f"needs {part} from offset {part.position}; kept are {part.earliest} and later"
+            yield Finding(check, State.PROBLEM, found, "begin a new log, or restore a newer snapshot")
+        elif part.position > part.end:
+            found = f"needs {part} from offset {part.position}; it ends at {part.end}: another topic?"
+            yield Finding(check, State.PROBLEM, found, "begin a new log, or bring the topic back")
+    lost = any(not part.earliest <= part.position <= part.end for part in kept)
+    left = [
+        (part.written + retention[part.partition.topic] - now, part)
+        for part in kept
+        if part.written is not None and part.partition.topic in retention
+    ]
+    if not lost:
+        yield _left(check, min(left, key=lambda one: one[0], default=None))
+
+
+def _left(check: str, soonest: tuple[float, Kept] | None) -> Finding:
+    if soonest is None:
+        return Finding(check, State.OK, "finds every event that it needs")
+    seconds, part = soonest
+    hours = max(0.0, seconds / 3600)
+    found = f"finds every event that it needs; {part} keeps them for {hours:.1f} h more"
+    if seconds >= _SOON:
+        return Finding(check, State.OK, found)
+    do = "start the learner before then; raise the topic's retention.ms, or lower snapshots.every"
+    return Finding(check, State.WARNING, found, do)
+
+
+def check_clock(said: float, stamped: float, *, by_broker: bool) -> Finding:
+    """The learner's clock beside the broker's, at the last commit.
+
+    Args:
+        said: the time in the journal record, by the learner's clock; learning its events came after.
+        stamped: the record's timestamp.
+        by_broker: whether that is the broker's (LogAppendTime); a producer's own says nothing.
+    """
+    check = "clock"
+    if not by_broker:
+        found = "cannot be compared: the journal's records bear the learner's own timestamps"
+        return Finding(check, State.UNKNOWN, found, "set message.timestamp.type=LogAppendTime on the journal")
+    difference = stamped - said
+    if abs(difference) <= _SKEW:
+        return Finding(check, State.OK, f"learner and broker differ by less than {_SKEW:g} s")
+    ahead, behind = ("broker", "learner") if difference > 0 else ("learner", "broker")
+    found = f"at the last commit the {ahead}'s was {abs(difference):.1f} s ahead of the {behind}'s"
+    return Finding(check, State.WARNING, found, "let NTP set both; a commit that took so long looks the same")
+
+
+# -- where the values come from -----------------------------------------------------------------------------
+
+
+def record_of(log: Log, partition: Partition, n: int) -> Record | None:
+    """The journal's record `n`, None where it is not there; a binary search, as numbers rise with offsets."""
+    low, high = log.offsets(partition)
+    while low < high:
+        middle = (low + high) // 2
+        found = next(iter(log.read(partition, middle, 1)), None)
+        at = None if found is None else decode_journal(found.value).n
+        if found is None or at is None or at > n:
+            high = middle
+        elif at == n:
+            return found
+        else:
+            low = found.offset + 1
+    return None
+
+
+def last_record(log: Log, partition: Partition) -> Record | None:
+    """The last record of a partition; markers of transactions take offsets after it."""
+    first, end = log.offsets(partition)
+    step = 1
+    while end > first:
+        start = max(first, end - step)
+        last = None
+        offset = start
+        while found := log.read(partition, offset, _AT_ONCE):
+            last, offset = found[-1], found[-1].offset + 1
+        if last is not None or start == first:
+            return last
+        step *= 2
+    return None
+
+
+def positions_of(record: JournalRecord) -> dict[Partition, int]:
+    """Where every partition stands after a commit."""
+    return {
+        Partition(topic, int(number)): offset
+        for topic, numbers in record.positions.items()
+        for number, offset in numbers.items()
+    }
+
+
+def kept_of(log: Log, positions: Mapping[Partition, int]) -> list[Kept]:
+    """What each partition keeps from these positions on."""
+    return [_kept(log, partition, position) for partition, position in positions.items()]
+
+
+def _kept(log: Log, partition: Partition, position: int) -> Kept:
+    earliest, end = log.offsets(partition)
+    inside = earliest <= position < end
+    first = next(iter(log.read(partition, position, 1)), None) if inside else None
+    return Kept(partition, position, earliest, end, None if first is None else first.timestamp)

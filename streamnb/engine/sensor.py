@@ -1,0 +1,127 @@
+"""What the worker tells whoever watches it. A sensor observes: what it does changes nothing of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streamnb.engine.ports import Partition
+from streamnb.events import MetricsReport
+
+__all__ = ["SILENT", "Committed", "Sensor", "Sensors", "State"]
+
+
+class State(StrEnum):
+    """What a worker is doing."""
+
+    STARTING = "starting"
+    """Connecting to the log."""
+    STANDBY = "standby"
+    """Another learner is alive."""
+    RECOVERING = "recovering"
+    """Elected; replaying the journal."""
+    RUNNING = "running"
+    """Learning."""
+    WAITING = "waiting"
+    """The log cannot be reached."""
+    STOPPED = "stopped"
+    """Done, for whatever reason."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What one commit did, once it is visible to readers.
+
+    Attributes:
+        n: number of its journal record.
+        consumed: records of every sort.
+        learned: label -> events learned.
+        predicted: label -> predictions published; None where the model was empty.
+        dead_letters: reason -> records refused.
+        seconds: how long the log took to commit.
+        at: when it was visible, seconds since the epoch.
+        latencies: of each record, seconds from its timestamp in the log to `at`.
+    """
+
+    n: int
+    consumed: int
+    learned: Mapping[str, int]
+    predicted: Mapping[str | None, int]
+    dead_letters: Mapping[str, int]
+    seconds: float
+    at: float
+    latencies: Sequence[float]
+
+
+class Sensor:
+    """Hears everything and does nothing: sensors override what they want to hear.
+
+    Called from the worker's thread, between two steps of its loop; a sensor returns soon and does not raise.
+    """
+
+    def entered(self, state: State) -> None:
+        """The worker is in this state from now on."""
+
+    def alive(self) -> None:
+        """The loop turns; said at least every few seconds in every state but STOPPED."""
+
+    def recovered(self, seconds: float, events: int) -> None:
+        """Recovery took `seconds`; the model then knew `events` consumed records."""
+
+    def committed(self, commit: Committed) -> None:
+        """A commit has been made."""
+
+    def reported(self, report: MetricsReport) -> None:
+        """A report was published, with the commit just made."""
+
+    def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
+        """About once a second: records that wait in each partition, and the memory that the model holds."""
+
+    def saved(self, seconds: float, size: int) -> None:
+        """A snapshot of `size` bytes was kept, within `seconds`."""
+
+
+SILENT = Sensor()
+
+
+class Sensors(Sensor):
+    """Tells several sensors, in order."""
+
+    def __init__(self, *sensors: Sensor) -> None:
+        self._sensors = sensors
+
+    def entered(self, state: State) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.entered(state)
+
+    def alive(self) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.alive()
+
+    def recovered(self, seconds: float, events: int) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.recovered(seconds, events)
+
+    def committed(self, commit: Committed) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.committed(commit)
+
+    def reported(self, report: MetricsReport) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.reported(report)
+
+    def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.observed(lag, model_bytes)
+
+    def saved(self, seconds: float, size: int) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.saved(seconds, size)

@@ -1,0 +1,70 @@
+"""Fixtures of real Kafka brokers, each started at its first use, and what brokers said when a test failed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from cluster import Cluster
+from jars import ToolMissingError
+from secured import SecuredBroker
+
+STARTED = {}  # by the name of the fixture
+
+# kafka-python forgets to close the sockets of connections that failed, as they do while a broker is down.
+# Whichever test runs when they are collected would be blamed. Servers in Python have sockets with proto=0.
+FORGOTTEN = (
+    r"ignore:unclosed <(socket\.socket|ssl\.SSLSocket) fd=\d+, family=2, type=1, proto=6:ResourceWarning"
+)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", FORGOTTEN)
+
+
+def running(name, make):
+    """Start it for the session. Where this machine lacks what it needs the test is skipped; in CI it fails."""
+    try:
+        STARTED[name] = make().start()
+    except ToolMissingError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    yield STARTED[name]
+    STARTED.pop(name).kill()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """One node."""
+    yield from running("broker", lambda: Cluster(tmp_path_factory.mktemp("kafka")))
+
+
+@pytest.fixture(scope="session")
+def three_nodes(tmp_path_factory):
+    yield from running("three_nodes", lambda: Cluster(tmp_path_factory.mktemp("cluster"), nodes=3))
+
+
+@pytest.fixture
+def cluster(three_nodes):
+    """Three nodes, all up and in sync, for tests that kill some: the next test gets all three again."""
+    return three_nodes.start()
+
+
+@pytest.fixture(scope="session")
+def secured_broker(tmp_path_factory):
+    """One node that wants TLS, a password and ACLs."""
+    yield from running("secured_broker", lambda: SecuredBroker(tmp_path_factory.mktemp("secured")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """A failed test shows what its brokers said last."""
+    report = yield
+    # Only the request knows of the fixtures that were asked for while the test ran.
+    request = getattr(item, "_request", None)
+    if report.failed and request is not None:
+        for name in sorted(STARTED.keys() & set(request.fixturenames)):
+            for node in STARTED[name].nodes:
+                report.sections.append((f"Kafka broker, whole log in {node.log}", node.tail()))
+    return report

@@ -1,0 +1,274 @@
+"""What only a broker can do to a learner: elections, unknown outcomes, transactions that it aborts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from unittest.mock import patch
+
+import pytest
+from kafka import errors
+from prefixed import PrefixedKafkaLog
+from service import (
+    TOPICS,
+    digests,
+    new_learner,
+    new_worker,
+    predictions,
+    produce,
+    raw_events,
+    read_topic,
+    records,
+)
+
+from streamnb.adapters.kafka_commit import Transactions
+from streamnb.engine.ports import NewRecord
+from streamnb.errors import Fenced, LogError, Unavailable
+from streamnb.worker import Pace
+
+RAWS = raw_events(120, seed=11)
+PACE = Pace(commit_events=20)
+SESSION = 6.0
+
+
+@pytest.fixture
+def connect(broker, request):
+    """Open the log of this test once more, with options of its own; closed at the end."""
+    opened = []
+    prefix = f"{abs(hash(request.node.name)):x}-"
+
+    def opener(**options):
+        settings = {"session_timeout": SESSION, "elected_within": 20.0, "transaction_timeout": 5.0, **options}
+        opened.append(PrefixedKafkaLog(broker.address, prefix, **settings))
+        if len(opened) == 1:
+            opened[0].create_topics({name.replace("_", "-"): n for name, n in TOPICS.items()})
+        return opened[-1]
+
+    yield opener
+    for log in opened:
+        log.close()
+
+
+def undisturbed(raws):
+    learner = new_learner()
+    return learner, predictions(learner.process(records(raws), 1.0))
+
+
+def awaited(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+# Elections
+
+
+def test_a_group_that_has_settled_stays_so(connect):
+    """The client rejoins without end where its polls do not wait for the join to be done."""
+    log = connect()
+    log.acquire("only")
+    election = log._election
+    settled = election.membership
+    for _ in range(20):
+        election._turned = 0.0  # beat in earnest each time
+        log.heartbeat()
+        time.sleep(0.1)
+    assert election.membership == settled
+
+
+def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
+    produce(connect(), RAWS)
+    worker = new_worker(connect(), tmp_path / "s", pace=PACE)
+    worker.start("learner")
+    election = worker._log._election
+    first = election.membership
+    told, done = [], threading.Event()
+
+    def compete(name):
+        rival = new_worker(connect(elected_within=0.5), tmp_path / "s", pace=PACE)
+
+        def waiting(reason):
+            told.append(str(reason))
+            if "is alive" in told[-1]:
+                rival.stop()
+
+        rival.stand_by(name, waiting)
+        rival.close()
+
+    rivals = [threading.Thread(target=compete, args=(f"rival-{i}",)) for i in range(2)]
+    for rival in rivals:
+        rival.start()
+    threading.Thread(target=lambda: ([rival.join() for rival in rivals], done.set())).start()
+    awaited(lambda: worker._log.heartbeat() or done.is_set())
+    worker.run(until_end=True)
+    assert election.membership.generation_id > first.generation_id
+    assert election.membership.member_id == first.member_id
+    assert sum("is alive" in reason for reason in told) == 2
+    learner, expected = undisturbed(RAWS)
+    assert predictions(connect()) == expected
+    assert digests(worker.learner) == digests(learner)
+    worker.close()
+
+
+def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silent(connect, tmp_path):
+    def stand_by(name):
+        worker = new_worker(connect(elected_within=0.5), tmp_path / "s", pace=PACE)
+        threading.Thread(target=worker.stand_by, args=(name, lambda _: None), daemon=True).start()
+        return worker
+
+    produce(connect(), RAWS[:40])
+    first = new_worker(connect(), tmp_path / "s", pace=PACE)
+    first.start("first")
+    first.run(until_end=True)
+    second = stand_by("second")
+    awaited(lambda: first._log.heartbeat() or second._log._election is not None)
+    first.close()
+    awaited(lambda: second._checkpoint is not None)
+    produce(connect(), RAWS[40:80])
+    second.run(until_end=True)
+    third = stand_by("third")
+    awaited(lambda: third._checkpoint is not None)  # the second does not turn, and loses its session's grace
+    produce(connect(), RAWS[80:])
+    third.run(until_end=True)
+    with pytest.raises(Fenced):
+        second.run(until_end=True)
+    assert predictions(connect()) == undisturbed(RAWS)[1]
+    second.close()
+    third.close()
+
+
+# Commits whose outcome is unknown
+
+
+def run_with(connect, tmp_path, monkeypatch, misfortune, **options):
+    """A worker one of whose commits meets with misfortune: write(producer) is what would have been done."""
+    produce(connect(), RAWS)
+    commits = []
+    write = Transactions._write
+
+    def unlucky(self, transaction, membership):
+        commits.append(transaction.n)
+        if commits.count(3) == 1 and transaction.n == 3:
+            return misfortune(self, lambda: write(self, transaction, membership), transaction, membership)
+        return write(self, transaction, membership)
+
+    monkeypatch.setattr(Transactions, "_write", unlucky)
+    worker = new_worker(connect(**options), tmp_path / "s", pace=PACE)
+    worker.start("unlucky")
+    worker.run(until_end=True)
+    learner, expected = undisturbed(RAWS)
+    assert predictions(connect()) == expected
+    assert digests(worker.learner) == digests(learner)
+    assert [r.key for r in read_topic(connect(), "predictions")] == [b"e%d" % i for i in range(len(RAWS))]
+    worker.close()
+    return commits
+
+
+def fail_before(_self, _write, _transaction, _membership):
+    raise errors.KafkaTimeoutError("before")
+
+
+def fail_after(_self, write, _transaction, _membership):
+    write()
+    raise errors.KafkaTimeoutError("after")
+
+
+def fail_within(self, _write, transaction, _membership):
+    self._producer.begin_transaction()
+    for record in (*transaction.outputs, transaction.journal):
+        self._producer.send(record.topic, value=record.value, key=record.key)
+    self._producer.flush()
+    raise errors.KafkaTimeoutError("within")
+
+
+def lose_the_generation(_self, _write, _transaction, _membership):
+    raise errors.IllegalGenerationError
+
+
+def lose_the_id_to_nobody(self, write, _transaction, _membership):
+    """As the broker does to a producer that it has not seen for longer than the transaction timeout."""
+    stranger = self._clients.transactional(self._id, self._timeout)
+    stranger.init_transactions()
+    stranger.close()
+    return write()
+
+
+@pytest.mark.parametrize(
+    ("misfortune", "times"),
+    [
+        (fail_before, 2),
+        (fail_after, 1),
+        (fail_within, 2),
+        (lose_the_generation, 2),
+        (lose_the_id_to_nobody, 2),
+    ],
+)
+def test_a_commit_whose_outcome_is_unknown_is_settled(connect, tmp_path, monkeypatch, misfortune, times):
+    commits = run_with(connect, tmp_path, monkeypatch, misfortune)
+    assert commits.count(3) == times
+    assert [n for n in commits if n != 3] == [0, 1, 2, 4, 5, 6]
+
+
+def test_a_commit_that_is_never_answered_is_settled_by_another_producer(connect, tmp_path, monkeypatch):
+    """Calls of the client may block without a timeout; meanwhile the election is kept."""
+    release = threading.Event()
+
+    def hang(_self, _write, _transaction, _membership):
+        release.wait()
+
+    commits = run_with(connect, tmp_path, monkeypatch, hang, transaction_timeout=3.0)
+    release.set()
+    assert commits.count(3) == 2
+
+
+def test_a_transaction_that_the_broker_aborts_is_sent_again(connect, tmp_path, monkeypatch):
+    """The broker aborts one that is open for too long, and takes the id away from who opened it."""
+
+    def dawdle(self, _write, transaction, _membership):
+        self._producer.begin_transaction()
+        self._producer.send(transaction.journal.topic, value=transaction.journal.value).get(timeout=10)
+        time.sleep(16.0)  # the broker looks every ten seconds
+        self._producer.commit_transaction()
+
+    commits = run_with(connect, tmp_path, monkeypatch, dawdle, transaction_timeout=6.0)
+    assert commits.count(3) == 2
+
+
+def test_a_commit_that_fails_again_and_again_ends_as_patience_says(connect, tmp_path, monkeypatch):
+    produce(connect(), RAWS)
+    worker = new_worker(connect(), tmp_path / "s", pace=PACE)
+    worker.start("unlucky")
+    monkeypatch.setattr(Transactions, "_write", fail_before_always)
+    with pytest.raises(Unavailable, match="always"):
+        worker.run(until_end=True)
+    worker.close()
+    assert not read_topic(connect(), "predictions")
+
+
+def fail_before_always(_self, _transaction, _membership):
+    raise errors.KafkaTimeoutError("always")
+
+
+def test_what_cannot_succeed_is_not_tried_again(connect, tmp_path):
+    """A record larger than its topic allows."""
+    log = connect()
+    log.acquire("large")
+    worker = new_worker(log, tmp_path / "s")
+    tried = []
+    attempt = Transactions.attempt
+
+    def counted(self, *arguments):
+        tried.append(1)
+        return attempt(self, *arguments)
+
+    checkpoint = worker.start("large")
+    outputs = [NewRecord("predictions", b"k", b"x" * (5 << 20))]
+    _, transaction = checkpoint.commit(worker._identity, [], outputs, 1.0)
+    with (
+        patch.object(Transactions, "attempt", counted),
+        pytest.raises(LogError, match="larger than its topic"),
+    ):
+        log.commit(transaction)
+    assert tried == [1]
+    worker.close()
