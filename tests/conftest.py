@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import sys
 import warnings
@@ -19,13 +18,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 sys.path.insert(0, str(ROOT / "tests" / "brokers"))
 pytest_plugins = ["broker_fixtures"]
-
-# The kernel cache knows only the file that a kernel stands in, not those it calls into: after an edit there
-# it would go on with old machine code. So every state of the sources has a cache of its own.
-SOURCES = hashlib.sha256(
-    b"".join(path.read_bytes() for path in sorted((ROOT / "streamnb").rglob("model/*.py")))
-)
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / "kernels" / SOURCES.hexdigest()[:16]))
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

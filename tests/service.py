@@ -38,9 +38,15 @@ def new_learner(**settings):
     return Learner(Settings(schema=EventSchema(), **settings), model)
 
 
-def new_worker(log, folder, *, learner=None, pace=None, clock=None, identity=IDENTITY):
+def new_worker(log, folder, *, learner=None, pace=None, clock=None, identity=IDENTITY, **options):
     return Worker(
-        log, SnapshotFolder(folder), learner or new_learner(), identity, pace or Pace(), clock or Ticking()
+        log,
+        SnapshotFolder(folder),
+        learner or new_learner(),
+        identity,
+        pace or Pace(),
+        clock or Ticking(),
+        **options,
     )
 
 

@@ -669,6 +669,22 @@ def test_a_learner_whose_clock_is_off(capsys, flags):
     assert "the broker's was 10" in found["clock"][0].found
 
 
+def test_records_are_found_without_gaps(tmp_path):
+    from streamnb.adapters.sqlite_log import SqliteLog
+
+    journal = Partition("journal", 0)
+    with SqliteLog(tmp_path / "log.db") as log:
+        log.create_topic("journal", 1)
+        log.acquire("me")
+        for n in range(7):
+            value = encode_journal(journal_record(n))
+            log.commit(Transaction(n, NewRecord("journal", None, value), [], {}))
+            assert last_record(log, journal).value == value
+        for n in range(7):
+            assert record_of(log, journal, n).value == encode_journal(journal_record(n))
+        assert record_of(log, journal, 7) is None
+
+
 def test_records_are_found_among_the_gaps(flags):
     """Markers of transactions take offsets of their own."""
     journal, mails = Partition(topics_of(flags)[1], 0), Partition(topics_of(flags)[0][0], 0)

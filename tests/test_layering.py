@@ -38,7 +38,15 @@ IMPURE = {
 ONLY_IN = {
     "numba": {"model/jit.py"},
     "river": {"model/naive_bayes.py", "model/one_kind.py", "cli/bench.py", "cli/demo.py"},
-    "kafka": {"adapters/kafka_admin.py", "adapters/kafka_python.py"},
+    "kafka": {
+        "adapters/kafka_admin.py",
+        "adapters/kafka_clients.py",
+        "adapters/kafka_commit.py",
+        "adapters/kafka_election.py",
+        "adapters/kafka_errors.py",
+        "adapters/kafka_python.py",
+        "cli/timing/echo.py",
+    },
     "prometheus_client": {"adapters/prometheus.py"},
     "sqlite3": {"adapters/sqlite_log.py", "adapters/sqlite_store.py"},
     "pandas": {"model/naive_bayes.py"},

@@ -7,6 +7,7 @@ lies a marker that takes an offset. What only one log says is in the tests of th
 import inspect
 import multiprocessing
 import os
+import queue
 import signal
 import time
 from collections import Counter, defaultdict
@@ -64,9 +65,9 @@ def values(log, topic):
     return [record.value for partition in log.partitions(topic) for record in kept(log, partition)]
 
 
-def until(condition):
+def until(condition, within=PATIENCE):
     """The first answer of `condition` that is true."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + within
     while not (answer := condition()):
         assert time.monotonic() < deadline, "it does not happen"
         time.sleep(0.01)
@@ -82,11 +83,13 @@ def polled(log, number, limit=1000):
 
 
 def again(log):
-    """What opens the same log once more, also in another process."""
-    return partial(SqliteLog, log._store.path) if isinstance(log, SqliteLog) else log.again
+    """What opens the same log once more, also in another process; `acquired` brings the patience."""
+    if isinstance(log, SqliteLog):
+        return partial(SqliteLog, log._store.path)
+    return partial(log.again, elected_within=2.0)
 
 
-def acquired(log, owner):
+def acquired(log, owner, within=PATIENCE):
     """Acquire as soon as no other learner is alive."""
 
     def acquire():
@@ -96,7 +99,7 @@ def acquired(log, owner):
             return False
         return True
 
-    until(acquire)
+    until(acquire, within)
 
 
 def only_kafka(log):
@@ -652,7 +655,7 @@ def test_only_a_learner_commits_and_others_depose_none_by_trying(open_log):
 def commit_for_ever(open_again):
     """For each number three outputs, a journal record, a position."""
     log = open_again()
-    log.acquire("learner")
+    acquired(log, "learner")
     n = 0
     while True:
         outputs = [new("out", b"%d:%d" % (n, i), b"%d" % i) for i in range(3)]
@@ -715,14 +718,14 @@ def test_an_owner_that_is_alive_is_not_deposed_and_a_standby_may_try_again(open_
 
 
 def test_close_gives_the_ownership_up_at_once_and_may_be_called_twice(open_log):
-    never = 120.0  # seconds of silence that no successor waits for
+    never = 2 * PATIENCE  # seconds of silence that no successor waits for
     first = again(open_log(journal=1))(session_timeout=never)
-    first.acquire("a")
+    acquired(first, "a")
     first.commit(transaction(0))
     first.close()
     first.close()
     with again(open_log())(session_timeout=never) as second:
-        second.acquire("b")
+        acquired(second, "b", within=15.0)  # half of what a member may let pass between two polls
         second.commit(transaction(1))
         second.close()
     reader = open_log()
@@ -740,7 +743,7 @@ def outcome(call):
 
 def commit_after_a_silence(open_again, pipe):
     with open_again() as log:
-        log.acquire("silent")
+        acquired(log, "silent")
         log.commit(transaction(0, new("out", b"0")))
         pipe.send("committed")
         pipe.recv()
@@ -751,7 +754,7 @@ def commit_after_a_silence(open_again, pipe):
 def heartbeat_after_a_silence(open_again, pipe):
     """A broker tells of a takeover in its own time: soon, and perhaps not to the first heartbeat."""
     with open_again() as log:
-        log.acquire("silent")
+        acquired(log, "silent")
         log.commit(transaction(0, new("out", b"0")))
         pipe.send("committed")
         pipe.recv()
@@ -767,32 +770,39 @@ def test_a_silent_owner_is_deposed_and_fenced_when_it_wakes(open_log, awake):
         assert child.told() == "committed"
         child.stop()
         acquired(successor, "successor")
-        successor.commit(transaction(1, new("out", b"1"), by=b"b"))
         child.go_on()
-        assert child.told() == "Fenced"
+        assert child.told() == "Fenced"  # though no other has written
         assert child.told() == "closed"
-        successor.heartbeat()
-        successor.commit(transaction(2, new("out", b"2"), by=b"b"))  # what a fenced owner closes is its own
+        successor.heartbeat()  # what a fenced owner gives up is not its successor's
+        assert values(successor, "out") == [b"0"]
+        for n in (1, 2):
+            successor.commit(transaction(n, new("out", b"%d" % n), by=b"b"))
     assert values(log, "out") == [b"0", b"1", b"2"]
     assert values(log, "journal")[1:] == [transaction(n, by=b"b").journal.value for n in (1, 2)]
 
 
 def stop_inside_a_commit(open_again, pipe):
     """The records are with the broker and the membership is checked; the word that commits is not said."""
-    from kafka import KafkaProducer
+    from kafka import KafkaProducer, errors
 
-    end = KafkaProducer.commit_transaction
+    end, ended = KafkaProducer.commit_transaction, queue.Queue()
 
     def end_later(producer):
         pipe.send("inside")
         pipe.recv()
-        end(producer)
+        try:
+            end(producer)
+        except errors.KafkaError:
+            ended.put("refused")
+            raise
+        ended.put("committed")
 
     with open_again() as log:
-        log.acquire("zombie")
+        acquired(log, "zombie")
         log.commit(transaction(0, new("out", b"0")))
         KafkaProducer.commit_transaction = end_later
         pipe.send(outcome(lambda: log.commit(transaction(1, new("out", b"zombie")))))
+        pipe.send(ended.get(timeout=PATIENCE))
 
 
 def test_a_zombie_that_wakes_inside_a_commit_is_fenced_and_invisible(open_log):
@@ -803,11 +813,12 @@ def test_a_zombie_that_wakes_inside_a_commit_is_fenced_and_invisible(open_log):
         assert child.told() == "inside"
         child.stop()
         acquired(successor, "successor")
-        assert len(values(successor, "journal")) == 1
-        successor.commit(transaction(1, new("out", b"1"), by=b"b"))
         child.go_on()
         assert child.told() == "Fenced"
-        successor.commit(transaction(2, new("out", b"2"), by=b"b"))
+        assert child.told() == "refused"
+        assert len(values(successor, "journal")) == 1
+        for n in (1, 2):
+            successor.commit(transaction(n, new("out", b"%d" % n), by=b"b"))
     assert values(log, "out") == [b"0", b"1", b"2"]
 
 

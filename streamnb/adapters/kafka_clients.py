@@ -36,12 +36,12 @@ class Clients:
             **settings,
         }
 
-    def reader(self, isolation: str) -> Any:
-        """A consumer without a group, that reads what it is told to and resets nothing by itself."""
+    def reader(self) -> Any:
+        """A consumer without a group, that reads what is committed and resets nothing by itself."""
         return self._made(
             KafkaConsumer,
             group_id=None,
-            isolation_level=isolation,
+            isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="none",
             allow_auto_create_topics=False,
@@ -52,8 +52,7 @@ class Clients:
     def member(self, group: str, owner: str, session_timeout: float) -> Any:
         """A consumer that takes part in elections and never reads.
 
-        The assignor leaves the partition with whoever has it: a standby that joins changes nothing. A group
-        leader that does not know a new topic yet assigns nothing, hence the short age of metadata.
+        The assignor leaves the partition with whoever has it: a standby that joins changes nothing.
         """
         session_ms = int(session_timeout * 1000)
         return self._made(
@@ -68,7 +67,6 @@ class Clients:
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=max(100, session_ms // 5),
             max_poll_interval_ms=_MAX_POLL_INTERVAL_MS,
-            metadata_max_age_ms=1_000,
         )
 
     def transactional(self, transactional_id: str, timeout: float) -> Any:

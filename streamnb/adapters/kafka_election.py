@@ -19,7 +19,8 @@ from streamnb.errors import Fenced, NotElected
 
 __all__ = ["Election"]
 
-_POLL_MS = 50
+_POLL_MS = 100
+_MOST_PATIENT = 40.0  # seconds: a member that hangs holds an election up for its max_poll_interval, 30 s
 _CONFIRM_MS = 5_000
 _OUT_OF_DATE = (
     errors.CommitFailedError,
@@ -51,8 +52,13 @@ class Election:
         self._often = min(1.0, session_timeout / 5)
         self._member = clients.member(group, owner, session_timeout)
         self._member.subscribe([topic])
+        # Know the topic before joining: a leader that learns of it later joins again, and where the poll at
+        # hand is at its end the client never takes note of that, nor heartbeats any more.
+        with translated():
+            self._member.topics()
         self._won_as = ""  # the member id that was elected
         self._turned = 0.0
+        self._settled = time.monotonic()
         self.membership: Any = None
         """Of the last turn; it goes with every commit, and the broker refuses one that is out of date."""
 
@@ -60,7 +66,12 @@ class Election:
         """Wait to be elected for at most `within` seconds. Raises `NotElected`."""
         deadline = time.monotonic() + within
         while not self._is_elected():
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if self._state() != MemberState.REBALANCING:
+                self._settled = now
+            elif now - self._settled > _MOST_PATIENT:
+                self._stand_again()
+            if now > deadline:
                 joined = self._state() == MemberState.STABLE
                 why = "another learner is alive" if joined else "the election is not over yet"
                 raise NotElected(f"{self._group}: {why}")
@@ -114,6 +125,13 @@ class Election:
         """Leave the group, so that a successor need not wait."""
         with contextlib.suppress(errors.KafkaError):
             self._member.close()
+
+    def _stand_again(self) -> None:
+        """Leave and join anew, where an election takes longer than any member may hold it up."""
+        self._settled = time.monotonic()
+        topics = self._member.subscription()
+        self._member.unsubscribe()
+        self._member.subscribe(topics)
 
     def _turn(self, wait_ms: int) -> None:
         with translated():

@@ -3,7 +3,7 @@
 One learner holds several clients. A *member* of the consumer group, subscribed to the journal's one
 partition and never reading it, is how a learner is elected. A *producer* with the model's one transactional
 id is how its predecessor is fenced. A *reader* without a group polls the events; a *seeker* looks single
-records up; the *watermarks* tell where partitions end, transactions that are open included.
+records up; an *admin* tells what topics there are and where they end.
 
 Safety rests on the transactional id alone: `init_transactions` of a successor makes every later commit of its
 predecessor fail. The election only decides who tries. Brokers 2.7 or later.
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from kafka import TopicPartition, errors
+from kafka import OffsetSpec, TopicPartition, errors
 
 from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_commit import Transactions, send
@@ -75,13 +75,11 @@ class KafkaLog:
         self._election: Election | None = None
         self._transactions: Transactions | None = None
         self._plain: Any = None
-        self._known: set[str] = set()
         self._opened = contextlib.ExitStack()
         try:
             self._admin = self._patiently(lambda: self._open(self._clients.admin()))
-            self._reader = self._patiently(lambda: self._open(self._clients.reader("read_committed")))
-            self._seeker = self._patiently(lambda: self._open(self._clients.reader("read_committed")))
-            self._watermarks = self._patiently(lambda: self._open(self._clients.reader("read_uncommitted")))
+            self._reader = self._patiently(lambda: self._open(self._clients.reader()))
+            self._seeker = self._patiently(lambda: self._open(self._clients.reader()))
         except BaseException:
             self.close()
             raise
@@ -180,14 +178,7 @@ class KafkaLog:
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The earliest offset kept, and the high watermark, transactions still open included."""
         place = TopicPartition(*partition)
-
-        def ask() -> tuple[int, int]:
-            first = self._watermarks.beginning_offsets([place], timeout_ms=_ANSWER_MS)[place]
-            return first, self._watermarks.end_offsets([place], timeout_ms=_ANSWER_MS)[place]
-
-        if partition.topic not in self._known:
-            self._described(partition.topic)  # the client would wait for a topic that is not there
-        return self._patiently(ask)
+        return self._bounds([place], OffsetSpec.EARLIEST)[place], self._bounds([place])[place]
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
         """At most `limit` committed records from `offset` on; empty where there is none up to the end.
@@ -236,16 +227,11 @@ class KafkaLog:
 
     def lag(self) -> Mapping[Partition, int]:
         """Offsets between what `poll` has returned and each partition's end."""
-
-        def ask() -> dict[Partition, int]:
-            places = list(self._reader.assignment())
-            ends = self._watermarks.end_offsets(places, timeout_ms=_ANSWER_MS) if places else {}
-            return {
-                Partition(*place): max(0, ends[place] - self._reader.position(place, timeout_ms=_ANSWER_MS))
-                for place in sorted(places)
-            }
-
-        return self._patiently(ask)
+        places = sorted(self._reader.assignment())
+        ends = self._bounds(places) if places else {}
+        with translated():
+            read = {place: self._reader.position(place, timeout_ms=_ANSWER_MS) for place in places}
+        return {Partition(*place): max(0, ends[place] - read[place]) for place in places}
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records, for producers; durable on return. Some may be written where this fails."""
@@ -274,13 +260,21 @@ class KafkaLog:
             (found,) = self._admin.describe_topics([topic])
             if code := found["error_code"]:
                 raise errors.for_code(code)(f"topic {topic!r}")
-            self._known.add(topic)
             return dict(found)
 
         try:
             return self._patiently(ask)
         except UnknownTopic:
             raise UnknownTopic(f"there is no topic {topic!r}; `streamnb topics create` makes it") from None
+
+    def _bounds(self, places: Sequence[TopicPartition], spec: OffsetSpec = OffsetSpec.LATEST) -> Any:
+        """Where partitions end (or begin), transactions that are open included."""
+
+        def ask() -> dict[TopicPartition, int]:
+            found = self._admin.list_partition_offsets(dict.fromkeys(places, spec), timeout_ms=_ANSWER_MS)
+            return {place: answer.offset for place, answer in found.items()}
+
+        return self._patiently(ask)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """What `ask` returns, asked again for as long as the cluster cannot be reached and patience lasts."""

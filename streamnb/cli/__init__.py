@@ -127,6 +127,16 @@ def build_parser() -> argparse.ArgumentParser:
     config = command("config", "check or show the configuration")
     config.add_argument("action", choices=["check", "show"])
 
+    _add_measurements(command, log_option)
+
+    command("warm", "compile the kernels now and keep them on disk", configured=False)
+    return parser
+
+
+def _add_measurements(
+    command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """The commands that tell how fast it is."""
     bench = command("bench", "time the learner against River, in one run", configured=False)
     bench.add_argument("file", nargs="?", help="JSON lines with text and label (default: generated messages)")
     bench.add_argument(
@@ -136,8 +146,25 @@ def build_parser() -> argparse.ArgumentParser:
         "--rounds", type=_positive_int, default=3, help="turns for each contender (default: %(default)s)"
     )
 
-    command("warm", "compile the kernels now and keep them on disk", configured=False)
-    return parser
+    latency = command("latency", "time events from produced to visible, beside loops that learn nothing")
+    log_option(latency)
+    for flag, default, meaning in (
+        ("--rate", 1000.0, "events a second"),
+        ("--seconds", 30.0, "time that counts, for each contender"),
+        ("--warm-up", 5.0, "time before it, in seconds"),
+    ):
+        latency.add_argument(
+            flag, type=_positive, default=default, metavar="N", help=f"{meaning} (default: %(default)g)"
+        )
+    latency.add_argument(
+        "--bytes", type=_positive_int, default=200, metavar="N", help="of an event (default: %(default)s)"
+    )
+    latency.add_argument(
+        "--prefix",
+        default="streamnb-latency",
+        metavar="NAME",
+        help="what the topics begin with that it makes and deletes (default: %(default)s)",
+    )
 
 
 def _add_operations(

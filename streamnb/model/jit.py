@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import numba
@@ -13,6 +16,30 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def _cache_folder() -> Path:
+    """A folder for this state of the sources alone.
+
+    numba looks whether the file that a kernel stands in has changed, but not those that it calls into: after
+    an upgrade it would go on with old machine code.
+    """
+    here = Path(__file__).parent
+    sources = b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))
+    return Path(numba.config.CACHE_DIR or here / "__pycache__") / f"kernels-{hashlib.sha256(sources).hexdigest()[:16]}"
+
+
+_CACHE_FOLDER = str(_cache_folder())
+
+
+@contextmanager
+def _own_cache() -> Iterator[None]:
+    """Let numba keep what is decorated now in our folder, and other people's kernels where it always did."""
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _CACHE_FOLDER
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile on first call, without the GIL and without fastmath, and keep the machine code on disk.
 
@@ -21,7 +48,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """
     options = {"nogil": True, "fastmath": False, "error_model": "numpy"}
     try:
-        compiled: Callable[P, R] = numba.njit(cache=True, **options)(function)
+        with _own_cache():
+            compiled: Callable[P, R] = numba.njit(cache=True, **options)(function)
     except RuntimeError:
         compiled = numba.njit(**options)(function)
     return compiled

@@ -24,7 +24,8 @@ Apache Kafka listens on {address}. Its data and its log are in {folder}; Ctrl-C 
 
 
 def main(folder=FOLDER):
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore SIGINT otherwise
+        signal.signal(number, signal.default_int_handler)
     print("starting Apache Kafka ...", flush=True)
     try:
         cluster = Cluster(folder, port=int(os.environ.get("KAFKA_PORT", "9092"))).start()

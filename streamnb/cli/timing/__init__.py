@@ -1,0 +1,1 @@
+"""How `latency` measures: where, who plays which part, and the arithmetic."""

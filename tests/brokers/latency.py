@@ -1,0 +1,35 @@
+"""`streamnb latency` on a broker of its own (`make bench`), where this machine can start one."""
+
+# ruff: noqa: T201 - printing is what this program does
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import Cluster
+from jars import CannotStartError, ToolMissingError
+
+
+def main(arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        print("starting Apache Kafka ...", file=sys.stderr, flush=True)
+        try:
+            cluster = Cluster(Path(folder)).start()
+        except ToolMissingError as error:
+            print(f"left out: latency on Apache Kafka: {error}", file=sys.stderr)
+            return 0
+        except CannotStartError as error:
+            print(f"no broker: {error}", file=sys.stderr)
+            return 1
+        try:
+            command = [sys.executable, "-m", "streamnb", "latency", "--log", f"kafka://{cluster.address}"]
+            return subprocess.call([*command, *arguments])
+        finally:
+            cluster.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""What a worker tells whoever watches it, and what it notices by itself: lag, added partitions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import groupby
+
+from malformed import MALFORMED
+from service import (
+    IDENTITY,
+    TOPICS,
+    digests,
+    new_learner,
+    new_worker,
+    predictions,
+    produce,
+    raw_events,
+    read_topic,
+)
+
+from streamnb.engine.checkpoint import recover
+from streamnb.engine.ports import NewRecord, Partition
+from streamnb.engine.sensor import Sensor, Sensors, State
+from streamnb.wire.journal import decode_journal
+from streamnb.worker import Pace
+
+RAWS = raw_events(200, seed=21)
+
+
+class Recording(Sensor):
+    def __init__(self):
+        self.told = []
+
+    def __getattribute__(self, name):
+        if name in vars(Sensor) and not name.startswith("_"):
+            return lambda *arguments: self.told.append((name, arguments))
+        return super().__getattribute__(name)
+
+    def all(self, name):
+        return [
+            arguments[0] if len(arguments) == 1 else arguments
+            for found, arguments in self.told
+            if found == name
+        ]
+
+
+class Hasty:
+    """Every turn of the loop looks around."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
+        monkeypatch.setattr("streamnb.worker._PARTITION_SECONDS", 0.0)
+
+
+def watched_worker(log, folder, **options):
+    sensor = Recording()
+    return new_worker(log, folder, sensor=sensor, **options), sensor
+
+
+def test_commits_add_up_to_what_was_published(open_log, tmp_path):
+    raws = [*RAWS[:100], *(case.raw for case in MALFORMED[3:40]), *RAWS[100:]]
+    produce(open_log(**TOPICS), raws)
+    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=37))
+    worker.start("watched")
+    worker.run(until_end=True)
+    worker.close()
+    commits = sensor.all("committed")
+    published = predictions(open_log())
+    letters = read_topic(open_log(), "dead-letters")
+    assert [commit.n for commit in commits] == [*range(1, len(commits) + 1)]
+    assert sum(commit.consumed for commit in commits) == len(raws)
+    assert total(commit.predicted for commit in commits) == Counter(p["label"] for p in published)
+    labels = Counter(json.loads(raw)["label"] for raw in RAWS)
+    del labels[None]
+    assert total(commit.learned for commit in commits) == labels
+    reasons = Counter(dict(letter.headers)["reason"].decode() for letter in letters)
+    assert total(commit.dead_letters for commit in commits) == reasons
+    assert all(len(commit.latencies) == commit.consumed for commit in commits)
+    assert all(0 <= latency < 3600 for commit in commits for latency in commit.latencies)
+    assert sensor.all("reported")[-1].events == len(raws)
+    assert sensor.all("entered") == [State.RECOVERING, State.RUNNING, State.STOPPED]
+    assert [name for name, _ in sensor.told].count("saved") == 1
+
+
+def total(counts):
+    added = Counter()
+    for count in counts:
+        added.update(count)
+    return added
+
+
+def test_what_recovery_learns_again_is_not_counted_again(open_log, tmp_path):
+    produce(open_log(**TOPICS), RAWS[:50])
+    first = new_worker(open_log(), tmp_path / "none", pace=Pace(commit_events=10))
+    first.start("first")
+    first.run(until_end=True)
+    first._log.close()
+    produce(open_log(), RAWS[50:60])
+    worker, sensor = watched_worker(open_log(), tmp_path / "none")
+    worker.start("second")
+    worker.run(until_end=True)
+    worker.close()
+    assert [events for _, events in sensor.all("recovered")] == [50]
+    assert sum(commit.consumed for commit in sensor.all("committed")) == 10
+    assert sum(sum(commit.predicted.values()) for commit in sensor.all("committed")) == 10
+    assert sensor.all("reported")[0].events == 50
+
+
+def test_lag_is_right_in_between_and_nothing_at_the_end(open_log, tmp_path, monkeypatch):
+    Hasty(monkeypatch)
+    log = open_log(**{**TOPICS, "events": 3})
+    for i, raw in enumerate(RAWS):
+        log.append([NewRecord("events", b"%d" % i, raw)]) if i < 20 else None
+    log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[20:])])
+    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=40))
+    worker.start("watched")
+    worker.run(until_end=True)
+    worker.close()
+    ends = {partition: open_log().offsets(partition)[1] for partition in open_log().partitions("events")}
+    journalled = [
+        decode_journal(record.value).positions["events"] for record in read_topic(open_log(), "journal")
+    ]
+    positions = [{Partition("events", int(n)): at for n, at in found.items()} for found in journalled]
+    observed = [lag for lag, _ in sensor.all("observed")]
+    expected = [{partition: ends[partition] - at[partition] for partition in ends} for at in positions]
+    assert [sum(lag.values()) for lag in expected] == [200, 160, 120, 80, 40, 0]
+    assert [lag for lag, _ in groupby(observed)][-5:] == expected[
+        1:
+    ]  # it may look before the first commit, too
+    assert observed[0] in expected[:2]
+    assert all(size > 1000 for _, size in sensor.all("observed"))
+
+
+def test_several_topics_are_read(open_log, tmp_path):
+    log = open_log(**TOPICS, more=2)
+    identity = replace(IDENTITY, topics=("events", "more"))
+    produce(log, RAWS[:60])
+    log.append([NewRecord("more", b"%d" % i, raw) for i, raw in enumerate(RAWS[60:])])
+    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=25), identity=identity)
+    worker.start("both")
+    worker.run(until_end=True)
+    assert sorted(p["id"] for p in predictions(open_log())) == sorted(f"e{i}" for i in range(len(RAWS)))
+    again = new_learner()
+    checkpoint = recover(open_log(), NoSnapshots(), again, identity, 0.0)
+    assert digests(again) == digests(worker.learner)
+    assert {topic for topic, _ in checkpoint.positions} == {"events", "more"}
+    worker.close()
+
+
+class NoSnapshots:
+    def newest(self):
+        return None
+
+
+def test_partitions_added_while_it_runs_are_read_and_journalled(open_log, tmp_path, monkeypatch):
+    Hasty(monkeypatch)
+    log = open_log(**TOPICS)
+    produce(log, RAWS[:50])
+    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=20, commit_seconds=0.05))
+    worker.start("grown")
+    worker.run(until_end=True)
+    log.add_partitions("events", 3)
+    other = open_log()  # a producer that knows them already
+    other.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[50:])])
+    stop_when(worker, lambda: worker.learner.consumed == len(RAWS))
+    worker.run()
+    again = new_learner()
+    checkpoint = recover(open_log(), NoSnapshots(), again, IDENTITY, 0.0)
+    assert digests(again) == digests(worker.learner)
+    assert set(checkpoint.positions) == {Partition("events", n) for n in range(3)}
+    assert all(checkpoint.positions.values())
+    assert sorted(p["id"] for p in predictions(open_log())) == sorted(f"e{i}" for i in range(len(RAWS)))
+    worker.close()
+
+
+def stop_when(worker, done):
+    class Stopping(Sensor):
+        def alive(self):
+            if done():
+                worker.stop()
+
+    worker._sensor = Stopping()
+
+
+def test_all_sensors_hear_everything():
+    """A method of `Sensor` that `Sensors` does not pass on would be heard by nobody."""
+    heard = [Recording(), Recording()]
+    together = Sensors(*heard)
+    for name, method in vars(Sensor).items():
+        if not name.startswith("_"):
+            arguments = [object()] * (method.__code__.co_argcount - 1)
+            getattr(together, name)(*arguments)
+            assert heard[0].told[-1] == heard[1].told[-1] == (name, tuple(arguments))
