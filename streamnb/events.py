@@ -154,7 +154,9 @@ class MetricsReport(msgspec.Struct, frozen=True):
         cumulative: scores over the whole stream.
         window: scores over the last `window_size` labelled events.
         window_size: the most events the window holds.
-        labels: the classes, in the order in which they were met; rows and columns of `confusion`.
+        classes: how many classes the model knows.
+        labels: the classes, in the order in which they were met; rows and columns of `confusion`. Both are
+            empty beyond 100 classes: their square would not fit into a record.
         confusion: rows = truth, columns = prediction; the last column counts events met by an empty model.
         attributes: how many attribute rows the model holds.
         model: which model.
@@ -167,6 +169,7 @@ class MetricsReport(msgspec.Struct, frozen=True):
     cumulative: Scores
     window: Scores
     window_size: int
+    classes: int
     labels: tuple[str, ...]
     confusion: tuple[tuple[int, ...], ...]
     attributes: int

@@ -449,7 +449,7 @@ PREDICTION = Prediction(
 )
 SCORES = Scores(2, 0.5, 0.7, 0.4, 0.1, 0.3, 0.2)
 REPORT = MetricsReport(
-    3, 2, 1, SCORES, SCORES, 100, ("a", "b"), ((1, 0, 1), (0, 0, 0)), 9, ModelInfo("d", 2), 4.5
+    3, 2, 1, SCORES, SCORES, 100, 2, ("a", "b"), ((1, 0, 1), (0, 0, 0)), 9, ModelInfo("d", 2), 4.5
 )
 
 

@@ -216,3 +216,16 @@ def test_events_without_labels_prune_nothing():
         if json.loads(raw)["label"] is None:
             learner.process(records([raw]), 1.0)
     assert model_digest(learner) == before
+
+
+def test_a_report_of_many_classes_stays_small():
+    """The square of the classes would not fit into a record, and nothing could be committed any more."""
+    raws = [b'{"id":"%d","text":"a","label":"c%d"}' % (i, i) for i in range(101)]
+    learner = new_learner()
+    learner.process(records(raws[:100]), 1.0)
+    report = learner.report(1.0)
+    assert (report.classes, len(report.labels), len(report.confusion)) == (100, 100, 100)
+    learner.process(records(raws[100:]), 1.0)
+    report = learner.report(1.0)
+    assert (report.classes, report.labels, report.confusion) == (101, (), ())
+    assert report.cumulative.events == 101

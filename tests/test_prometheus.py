@@ -58,6 +58,7 @@ def report(cumulative, window):
         cumulative=cumulative,
         window=window,
         window_size=5,
+        classes=3,
         labels=("ham", "spam", "eggs"),
         confusion=((0,),),
         attributes=17,

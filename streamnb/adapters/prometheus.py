@@ -161,7 +161,7 @@ class PrometheusSensor(Sensor):
             self._set_scores("all", report.cumulative)
             self._set_scores("window", report.window)
             self._attributes.set(report.attributes)
-            self._classes.set(len(report.labels))
+            self._classes.set(report.classes)
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
         """Keep the lag of these partitions and no others."""

@@ -212,10 +212,6 @@ class SqliteLog:
                 for partition, turn in self._turns.items()
             }
 
-    def at_end(self) -> bool:
-        """Whether `poll` has returned everything that its partitions hold."""
-        return not any(self.lag().values())
-
     # Writing
 
     def commit(self, transaction: Transaction) -> None:

@@ -29,7 +29,7 @@ def print_report(report: MetricsReport) -> None:
     """Scores, and the confusion of classes where there are few."""
     print(
         f"{report.events:,} events, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
-        f"{len(report.labels)} classes, {report.attributes:,} words and values"
+        f"{report.classes} classes, {report.attributes:,} words and values"
     )
     if report.cumulative.events == 0:
         print("no labelled event has been scored")
@@ -41,7 +41,7 @@ def print_report(report: MetricsReport) -> None:
     ]
     print()
     print(table(rows, ("", f"all {_size(report.cumulative)}", f"last {_size(report.window)}")))
-    if len(report.labels) <= _MOST_CLASSES:
+    if report.classes <= _MOST_CLASSES:
         print()
         header = ("truth \\ predicted", *report.labels, "none")
         known = len(report.labels)  # a truth that was never learned has a row of its own, but no name

@@ -26,6 +26,7 @@ from streamnb.wire.snapshot import Part
 __all__ = ["Learner", "Pruning", "Settings", "Tally"]
 
 _AT_ONCE = 1000
+_MOST_CONFUSED = 100  # classes whose confusion is reported
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ class Learner:
 
     def report(self, now: float) -> MetricsReport:
         """The scores as they stand."""
-        labels = tuple(str(label) for label in self.model.classes)
+        classes = self.model.classes
+        labels = tuple(str(label) for label in classes) if len(classes) <= _MOST_CONFUSED else ()
         confusion = self.progressive.confusion()
         # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
         confusion = np.delete(confusion[: len(labels)], slice(len(labels), -1), axis=1)
@@ -138,6 +140,7 @@ class Learner:
             cumulative=self.progressive.cumulative(),
             window=self.progressive.window(),
             window_size=self.settings.window,
+            classes=len(classes),
             labels=labels,
             confusion=tuple(tuple(row) for row in confusion.tolist()),
             attributes=self.model.n_attributes,
