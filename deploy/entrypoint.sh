@@ -1,8 +1,6 @@
 #!/bin/sh
 # numba takes compiled kernels only from a folder that it can write, and the image need not be one: the root
 # file system may be read-only, the user any. So every start copies the image's kernels (3 MB) below /tmp.
-# They are never kept in a volume: after an upgrade they would be those of the image before, and numba does not
-# see that a kernel calls into a file that has changed.
 set -eu
 kernels="${TMPDIR:-/tmp}/streamnb-kernels"
 if rm -rf "$kernels" 2>/dev/null && cp -R /opt/streamnb/kernels "$kernels" 2>/dev/null; then

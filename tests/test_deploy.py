@@ -568,16 +568,3 @@ def test_the_unit_keeps_the_learner_up_and_shut_in():
     assert "RestartSec" in service
     assert "MemoryDenyWriteExecute" not in service  # numba compiles in memory
     assert "ProcSubset" not in service  # the fingerprint reads /proc/cpuinfo
-
-
-def test_the_unit_throws_away_kernels_that_are_older_than_the_program(tmp_path):
-    program, kernels, cache = tmp_path / "streamnb", tmp_path / "private", tmp_path / "cache"
-    kernels.mkdir()
-    cache.symlink_to(kernels)  # as a service with a user of its own finds it
-    for at, file in enumerate((kernels / "old.nbi", program, kernels / "new.nbi")):
-        file.touch()
-        os.utime(file, (1_790_000_000 + at, 1_790_000_000 + at))
-    line = unit()["Service"]["ExecStartPre"][0]
-    line = line.replace("${CACHE_DIRECTORY}", str(cache)).replace("/opt/streamnb/bin/streamnb", str(program))
-    subprocess.run(shlex.split(line), check=True)
-    assert [path.name for path in kernels.iterdir()] == ["new.nbi"]
