@@ -3,16 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-kafka kafka check bench format warm clean
+.PHONY: demo test kafka check bench format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
 
 test: $(VENV)/dev.stamp  ## run every test
 	$(BIN)/python -m pytest
-
-test-kafka: $(VENV)/dev.stamp  ## the engine's tests on a real broker: needs Java 17 and Maven
-	STREAMNB_KAFKA=1 $(BIN)/python -m pytest tests/test_worker.py tests/test_commit_failures.py tests/test_reviewed.py -k kafka
 
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
 	$(BIN)/python tests/brokers/serve.py
