@@ -77,7 +77,7 @@ class OutOfRange(LogError):  # noqa: N818
 
 
 class Unavailable(LogError):  # noqa: N818
-    """The log cannot be reached at this time, and may come back; what was asked for may or may not be done."""
+    """The log cannot be reached now, and may come back; what was asked for may or may not have been done."""
 
 
 class NotElected(LogError):  # noqa: N818

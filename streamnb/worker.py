@@ -10,7 +10,7 @@ from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, reco
 from streamnb.engine.learner import Learner, Tally
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
-from streamnb.errors import NotElected
+from streamnb.errors import JournalError, NotElected
 
 __all__ = ["Pace", "Worker"]
 
@@ -77,6 +77,7 @@ class Worker:
         self._unsaved = False  # something was committed since the last snapshot
         self._saved_consumed = 0
         self._saved_at = 0.0
+        self._topic_ids: dict[str, str] = {}
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     def stop(self) -> None:
@@ -117,6 +118,7 @@ class Worker:
         checkpoint = recover(self._log, self._snapshots, self.learner, self._identity, now, self._alive)
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
+        self._topic_ids = {topic: self._log.topic_id(topic) for topic in self._identity.topics}
         self.learner.tally = Tally()  # what recovery learned was told before
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         self._sensor.recovered(time.monotonic() - began, self.learner.consumed)
@@ -229,8 +231,14 @@ class Worker:
             self._sensor.observed(self._log.lag(), self.learner.model.statistics.n_bytes)
 
     def _take_new_partitions(self) -> None:
-        """Read partitions that were added, too, from their beginning; the next commit journals them."""
+        """Read partitions that were added, too, from their beginning; the next commit journals them.
+
+        Raises JournalError where a topic is no longer the one that was learned.
+        """
         assert self._checkpoint is not None  # noqa: S101
+        for topic, known in self._topic_ids.items():
+            if self._log.topic_id(topic) != known:
+                raise JournalError(f"topic {topic!r} was deleted and made anew: its events are other ones")
         found = [p for topic in self._identity.topics for p in self._log.partitions(topic)]
         if not set(found) <= set(self._checkpoint.positions):
             self._checkpoint = self._checkpoint.with_new_partitions(found)

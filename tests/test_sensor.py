@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import groupby
 
+import pytest
 from malformed import MALFORMED
 from service import (
     IDENTITY,
@@ -23,6 +24,7 @@ from service import (
 from streamnb.engine.checkpoint import recover
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor, Sensors, State
+from streamnb.errors import JournalError, OutOfRange, UnknownTopic
 from streamnb.wire.journal import decode_journal
 from streamnb.worker import Pace
 
@@ -193,3 +195,18 @@ def test_all_sensors_hear_everything():
             arguments = [object()] * (method.__code__.co_argcount - 1)
             getattr(together, name)(*arguments)
             assert heard[0].told[-1] == heard[1].told[-1] == (name, tuple(arguments))
+
+
+def test_a_topic_made_anew_is_noticed(open_log, tmp_path, monkeypatch):
+    """Its first events would be taken for those that come after the ones that were learned."""
+    Hasty(monkeypatch)
+    log = open_log(**TOPICS)
+    produce(log, RAWS[:50])
+    worker = new_worker(open_log(), tmp_path / "s")
+    worker.start("deceived")
+    worker.run(until_end=True)
+    log.delete_topic("events")
+    log.create_topic("events", 1)
+    with pytest.raises((JournalError, OutOfRange, UnknownTopic), match=r"made a(new|gain)|no topic|are gone"):
+        worker.run()
+    worker.close()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from streamnb.adapters.kafka_errors import listen, translated
-from streamnb.errors import LogError
+from streamnb.errors import LogError, Unavailable
 
 __all__ = ["Clients"]
 
 _ANSWER_MS = 10_000  # the longest that one request waits
 _BOOTSTRAP_MS = 5_000
+_LISTEN_SECONDS = 5.0
 _LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
 _MAX_POLL_INTERVAL_MS = 30_000  # a learner that does not turn for so long has lost the election
 
@@ -102,8 +104,33 @@ class Clients:
         }
 
     def _made(self, kind: Any, **role: Any) -> Any:
+        self._check_somebody_listens()
         try:
             with translated():
                 return kind(**{**self._settings, **role})
         except (AssertionError, TypeError, ValueError) as error:
             raise LogError(f"kafka.client: {error}") from error
+
+    def _check_somebody_listens(self) -> None:
+        """Raise `Unavailable` where no server takes a connection.
+
+        A client that cannot be made leaves its thread and its sockets behind; where it is tried again and
+        again for a cluster that is down, they would pile up.
+        """
+        if self._settings.get("proxy_url"):
+            return
+        refusals = []
+        for server in _servers(self._settings.get("bootstrap_servers", [])):
+            host, _, port = server.rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), _LISTEN_SECONDS).close()
+            except (OSError, ValueError) as error:
+                refusals.append(f"{server}: {error}")
+            else:
+                return
+        if refusals:
+            raise Unavailable(f"no Kafka broker can be reached ({'; '.join(refusals)})")
+
+
+def _servers(given: str | Sequence[str]) -> Sequence[str]:
+    return given.split(",") if isinstance(given, str) else given

@@ -107,8 +107,16 @@ class Transactions:
         """
         producer = self._producer
         producer.begin_transaction()
-        sent = [send(producer, record) for record in (*transaction.outputs, transaction.journal)]
-        producer.flush(timeout=self._timeout)
+        sent: list[Any] = []
+        try:
+            for record in (*transaction.outputs, transaction.journal):
+                sent.append(send(producer, record))  # noqa: PERF401  what was sent matters where one fails
+            producer.flush(timeout=self._timeout)
+        except errors.KafkaError:
+            for delivery in sent:  # after a failure the client refuses every call: the failure says why
+                if delivery.failed():
+                    raise delivery.exception from None
+            raise
         for delivery in sent:
             delivery.get(timeout=self._timeout)
         offsets = {

@@ -15,7 +15,7 @@ __all__ = ["listen", "translate", "translated"]
 
 _RULES: tuple[tuple[tuple[type[Exception], ...], type[LogError], str], ...] = (
     (
-        (errors.OffsetOutOfRangeError, errors.NoOffsetForPartitionError),
+        (errors.OffsetOutOfRangeError, errors.NoOffsetForPartitionError, errors.LogTruncationError),
         OutOfRange,
         "records asked for are gone, or not there yet: {}",
     ),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from kafka import OffsetSpec, TopicPartition, errors
@@ -75,6 +75,8 @@ class KafkaLog:
         self._election: Election | None = None
         self._transactions: Transactions | None = None
         self._plain: Any = None
+        self._known: set[Partition] = set()
+        self._next: int | None = None  # the journal's next number; None until the journal has been asked
         self._opened = contextlib.ExitStack()
         try:
             self._admin = self._patiently(lambda: self._open(self._clients.admin()))
@@ -104,6 +106,7 @@ class KafkaLog:
             self._election = self._patiently(
                 lambda: Election(self._clients, self._name, self._journal.topic, owner, self._session_timeout)
             )
+        self._next = None
         self._election.win(self._elected_within)
         self._transactions = Transactions(self._clients, self._name, self._transaction_timeout)
         self._patiently(self._take_over)
@@ -121,6 +124,14 @@ class KafkaLog:
         again, or another learner has written: `Fenced`. Losing the transactional id is no exception to that:
         the broker takes it away from a learner that was out of its sight for longer than the timeout, too.
         """
+        self._learner()
+        self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
+        self._check_number(transaction)
+        self._next = None  # unknown, until this commit is confirmed
+        self._settle(transaction)
+        self._next = transaction.n + 1
+
+    def _settle(self, transaction: Transaction) -> None:
         failed_since: float | None = None
         while True:
             self.heartbeat()
@@ -132,9 +143,21 @@ class KafkaLog:
                 if failed_since is not None:
                     self._patience.unreachable(error, now - failed_since)
                 failed_since = failed_since or now
+            except Fenced:
+                raise
+            except LogError:
+                self._patiently(self._take_over)  # abort now: until its timeout it would hold readers back
+                raise
             self._patiently(self._take_over)
             if self._patiently(lambda: self._is_committed(transaction)):
                 return None
+
+    def _check_number(self, transaction: Transaction) -> None:
+        """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""
+        if self._next is None and not self._patiently(lambda: self._is_committed(transaction)):
+            self._next = transaction.n
+        if transaction.n != self._next:
+            raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
 
     def _learner(self) -> tuple[Transactions, Election]:
         if self._transactions is None or self._election is None:
@@ -209,6 +232,7 @@ class KafkaLog:
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Let `poll` read exactly these partitions, each from its position on."""
+        self._check_known(positions)
         with translated():
             self._reader.assign([TopicPartition(*partition) for partition in positions])
             for partition, offset in positions.items():
@@ -254,6 +278,18 @@ class KafkaLog:
         self._transactions = self._election = None
         with contextlib.suppress(errors.KafkaError):
             self._opened.close()
+
+    def _check_known(self, partitions: Iterable[Partition], topics: Iterable[str] = ()) -> None:
+        """Raises `UnknownTopic` at once, where the client would wait for what is not there.
+
+        The cluster is asked about what it has not been asked about before.
+        """
+        topics_known = {known.topic for known in self._known}
+        unknown = {partition for partition in partitions if partition not in self._known}
+        for topic in {*topics} - topics_known | {partition.topic for partition in unknown}:
+            self._known.update(self.partitions(topic))
+        for partition in unknown - self._known:
+            raise UnknownTopic(f"there is no partition {partition.topic}[{partition.number}]")
 
     def _described(self, topic: str) -> Mapping[str, Any]:
         def ask() -> Mapping[str, Any]:

@@ -43,7 +43,10 @@ class NewRecord(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """All that one commit publishes: it becomes visible as a whole or not at all.
+    """All that one commit publishes: as a whole or never.
+
+    A reader of several partitions may see its parts moments apart; whoever reads after `commit` has returned
+    sees all of it.
 
     `n` is the journal's next number. A log that finds another number at the journal's end refuses with
     `Fenced`: someone else has written.
@@ -87,7 +90,7 @@ class Log(Protocol):
     def heartbeat(self) -> None:
         """Show that the owner is alive; called at least once a second, cheap when called more often.
 
-        Raises `Fenced` after a takeover.
+        Raises `Fenced` soon after a takeover, in `commit` at the latest. Does nothing where nothing is owned.
         """
         ...
 
@@ -104,7 +107,10 @@ class Log(Protocol):
         ...
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
-        """At most `limit` records of one partition from `offset` on, without waiting; `poll` does not move.
+        """At most `limit` records of one partition from `offset` on; `poll` does not move.
+
+        It does not wait for new records. Where a transaction is open before the end, it waits for that to be
+        settled, and raises `LogError` where it hangs.
 
         Empty at the end of the partition. Raises `OutOfRange` where `offset` is below the earliest record
         kept or beyond the end.
@@ -126,7 +132,8 @@ class Log(Protocol):
     def lag(self) -> Mapping[Partition, int]:
         """Of each polled partition, how much it holds past what `poll` has returned; 0 where that is all.
 
-        Counted in offsets: where a transaction's markers lie ahead they count until they have been passed.
+        Counted in offsets: a transaction's markers count until they have been passed, and so may records of a
+        transaction that is open.
         """
         ...
 
@@ -139,7 +146,11 @@ class Log(Protocol):
         ...
 
     def append(self, records: Sequence[NewRecord]) -> None:
-        """Write records outside any learner's commit, all or none; durable on return (for producers)."""
+        """Write records outside any learner's commit (for producers); durable on return.
+
+        A topic that is unknown is refused before anything is written; where it fails otherwise, some records
+        may have been written on a log without transactions for producers.
+        """
         ...
 
     def close(self) -> None:

@@ -24,7 +24,8 @@ def _cache_folder() -> Path:
     """
     here = Path(__file__).parent
     sources = b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))
-    return Path(numba.config.CACHE_DIR or here / "__pycache__") / f"kernels-{hashlib.sha256(sources).hexdigest()[:16]}"
+    state = hashlib.sha256(sources).hexdigest()[:16]
+    return Path(numba.config.CACHE_DIR or here / "__pycache__") / f"kernels-{state}"
 
 
 _CACHE_FOLDER = str(_cache_folder())
