@@ -21,12 +21,14 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/python -m pytest -q tests/test_layering.py tests/test_docs.py
 
 STREAMS ?= ../shared/data
-bench: $(VENV)/dev.stamp  ## compare speed with River in one run
+bench: $(VENV)/dev.stamp  ## compare speed with River, and time events from produced to visible
 	$(BIN)/streamnb bench
 	if [ -d $(STREAMS) ]; then \
 	  $(BIN)/streamnb bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
 	  $(BIN)/streamnb bench $(STREAMS)/sms_spam.jsonl.gz; \
 	fi
+	$(BIN)/streamnb latency
+	$(BIN)/python tests/brokers/latency.py
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .

@@ -8,30 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from kafka import TopicPartition, errors
-from kafka.structs import MemberState, OffsetAndMetadata
+from kafka.structs import MemberState
 
 from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_errors import translated
-from streamnb.errors import Fenced, NotElected
+from streamnb.errors import Fenced, NotElected, Unavailable
 
 __all__ = ["Election"]
 
 _POLL_MS = 100
 _MOST_PATIENT = 40.0  # seconds: a member that hangs holds an election up for its max_poll_interval, 30 s
-_CONFIRM_MS = 5_000
-_OUT_OF_DATE = (
-    errors.CommitFailedError,
-    errors.IllegalGenerationError,
-    errors.RebalanceInProgressError,
-    errors.UnknownMemberIdError,
-)
-
-
-class _RejoiningError(Exception):
-    """The broker knows a newer generation than this member does."""
+_SETTLED = "Stable"
 
 
 class Election:
@@ -39,13 +30,17 @@ class Election:
 
     Args:
         clients: makes the member.
+        admin: a client that can ask the broker about the group.
         group: the group's name.
         topic: the journal's topic; the group subscribes to it.
         owner: who this is, for people who list the group.
         session_timeout: seconds of silence after which the broker gives the partition to another.
     """
 
-    def __init__(self, clients: Clients, group: str, topic: str, owner: str, session_timeout: float) -> None:
+    def __init__(
+        self, clients: Clients, admin: Any, group: str, topic: str, owner: str, session_timeout: float
+    ) -> None:
+        self._admin = admin
         self._group = group
         self._prize = TopicPartition(topic, 0)
         self._patience = session_timeout
@@ -97,29 +92,33 @@ class Election:
             raise Fenced(f"this learner of {self._group} lost the election")
 
     def prove(self) -> None:
-        """Let the broker confirm that this member is elected. Raises `Fenced`, or Unavailable.
+        """Let the broker confirm who is elected, for what this member knows may be old.
 
-        What the member knows may be old. The broker takes an offset only from a member of the present
-        generation; the offset itself means nothing.
+        Raises:
+            Fenced: it is another, or the group has not settled within a session.
+            Unavailable: the broker cannot say now.
         """
         deadline = time.monotonic() + self._patience
         while True:
             self._turned = 0.0
             self.beat()
-            try:
-                with translated():
-                    self._confirm()
-            except _RejoiningError as error:
-                if time.monotonic() > deadline:
-                    raise Fenced(f"this learner of {self._group} lost the election: {error}") from error
-            else:
+            with translated():
+                group = self._admin.describe_groups([self._group])[self._group]
+            if group["error"] is not None:
+                raise Unavailable(f"group {self._group}: {group['error']}")
+            if group["group_state"] == _SETTLED and self._holder(group) == self._won_as:
                 return
+            if group["group_state"] == _SETTLED or time.monotonic() > deadline:
+                raise Fenced(f"this learner of {self._group} lost the election")
+            time.sleep(_POLL_MS / 1000)
 
-    def _confirm(self) -> None:
-        try:
-            self._member.commit({self._prize: OffsetAndMetadata(0, "", -1)}, timeout_ms=_CONFIRM_MS)
-        except _OUT_OF_DATE as error:
-            raise _RejoiningError(str(error)) from error
+    def _holder(self, group: Mapping[str, Any]) -> str | None:
+        """The member id of whoever has the journal's partition."""
+        for member in group["members"]:
+            for part in (member["member_assignment"] or {}).get("assigned_partitions", ()):
+                if part["topic"] == self._prize.topic and self._prize.partition in part["partitions"]:
+                    return str(member["member_id"])
+        return None
 
     def close(self) -> None:
         """Leave the group, so that a successor need not wait."""
@@ -134,7 +133,8 @@ class Election:
         self._member.subscribe(topics)
 
     def _turn(self, wait_ms: int) -> None:
-        with translated():
+        # While nobody answers nobody is elected either; those who read and commit see to the waiting.
+        with contextlib.suppress(Unavailable), translated():
             self._member.poll(timeout_ms=wait_ms)
         self._turned = time.monotonic()
         if assigned := self._member.assignment() - self._member.paused():

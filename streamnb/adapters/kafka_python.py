@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from kafka import OffsetSpec, TopicPartition, errors
@@ -23,7 +24,7 @@ from streamnb.adapters.kafka_commit import Transactions, send
 from streamnb.adapters.kafka_election import Election
 from streamnb.adapters.kafka_errors import translated
 from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
-from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
+from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 
 __all__ = ["KafkaLog"]
 
@@ -101,15 +102,18 @@ class KafkaLog:
         2. `init_transactions`: fence the predecessor, settle its open transaction.
         3. Still elected? The broker has to confirm it.
         """
-        if self._election is None:
-            self.partitions(self._journal.topic)
-            self._election = self._patiently(
-                lambda: Election(self._clients, self._name, self._journal.topic, owner, self._session_timeout)
-            )
         self._next = None
+        self._described(self._journal.topic)  # it is there, and so is the cluster
+        if self._election is None:
+            self._election = self._patiently(lambda: self._candidate(owner))
         self._election.win(self._elected_within)
         self._transactions = Transactions(self._clients, self._name, self._transaction_timeout)
-        self._patiently(self._take_over)
+        try:
+            self._patiently(self._take_over)
+        except Fenced as error:
+            self._transactions.close()
+            self._transactions = None
+            raise NotElected(str(error)) from error
 
     def heartbeat(self) -> None:
         """Poll the group, a few times a session. Raises `Fenced` where this learner is elected no longer."""
@@ -164,6 +168,11 @@ class KafkaLog:
             raise LogError("acquire comes before commit")
         return self._transactions, self._election
 
+    def _candidate(self, owner: str) -> Election:
+        return Election(
+            self._clients, self._admin, self._name, self._journal.topic, owner, self._session_timeout
+        )
+
     def _take_over(self) -> None:
         """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""
         transactions, election = self._learner()
@@ -213,21 +222,24 @@ class KafkaLog:
             raise OutOfRange(
                 f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}"
             )
-        place = TopicPartition(*partition)
+        return self._patiently(lambda: self._fetch(TopicPartition(*partition), offset, end, limit))
+
+    def _fetch(self, place: TopicPartition, offset: int, end: int, limit: int) -> Sequence[Record]:
+        """The first records up to `end`; waits for transactions that are open before it."""
         deadline = time.monotonic() + self._transaction_timeout + _GRACE
-        with translated():
-            self._seeker.assign([place])
-            self._seeker.seek(place, offset)
-            while self._seeker.position(place, timeout_ms=_ANSWER_MS) < end:
-                for records in self._seeker.poll(timeout_ms=_POLL_MS, max_records=limit).values():
-                    return [_record(record) for record in records]
-                self.heartbeat()
-                if time.monotonic() > deadline:
-                    raise LogError(
-                        f"{partition.topic}/{partition.number} does not get beyond offset "
-                        f"{self._seeker.position(place)} of {end}: a transaction hangs; "
-                        "find it with kafka-transactions.sh find-hanging"
-                    )
+        self._seeker.assign([place])
+        self._seeker.seek(place, offset)
+        while self._seeker.position(place, timeout_ms=_ANSWER_MS) < end:
+            for records in self._seeker.poll(timeout_ms=_POLL_MS, max_records=limit).values():
+                return [_record(record) for record in records]
+            self.heartbeat()
+            if time.monotonic() > deadline:
+                self._admin.describe_cluster()  # or it is the cluster that does not answer
+                raise LogError(
+                    f"{place.topic}/{place.partition} does not get beyond offset "
+                    f"{self._seeker.position(place)} of {end}: a transaction hangs; "
+                    "find it with kafka-transactions.sh find-hanging"
+                )
         return []
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
@@ -244,8 +256,7 @@ class KafkaLog:
         while True:
             self.heartbeat()
             left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
-            with translated():
-                found = self._reader.poll(timeout_ms=int(left * 1000), max_records=limit)
+            found = self._patiently(partial(self._reader.poll, int(left * 1000), limit))
             if found or time.monotonic() >= deadline:
                 return [_record(record) for records in found.values() for record in records]
 

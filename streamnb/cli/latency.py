@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
@@ -25,6 +26,7 @@ _PACKAGES = ("streamnb", "kafka-python", "confluent-kafka")
 
 def run(options: argparse.Namespace) -> int:
     """Measure, and take everything away again; 1 where an event was not seen exactly once."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was made is taken away then, too
     config = wiring.load_config(options)
     load = Load(options.rate, options.bytes, options.warm_up, options.seconds)
     echoes, absent = echoes_for(config)

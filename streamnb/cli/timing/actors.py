@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -91,7 +92,15 @@ def learn(arguments: list[str]) -> None:
 def _play(output: Path, play: Callable[..., None], *arguments: object) -> None:
     """In the new process: Ctrl-C is the parent's affair, and what is printed goes to the file."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     play(*arguments)
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed ends nobody; and nobody is to learn on without it."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)

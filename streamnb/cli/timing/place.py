@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import secrets
 import sys
 import tempfile
@@ -17,14 +18,15 @@ from streamnb.adapters.sqlite_store import SqliteStore
 from streamnb.cli import wiring
 from streamnb.cli.topics import group_of, planned_topics
 from streamnb.config import Config
-from streamnb.engine.topics import TopicAdmin, TopicSpec
+from streamnb.engine.topics import TopicSpec
 from streamnb.errors import ConfigError, StreamnbError
 
 __all__ = ["Place", "Route", "place"]
 
 _KEPT_MS = 3_600_000  # where topics cannot be deleted, their records go after an hour
+_CHARACTERS = "letters, digits, dots, underscores and hyphens"
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _STAMPED = {"message.timestamp.type": "LogAppendTime"}  # the broker says when, not the producer
-_LONGEST_PREFIX = 100
 
 
 class Route(NamedTuple):
@@ -60,9 +62,11 @@ def place(options: argparse.Namespace, prefix: str, learner: str, echoes: Sequen
     On the embedded log they lie in a file of their own, in the same folder as the log's.
 
     Raises:
-        ConfigError: the prefix makes no topic names.
+        ConfigError: the prefix makes no names of topics.
         LogError: a topic cannot be made.
     """
+    if not _PREFIX.fullmatch(prefix):  # a comma would make two topics of one, and the first not our own
+        raise ConfigError(f"--prefix: expected 1 to 200 {_CHARACTERS}, got {prefix!r}")
     name = f"{prefix}-{secrets.token_hex(6)}"
     given = wiring.load_config(options)
     beside = None if given.log.is_kafka else given.log.path.resolve().parent
@@ -80,11 +84,9 @@ def place(options: argparse.Namespace, prefix: str, learner: str, echoes: Sequen
 
 def _overrides(name: str, folder: Path, *, is_kafka: bool) -> tuple[str, ...]:
     """What keeps the learner away from the user's topics, snapshots and port, and lets it read our events."""
-    if len(name) > _LONGEST_PREFIX:
-        raise ConfigError(f"--prefix: expected at most {_LONGEST_PREFIX - 13} characters")
     topics = ("events", "predictions", "metrics", "dead_letters", "journal")
     return (
-        *(f"topics.{topic}={name}-{topic}" for topic in topics),
+        *(f"topics.{topic}={name}-{topic.replace('_', '-')}" for topic in topics),
         *(f"events.{field}=$.{field}" for field in ("id", "label", "ts")),
         *([] if is_kafka else [f"log.url=sqlite:///{folder / 'log.db'}"]),
         f"model.name={name}",
@@ -125,14 +127,10 @@ def _kafka(config: Config, routes: dict[str, Route]) -> Iterator[str]:
         version = ".".join(map(str, admin.version(next(iter(brokers)))))
         planned = _planned(config, routes, len(brokers))
         try:
-            _create(admin, planned)
+            admin.create(planned)
             yield f"Apache Kafka {version}, {len(brokers)} broker{'s' * (len(brokers) != 1)}"
         finally:
             _delete(config, planned, routes)
-
-
-def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> None:
-    admin.create(planned)
 
 
 def _delete(config: Config, planned: Sequence[TopicSpec], routes: dict[str, Route]) -> None:
