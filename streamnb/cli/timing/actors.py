@@ -90,8 +90,12 @@ def learn(arguments: list[str]) -> None:
 
 
 def _play(output: Path, play: Callable[..., None], *arguments: object) -> None:
-    """In the new process: Ctrl-C is the parent's affair, and what is printed goes to the file."""
+    """In the new process: Ctrl-C is the parent's affair, and what is printed goes to the file.
+
+    Told to end, it closes what it has open: a group is not rid of a member that goes without a word.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 1)

@@ -81,15 +81,16 @@ def kafka_python(echo: Echo) -> None:
         found = consumer.poll(timeout_ms=int(seconds * 1000), max_records=_AT_ONCE)
         return [record for records in found.values() for record in records]
 
-    for records in paced(poll, echo.config.commit.interval):
-        now = time.time()
-        producer.begin_transaction()
-        for record in records:
-            producer.send(echo.target, value=_echoed(record.value, now), key=record.key)
-        next_offsets = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
-        offsets = {place: OffsetAndMetadata(offset, "", -1) for place, offset in next_offsets.items()}
-        producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
-        producer.commit_transaction()
+    with closing(consumer):
+        for records in paced(poll, echo.config.commit.interval):
+            now = time.time()
+            producer.begin_transaction()
+            for record in records:
+                producer.send(echo.target, value=_echoed(record.value, now), key=record.key)
+            next_offsets = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
+            offsets = {place: OffsetAndMetadata(offset, "", -1) for place, offset in next_offsets.items()}
+            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+            producer.commit_transaction()
 
 
 def librdkafka(echo: Echo) -> None:
@@ -106,17 +107,19 @@ def librdkafka(echo: Echo) -> None:
     def poll(seconds: float) -> list[Any]:
         # `consume` waits the whole time for as many as allowed; one record, then what else is there
         first = consumer.consume(1, seconds)
-        return [*first, *consumer.consume(_AT_ONCE, 0)] if first else []
+        found = [*first, *consumer.consume(_AT_ONCE, 0)] if first else []
+        return [record for record in found if record.error() is None]
 
-    for records in paced(poll, echo.config.commit.interval):
-        now = time.time()
-        producer.begin_transaction()
-        for record in records:
-            producer.produce(echo.target, value=_echoed(record.value(), now), key=record.key())
-        next_offsets = {(r.topic(), r.partition()): r.offset() + 1 for r in records}
-        offsets = [TopicPartition(*place, offset) for place, offset in next_offsets.items()]
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
-        producer.commit_transaction()
+    with closing(consumer):
+        for records in paced(poll, echo.config.commit.interval):
+            now = time.time()
+            producer.begin_transaction()
+            for record in records:
+                producer.produce(echo.target, value=_echoed(record.value(), now), key=record.key())
+            next_offsets = {(r.topic(), r.partition()): r.offset() + 1 for r in records}
+            offsets = [TopicPartition(*place, offset) for place, offset in next_offsets.items()]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            producer.commit_transaction()
 
 
 def embedded(echo: Echo) -> None:
