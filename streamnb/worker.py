@@ -10,13 +10,14 @@ from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, reco
 from streamnb.engine.learner import Learner, Tally
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
-from streamnb.errors import JournalError, NotElected
+from streamnb.errors import JournalError, NotElected, SnapshotError
 
 __all__ = ["Pace", "Worker"]
 
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
+_COMMIT_BYTES = 16 << 20  # of outputs
 _PARTITION_SECONDS = 5.0
 
 
@@ -71,6 +72,7 @@ class Worker:
         self._pace = pace
         self._clock = clock
         self._sensor = sensor
+        self._most = pace.commit_events  # records of the next commit
         self._stopping = False
         self._ahead = False  # the model knows records whose commit has not been confirmed
         self._checkpoint: Checkpoint | None = None
@@ -155,10 +157,14 @@ class Worker:
             self._log.close()
             self._sensor.entered(State.STOPPED)
 
-    def _alive(self) -> None:
-        """Between two journal records of a recovery: it may take long, and need not be finished."""
+    def _turn(self) -> None:
+        """Show the log, and whoever watches, that the loop turns."""
         self._log.heartbeat()
         self._sensor.alive()
+
+    def _alive(self) -> None:
+        """Between two journal records of a recovery: it may take long, and need not be finished."""
+        self._turn()
         if self._stopping:
             raise _StoppedError
 
@@ -169,11 +175,10 @@ class Worker:
         """
         records: list[Record] = []
         deadline = time.monotonic() + self._pace.commit_seconds
-        while len(records) < self._pace.commit_events and not self._stopping:
-            self._log.heartbeat()
-            self._sensor.alive()
+        while len(records) < self._most and not self._stopping:
+            self._turn()
             turn = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
-            records += self._log.poll(self._pace.commit_events - len(records), turn)
+            records += self._log.poll(self._most - len(records), turn)
             if time.monotonic() >= deadline:
                 break
         return records
@@ -192,13 +197,21 @@ class Worker:
         assert self._checkpoint is not None, "start() comes first"  # noqa: S101
         now = self._clock()
         self._ahead = True
-        outputs = self.learner.process(records, now, self._log.heartbeat)
+        outputs = self.learner.process(records, now, self._turn)
+        self._leave_room(len(records), sum(len(output.value) for output in outputs))
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
         began = time.monotonic()
         self._log.commit(transaction)
         self._checkpoint = checkpoint
         self._ahead, self._unsaved = False, True
         self._tell(records, time.monotonic() - began)
+
+    def _leave_room(self, records: int, size: int) -> None:
+        """Let the next commit be of a size that a log takes within its timeouts.
+
+        Predictions of many classes are long; how a stream is cut into commits changes nothing else.
+        """
+        self._most = max(1, min(self._pace.commit_events, _COMMIT_BYTES * records // max(1, size)))
 
     def _tell(self, records: list[Record], seconds: float) -> None:
         """What the commit just made did."""
@@ -252,8 +265,13 @@ class Worker:
             self._save(self._checkpoint)
 
     def _save(self, checkpoint: Checkpoint) -> None:
+        """Keep a snapshot; where that fails, go on without: it only makes recovery longer."""
         began = time.monotonic()
-        saved = self._snapshots.save(snapshot_of(checkpoint, self.learner, self._identity))
-        self._sensor.saved(time.monotonic() - began, saved.stat().st_size)
-        self._unsaved = False
+        try:
+            saved = self._snapshots.save(snapshot_of(checkpoint, self.learner, self._identity))
+        except SnapshotError as error:
+            self._sensor.unsaved(str(error))
+        else:
+            self._sensor.saved(time.monotonic() - began, saved.stat().st_size)
+            self._unsaved = False
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()

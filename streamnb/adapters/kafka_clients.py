@@ -16,6 +16,7 @@ __all__ = ["Clients"]
 
 _ANSWER_MS = 10_000  # the longest that one request waits
 _BOOTSTRAP_MS = 5_000
+_FOR_EVER_MS = (1 << 31) - 1
 _LISTEN_SECONDS = 5.0
 _LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
 _MAX_POLL_INTERVAL_MS = 30_000  # a learner that does not turn for so long has lost the election
@@ -86,8 +87,14 @@ class Clients:
         )
 
     def producer(self) -> Any:
-        """A producer without transactions, that delivers once and in order."""
-        return self._made(KafkaProducer, **self._producing(), retry_backoff_ms=20, max_block_ms=_ANSWER_MS)
+        """A producer without transactions, that delivers once and in order, however long it takes."""
+        return self._made(
+            KafkaProducer,
+            **self._producing(),
+            retry_backoff_ms=20,
+            max_block_ms=_ANSWER_MS,
+            delivery_timeout_ms=_FOR_EVER_MS,  # who waits for a delivery says when that is enough
+        )
 
     def admin(self) -> Any:
         """A client that asks about topics."""

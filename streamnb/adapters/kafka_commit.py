@@ -12,17 +12,18 @@ from kafka import TopicPartition, errors
 from kafka.structs import OffsetAndMetadata
 
 from streamnb.adapters.kafka_clients import Clients
-from streamnb.adapters.kafka_errors import translate, translated
+from streamnb.adapters.kafka_errors import meant, translate, translated
 from streamnb.engine.ports import NewRecord, Transaction
 from streamnb.errors import Unavailable
 
-__all__ = ["Transactions", "send"]
+__all__ = ["Transactions", "abandon", "send"]
 
 _TURN_SECONDS = 0.2
 _VAIN = (
     errors.AuthorizationError,
     errors.MessageSizeTooLargeError,
     errors.RecordListTooLargeError,
+    errors.InvalidRecordError,
     errors.InvalidTopicError,
     errors.UnknownTopicOrPartitionError,
     errors.UnsupportedVersionError,
@@ -53,10 +54,10 @@ class Transactions:
         self.close()
         producer = self._clients.transactional(self._id, self._timeout)
         try:
-            with translated():
+            with translated("WRITE", self._id):
                 producer.init_transactions()
         except BaseException:
-            producer.close(timeout=0)
+            abandon(producer)
             raise
         self._producer = producer
 
@@ -96,8 +97,7 @@ class Transactions:
         """Let the producer go; a transaction of its that is open stays so until it is fenced or times out."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            with contextlib.suppress(errors.KafkaError):
-                producer.close(timeout=0)
+            abandon(producer)
 
     def _write(self, transaction: Transaction, membership: Any) -> None:
         """1. Begin. 2. Send everything. 3. Look at every delivery. 4. Send the offsets. 5. Commit.
@@ -107,18 +107,18 @@ class Transactions:
         """
         producer = self._producer
         producer.begin_transaction()
-        sent: list[Any] = []
+        sent: list[tuple[NewRecord, Any]] = []
         try:
             for record in (*transaction.outputs, transaction.journal):
-                sent.append(send(producer, record))  # noqa: PERF401  what was sent matters where one fails
+                sent.append((record, send(producer, record)))  # noqa: PERF401  kept where one fails
             producer.flush(timeout=self._timeout)
+            for _, delivery in sent:
+                delivery.get(timeout=self._timeout)
         except errors.KafkaError:
-            for delivery in sent:  # after a failure the client refuses every call: the failure says why
+            for record, delivery in sent:  # after a failure the client refuses every call: this says why
                 if delivery.failed():
-                    raise delivery.exception from None
+                    raise _of_record(delivery.exception, record) from None
             raise
-        for delivery in sent:
-            delivery.get(timeout=self._timeout)
         offsets = {
             TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
             for partition, offset in transaction.positions.items()
@@ -127,10 +127,31 @@ class Transactions:
         producer.commit_transaction()
 
 
+def _of_record(error: errors.KafkaError, record: NewRecord) -> errors.KafkaError:
+    """The error of a delivery; of one that is too large, which record it was."""
+    if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
+        return type(error)(f"{len(record.value):,} bytes for topic {record.topic}")
+    return error
+
+
+def abandon(producer: Any) -> None:
+    """Let a producer go, whatever it has still to deliver.
+
+    Its `close` would first wait for all deliveries, and where that fails it closes nothing: the thread would
+    go on sending. Only the thread can be told to drop them.
+    """
+    sender = producer._sender  # noqa: SLF001  see above
+    sender.force_close()
+    sender.join(_TURN_SECONDS)
+    with contextlib.suppress(errors.KafkaError):
+        producer.close(timeout=0)
+
+
 def _meaning(failure: BaseException, n: int) -> BaseException:
     if not isinstance(failure, errors.KafkaError):
         return failure
-    meaning = translate(failure)
+    failure = meant(failure)
+    meaning = translate(failure, "WRITE")
     return meaning if isinstance(failure, _VAIN) else Unavailable(f"commit {n}: {meaning}")
 
 

@@ -16,7 +16,7 @@ from kafka.structs import MemberState
 
 from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_errors import translated
-from streamnb.errors import Fenced, NotElected, Unavailable
+from streamnb.errors import Fenced, LogError, NotElected, Unavailable
 
 __all__ = ["Election"]
 
@@ -106,11 +106,22 @@ class Election:
                 group = self._admin.describe_groups([self._group])[self._group]
             if group["error"] is not None:
                 raise Unavailable(f"group {self._group}: {group['error']}")
+            self._refuse_namesakes(group)
             if group["group_state"] == _SETTLED and self._holder(group) == self._won_as:
                 return
             if group["group_state"] == _SETTLED or time.monotonic() > deadline:
                 raise Fenced(f"this learner of {self._group} lost the election")
             time.sleep(_POLL_MS / 1000)
+
+    def _refuse_namesakes(self, group: Mapping[str, Any]) -> None:
+        """Raises LogError where a learner of another journal has this name: they would fence each other."""
+        for member in group["members"]:
+            for part in (member["member_assignment"] or {}).get("assigned_partitions", ()):
+                if part["partitions"] and part["topic"] != self._prize.topic:
+                    raise LogError(
+                        f"{self._group} is also the name of a learner of journal {part['topic']} "
+                        f"({member['client_id']}): give each model of a cluster a model.name of its own"
+                    )
 
     def _holder(self, group: Mapping[str, Any]) -> str | None:
         """The member id of whoever has the journal's partition."""
@@ -134,7 +145,7 @@ class Election:
 
     def _turn(self, wait_ms: int) -> None:
         # While nobody answers nobody is elected either; those who read and commit see to the waiting.
-        with contextlib.suppress(Unavailable), translated():
+        with contextlib.suppress(Unavailable), translated("READ"):
             self._member.poll(timeout_ms=wait_ms)
         self._turned = time.monotonic()
         if assigned := self._member.assignment() - self._member.paused():

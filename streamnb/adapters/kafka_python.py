@@ -20,9 +20,9 @@ from typing import Any, Self, TypeVar
 from kafka import OffsetSpec, TopicPartition, errors
 
 from streamnb.adapters.kafka_clients import Clients
-from streamnb.adapters.kafka_commit import Transactions, send
+from streamnb.adapters.kafka_commit import Transactions, abandon, send
 from streamnb.adapters.kafka_election import Election
-from streamnb.adapters.kafka_errors import translated
+from streamnb.adapters.kafka_errors import ANY, translated
 from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 
@@ -77,6 +77,8 @@ class KafkaLog:
         self._transactions: Transactions | None = None
         self._plain: Any = None
         self._known: set[Partition] = set()
+        self._extents: dict[Partition, tuple[int, int]] = {}  # as last asked: ends only grow
+        self._seeking: tuple[TopicPartition, int] | None = None  # where the seeker stands
         self._next: int | None = None  # the journal's next number; None until the journal has been asked
         self._opened = contextlib.ExitStack()
         try:
@@ -141,7 +143,8 @@ class KafkaLog:
             self.heartbeat()
             transactions, election = self._learner()
             try:
-                return transactions.attempt(transaction, election.membership, self.heartbeat)
+                transactions.attempt(transaction, election.membership, self._alive)
+                break
             except Unavailable as error:
                 now = time.monotonic()
                 if failed_since is not None:
@@ -154,7 +157,9 @@ class KafkaLog:
                 raise
             self._patiently(self._take_over)
             if self._patiently(lambda: self._is_committed(transaction)):
-                return None
+                break
+        if failed_since is not None:
+            self._patience.reachable(time.monotonic() - failed_since)
 
     def _check_number(self, transaction: Transaction) -> None:
         """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""
@@ -162,6 +167,11 @@ class KafkaLog:
             self._next = transaction.n
         if transaction.n != self._next:
             raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
+
+    def _alive(self) -> None:
+        """While an attempt runs: it may take longer than anybody would take for a sign of life."""
+        self.heartbeat()
+        self._patience.waits()
 
     def _learner(self) -> tuple[Transactions, Election]:
         if self._transactions is None or self._election is None:
@@ -185,9 +195,10 @@ class KafkaLog:
         first, end = self.offsets(self._journal)
         last = None
         for start in range(end, first - 1, -_LOOK_BACK):  # markers take offsets too
-            found = self.read(self._journal, max(first, start - _LOOK_BACK), 2 * _LOOK_BACK)
-            if found:
-                last = found[-1]
+            offset = max(first, start - _LOOK_BACK)
+            while found := self.read(self._journal, offset, 2 * _LOOK_BACK):
+                last, offset = found[-1], found[-1].offset + 1
+            if last is not None:
                 break
         if last is not None and last.value == transaction.journal.value:
             return True
@@ -217,20 +228,25 @@ class KafkaLog:
 
         Raises LogError where an open transaction holds the end back beyond its timeout.
         """
-        first, end = self.offsets(partition)
+        first, end = self._extents.get(partition, (0, 0))
+        if not first <= offset < end:
+            first, end = self._extents[partition] = self.offsets(partition)
         if not first <= offset <= end:
             raise OutOfRange(
                 f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}"
             )
-        return self._patiently(lambda: self._fetch(TopicPartition(*partition), offset, end, limit))
+        return self._patiently(lambda: self._fetch(TopicPartition(*partition), offset, end, limit), "READ")
 
     def _fetch(self, place: TopicPartition, offset: int, end: int, limit: int) -> Sequence[Record]:
         """The first records up to `end`; waits for transactions that are open before it."""
         deadline = time.monotonic() + self._transaction_timeout + _GRACE
-        self._seeker.assign([place])
-        self._seeker.seek(place, offset)
+        if self._seeking != (place, offset):  # else what was fetched ahead is still at hand
+            self._seeker.assign([place])
+            self._seeker.seek(place, offset)
+        self._seeking = None
         while self._seeker.position(place, timeout_ms=_ANSWER_MS) < end:
             for records in self._seeker.poll(timeout_ms=_POLL_MS, max_records=limit).values():
+                self._seeking = place, records[-1].offset + 1
                 return [_record(record) for record in records]
             self.heartbeat()
             if time.monotonic() > deadline:
@@ -256,7 +272,7 @@ class KafkaLog:
         while True:
             self.heartbeat()
             left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
-            found = self._patiently(partial(self._reader.poll, int(left * 1000), limit))
+            found = self._patiently(partial(self._reader.poll, int(left * 1000), limit), "READ")
             if found or time.monotonic() >= deadline:
                 return [_record(record) for records in found.values() for record in records]
 
@@ -273,12 +289,13 @@ class KafkaLog:
         for topic in {record.topic for record in records}:
             self.partitions(topic)
         if self._plain is None:
-            self._plain = self._patiently(lambda: self._open(self._clients.producer()))
-        with translated():
-            sent = [send(self._plain, record) for record in records]
-            self._plain.flush()
-            for delivery in sent:
-                delivery.get(timeout=self._transaction_timeout)
+            self._plain = self._patiently(self._clients.producer)
+            self._opened.callback(abandon, self._plain)  # what `append` has returned from is delivered
+        for record, delivery in [
+            (record, self._patiently(partial(send, self._plain, record), "WRITE", record.topic))
+            for record in records
+        ]:
+            self._patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
 
     def close(self) -> None:
         """Leave the group and close every client."""
@@ -323,12 +340,12 @@ class KafkaLog:
 
         return self._patiently(ask)
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
+    def _patiently(self, ask: Callable[[], T], leave: str = ANY, name: str = "") -> T:
         """What `ask` returns, asked again for as long as the cluster cannot be reached and patience lasts."""
         since: float | None = None
         while True:
             try:
-                with translated():
+                with translated(leave, name):
                     answer = ask()
             except Unavailable as error:
                 since = since or time.monotonic()

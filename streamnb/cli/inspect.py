@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     learner = wiring.learner(config)
     with closing(wiring.existing_log(config)) as log:
         journal = log.partitions(config.topics.journal)[0]
-        if log.offsets(journal)[1] == 0:
+        if not log.read(journal, log.offsets(journal)[0], 1):
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
         checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config), time.time())
     digest = part_digest(*learner.parts()["model"])

@@ -7,14 +7,14 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 
 from streamnb.cli import wiring
 from streamnb.cli.files import columns_of, events_of, parts_of
 from streamnb.cli.watching import Waiting
 from streamnb.engine.ports import Log, NewRecord
-from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import EventSchema
 
@@ -32,9 +32,16 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
     stop = _Stop()
     started = time.monotonic()
-    with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
-        events = events_of(options.file, columns_of(options))
-        count = write_events(log, topic, events, wiring.schema(config), options.rate, stop)
+    count = 0
+    try:
+        with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
+            events = events_of(options.file, columns_of(options))
+            for count in writing(log, topic, events, wiring.schema(config), options.rate, stop):  # noqa: B007
+                pass
+    except LogError as error:
+        if not stop():
+            surely = f"; {count:,} events were surely written to {topic}" if count else ""
+            raise LogError(f"{error}{surely}") from error
     seconds = time.monotonic() - started
     if stop.signal:
         print(f"streamnb: stopped after {count:,} events written to {topic}", file=sys.stderr)
@@ -61,17 +68,23 @@ class _Stop:
         self.signal = number
 
 
-def write_events(
+def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:
+    """Append raw events, keyed by their ids, as fast as the log takes them; how many."""
+    return max(writing(log, topic, events, schema), default=0)
+
+
+def writing(
     log: Log,
     topic: str,
     events: Iterable[bytes],
     schema: EventSchema,
     rate: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
-) -> int:
-    """Append raw events, keyed by their ids, at most `rate` a second, until they end or `stopped`; how many.
+) -> Iterator[int]:
+    """Append raw events, keyed by their ids, at most `rate` a second, until they end or `stopped`.
 
-    Events that are malformed are written as they are, without a key: to refuse them is the learner's affair.
+    Yields, again and again, how many are written for sure. Events that are malformed are written as they are,
+    without a key: to refuse them is the learner's affair.
     """
     most = _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate / 10)))
     started = time.monotonic()
@@ -79,9 +92,9 @@ def write_events(
     for part in parts_of(events, most, _PATIENCE, stopped):
         log.append([NewRecord(topic, _key(raw, schema), raw) for raw in part])
         count += len(part)
+        yield count
         while rate is not None and not stopped() and (early := started + count / rate - time.monotonic()) > 0:
             time.sleep(min(early, _PATIENCE))
-    return count
 
 
 def _key(raw: bytes, schema: EventSchema) -> bytes | None:

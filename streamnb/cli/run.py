@@ -27,7 +27,9 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     wiring.warm_up()  # before anyone waits for this learner
     learner = wiring.learner(config)
-    _learn(config, learner, until_end=options.until_end)
+    if not _learn(config, learner, until_end=options.until_end):
+        print("stopped while the log could not be reached; nothing is lost", file=sys.stderr)
+        return 0
     report = learner.report(time.time())
     if options.json:
         print(msgspec.json.encode(report).decode())
@@ -36,8 +38,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _learn(config: Config, learner: Learner, *, until_end: bool) -> None:
-    """Run a worker to its end, watched; told to stop while the log cannot be reached, it stops too."""
+def _learn(config: Config, learner: Learner, *, until_end: bool) -> bool:
+    """Run a worker to its end, watched; False where it was told to stop while the log could not be reached.
+
+    Then the model may know more than the journal.
+    """
     stop = _Stop()
     waiting = Waiting(config.kafka.give_up_after, stop)
     with watched(config, waiting) as sensor:
@@ -47,6 +52,8 @@ def _learn(config: Config, learner: Learner, *, until_end: bool) -> None:
             wiring.check_topics(config, log)
             worker = stop.worker = wiring.worker(config, learner, log, sensor)
             try:
+                if stop():  # asked before there was a worker to tell
+                    worker.stop()
                 worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
                 worker.run(until_end=until_end)
             finally:
@@ -54,6 +61,8 @@ def _learn(config: Config, learner: Learner, *, until_end: bool) -> None:
         except Unavailable:
             if not stop():
                 raise
+            return False
+    return True
 
 
 class _Stop:

@@ -59,6 +59,10 @@ class Ticker(Sensor):
         self._report = report
         self._dead_letters = report.dead_letters
 
+    def unsaved(self, reason: str) -> None:
+        """Say so."""
+        print(f"no snapshot was kept: {reason}", file=sys.stderr)
+
     def committed(self, commit: Committed) -> None:
         """Say how it goes, where it is time."""
         self._consumed += commit.consumed
@@ -111,6 +115,10 @@ class Waiting(Patience, Sensor):
             self._waits = True
             print(f"waiting: {error}", file=sys.stderr)
             self.sensor.entered(State.WAITING)
+
+    def waits(self) -> None:
+        """Pass it on."""
+        self.sensor.alive()
 
     def reachable(self, seconds: float) -> None:
         """Say so."""

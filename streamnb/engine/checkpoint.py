@@ -223,6 +223,10 @@ def _begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         )
     )
     log.commit(_transaction(identity.journal, record, (), positions))
+    if len(list(_journal(log, log.partitions(identity.journal)[0]))) != 1:
+        raise JournalError(
+            f"another model has begun to write to {identity.journal!r}, too: each needs its own"
+        )
     return _BEFORE.after(record)
 
 
@@ -240,8 +244,8 @@ def _check_identity(log: Log, identity: Identity, genesis: JournalRecord) -> Non
 
 
 def _journal(log: Log, partition: Partition) -> Iterator[JournalRecord]:
-    offset = log.offsets(partition)[0]
-    while found := log.read(partition, offset, _READ_AT_ONCE):
+    offset, end = log.offsets(partition)  # its end now: a learner that is watched goes on writing
+    while offset < end and (found := log.read(partition, offset, _READ_AT_ONCE)):
         for record in found:
             yield decode_journal(record.value)
         offset = found[-1].offset + 1

@@ -65,6 +65,9 @@ class Patience:
         """Called again and again, `seconds` after the first failure; returns to go on waiting, or raises."""
         raise error
 
+    def waits(self) -> None:
+        """Called every moment while a call takes long, for whoever watches that all is alive."""
+
     def reachable(self, seconds: float) -> None:
         """The log answers again, `seconds` after it stopped."""
 

@@ -81,6 +81,9 @@ class Sensor:
     def saved(self, seconds: float, size: int) -> None:
         """A snapshot of `size` bytes was kept, within `seconds`."""
 
+    def unsaved(self, reason: str) -> None:
+        """A snapshot that was due could not be kept; it will be tried again when the next is due."""
+
 
 SILENT = Sensor()
 
@@ -125,3 +128,8 @@ class Sensors(Sensor):
         """Pass it on."""
         for sensor in self._sensors:
             sensor.saved(seconds, size)
+
+    def unsaved(self, reason: str) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.unsaved(reason)

@@ -1,0 +1,158 @@
+"""The command line on a Kafka cluster, as a user starts it: each command is a process, and one file configures all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import count
+
+PATIENCE = 120
+NUMBERS = count()
+ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
+
+
+def until(condition):
+    """Wait for it, at most as long as any test waits; what it was in the end."""
+    deadline = time.monotonic() + PATIENCE
+    while not (met := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return met
+
+
+class Command:
+    """A process in the background; files keep what it says, which holds none of the secrets.
+
+    It is waited for with `finish`, which does not ask how it ended.
+    """
+
+    def __init__(self, folder, arguments, environment, secrets):
+        name = f"said-{next(NUMBERS)}"
+        self._files = [folder / f"{name}.out", folder / f"{name}.err"]
+        self._secrets = secrets
+        with self._files[0].open("wb") as out, self._files[1].open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "streamnb", *map(str, arguments)],
+                env=os.environ | environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+    def said(self, file=1):
+        """What it has said so far: 0 on standard output, 1 on standard error."""
+        text = self._files[file].read_text()
+        assert not any(secret in text for secret in self._secrets)
+        return text
+
+    def is_going(self):
+        return self.process.poll() is None
+
+    def await_word(self, word):
+        """Until it has said it on standard error."""
+        until(lambda: word in self.said() or not self.is_going())
+        assert word in self.said()
+
+    def finish(self):
+        self.process.wait(PATIENCE)
+        self.said(0)
+        self.said()
+        return self
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.finish()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def output(self):
+        """Of a command that has done what it should."""
+        self.finish()
+        assert self.process.returncode == 0, self.said()
+        return self.said(0)
+
+    def complaint(self):
+        """The one line with which it failed; and whether it had waited before."""
+        self.finish()
+        lines = self.said().splitlines()
+        complaints = [line for line in lines if line.startswith("streamnb: ")]
+        assert self.process.returncode == 1, self.said()
+        assert complaints == lines[-1:], self.said()
+        assert "Traceback" not in self.said()
+        return complaints[0], any(line.startswith("waiting: ") for line in lines)
+
+
+class Program:
+    """The commands of one model, whose topics nobody else uses.
+
+    Args:
+        folder: where they work.
+        address: of the broker.
+        environment: beyond the test's own.
+        secrets: what must never be said.
+        model: whose model and topics; else a new one.
+        sections: more of the configuration, such as ``kafka={"give_up_after": "3s"}``.
+    """
+
+    def __init__(self, folder, address, *, environment=None, secrets=(), model=None, **sections):
+        self.folder = folder
+        self.model = model or f"model-{next(NUMBERS)}"
+        self.topics = {role: f"{self.model}-{role.replace('_', '-')}" for role in ROLES}
+        self.file = folder / f"streamnb-{next(NUMBERS)}.toml"
+        self._environment = environment or {}
+        self._secrets = secrets
+        self._started = []
+        own = {
+            "log": {"url": f"kafka://{address}"},
+            "model": {"name": self.model},
+            "topics": self.topics,
+            "http": {"listen": ""},
+        }
+        self.file.write_text(
+            _toml({name: own.get(name, {}) | sections.get(name, {}) for name in own | sections})
+        )
+
+    def start(self, *arguments):
+        command = Command(self.folder, [*arguments, "--config", self.file], self._environment, self._secrets)
+        self._started.append(command)
+        return command
+
+    def run(self, *arguments):
+        """Of a command that ends by itself, its output."""
+        return self.start(*arguments).output()
+
+    def fail(self, *arguments):
+        """Of a command that fails at once, the one line that says why."""
+        line, waited = self.start(*arguments).complaint()
+        assert not waited
+        return line
+
+    def read(self, role):
+        """The records of a topic."""
+        return [json.loads(line) for line in self.run("read", self.topics[role]).splitlines()]
+
+    def ids(self, role):
+        return [record["id"] for record in self.read(role)]
+
+    def close(self):
+        for command in self._started:
+            command.kill()
+
+
+def _toml(sections):
+    lines = []
+    for name, section in sections.items():
+        tables = {key: value for key, value in section.items() if isinstance(value, dict)}
+        lines.append(f"[{name}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in section.items() if key not in tables]
+        for key, table in tables.items():
+            lines.append(f"[{name}.{key}]")
+            lines += [f"{setting} = {json.dumps(value)}" for setting, value in table.items()]
+    return "\n".join(lines) + "\n"
