@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from unittest.mock import patch
 
 import pytest
+from confluent_kafka import Producer
 from kafka import errors
 from prefixed import PrefixedKafkaLog
 from service import (
@@ -22,7 +24,8 @@ from service import (
 )
 
 from streamnb.adapters.kafka_commit import Transactions
-from streamnb.engine.ports import NewRecord
+from streamnb.adapters.kafka_python import KafkaLog
+from streamnb.engine.ports import NewRecord, Patience
 from streamnb.errors import Fenced, LogError, Unavailable
 from streamnb.worker import Pace
 
@@ -272,3 +275,65 @@ def test_what_cannot_succeed_is_not_tried_again(connect, tmp_path):
         log.commit(transaction)
     assert tried == [1]
     worker.close()
+
+
+def test_the_waiting_for_a_commit_ends_with_it(connect, tmp_path, monkeypatch):
+    """Or whoever watches would take a learner that learns for one that waits."""
+
+    class Listening(Patience):
+        def __init__(self):
+            self.heard = []
+
+        def unreachable(self, error, seconds):
+            self.heard.append("unreachable")
+
+        def reachable(self, seconds):
+            self.heard.append("reachable")
+
+    failures = iter([True, True, True])
+
+    def unlucky(self, transaction, membership):
+        if transaction.n == 3 and next(failures, False):
+            raise errors.KafkaTimeoutError("thrice")
+        return write(self, transaction, membership)
+
+    write, patience = Transactions._write, Listening()
+    monkeypatch.setattr(Transactions, "_write", unlucky)
+    produce(connect(), RAWS)
+    worker = new_worker(connect(patience=patience), tmp_path / "s", pace=PACE)
+    worker.start("unlucky")
+    worker.run(until_end=True)
+    assert patience.heard == ["unreachable", "unreachable", "reachable"]
+    assert predictions(connect()) == undisturbed(RAWS)[1]
+    worker.close()
+
+
+def test_learners_of_two_journals_cannot_share_a_name(connect):
+    """They would take the transactional id from each other without end."""
+    log = connect()
+    log.create_topic("other", 1)
+    log.acquire("first")
+    namesake = KafkaLog(
+        log._client, model=log._prefix, journal_topic=f"{log._prefix}other", session_timeout=SESSION
+    )
+    done = threading.Event()
+    beating = threading.Thread(target=lambda: awaited(lambda: log.heartbeat() or done.is_set()))
+    beating.start()
+    with (
+        contextlib.closing(namesake),
+        pytest.raises(LogError, match=r"also the name of a learner of journal"),
+    ):
+        namesake.acquire("second")
+    done.set()
+    beating.join()
+    log.heartbeat()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_events_are_read_however_their_producer_compressed_them(connect, codec):
+    log = connect()
+    producer = Producer({"bootstrap.servers": log._address, "compression.type": codec, "linger.ms": 50})
+    for raw in RAWS:
+        producer.produce(f"{log._prefix}events", raw)
+    producer.flush(30)
+    assert [record.value for record in read_topic(log, "events")] == RAWS

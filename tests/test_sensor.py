@@ -19,12 +19,13 @@ from service import (
     produce,
     raw_events,
     read_topic,
+    records,
 )
 
 from streamnb.engine.checkpoint import recover
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor, Sensors, State
-from streamnb.errors import JournalError, OutOfRange, UnknownTopic
+from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.wire.journal import decode_journal
 from streamnb.worker import Pace
 
@@ -209,4 +210,64 @@ def test_a_topic_made_anew_is_noticed(open_log, tmp_path, monkeypatch):
     log.create_topic("events", 1)
     with pytest.raises((JournalError, OutOfRange, UnknownTopic), match=r"made a(new|gain)|no topic|are gone"):
         worker.run()
+    worker.close()
+
+
+def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
+    """It only makes recovery longer."""
+
+    class Full:
+        def newest(self):
+            return None
+
+        def save(self, snapshot):
+            raise SnapshotError(f"no space left for record {snapshot.journal_n}")
+
+    produce(open_log(**TOPICS), RAWS)
+    worker, sensor = watched_worker(
+        open_log(), tmp_path / "s", pace=Pace(commit_events=50, snapshot_events=50)
+    )
+    worker._snapshots = Full()
+    worker.start("full")
+    worker.run(until_end=True)
+    worker.close()
+    assert [reason.split()[-1] for reason in sensor.all("unsaved")] == ["1", "2", "3", "4", "4"]
+    assert not sensor.all("saved")
+    assert len(predictions(open_log())) == len(RAWS)
+
+
+def test_commits_are_cut_where_their_outputs_are_large(open_log, tmp_path, monkeypatch):
+    """A log takes no transaction of any size within its timeouts."""
+    monkeypatch.setattr("streamnb.worker._COMMIT_BYTES", 10_000)
+    produce(open_log(**TOPICS), RAWS)
+    worker, sensor = watched_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=100))
+    worker.start("large")
+    worker.run(until_end=True)
+    worker.close()
+    sizes = [commit.consumed for commit in sensor.all("committed")]
+    assert sizes[0] == 100
+    assert all(1 <= size < 80 for size in sizes[1:])
+    assert predictions(open_log()) == predictions(new_learner().process(records(RAWS), 1.0))
+
+
+def test_a_journal_that_another_model_begins_at_the_same_time_is_refused(open_log, tmp_path):
+    class Shared:
+        def __init__(self, log):
+            self._log, self._begun = log, False
+
+        def __getattr__(self, name):
+            return getattr(self._log, name)
+
+        def commit(self, transaction):
+            self._log.commit(transaction)
+            self._begun = True
+
+        def read(self, partition, offset, limit):
+            found = self._log.read(partition, offset, limit)
+            return [*found, *found] if partition.topic == "journal" and self._begun else found
+
+    open_log(**TOPICS)
+    worker = new_worker(Shared(open_log()), tmp_path / "s")
+    with pytest.raises(JournalError, match="each needs its own"):
+        worker.start("second")
     worker.close()

@@ -67,6 +67,24 @@ _RULES = (
         "a record is larger than its topic's max.message.bytes allows: {whole}",
     ),
     _Rule(
+        (errors.InvalidSessionTimeoutError,),
+        LogError,
+        "the broker does not allow such a session timeout",
+        "log.session_timeout, and the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ),
+    _Rule(
+        (errors.InvalidTransactionTimeoutError,),
+        LogError,
+        "the broker does not allow such a transaction timeout",
+        "kafka.transaction_timeout, and the broker's transaction.max.timeout.ms",
+    ),
+    _Rule(
+        (errors.InvalidRecordError,),
+        LogError,
+        "a topic does not take the record: {whole}",
+        "`streamnb doctor`, and that no topic is compacted",
+    ),
+    _Rule(
         (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError),
         Fenced,
         "another learner has taken over: {whole}",
