@@ -8,8 +8,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
 
+# Tests mostly wait, for brokers and for processes that they start: three at a time keep two processors busy.
+WORKERS ?= 3
 test: $(VENV)/dev.stamp  ## run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
 	$(BIN)/python tests/brokers/serve.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,6 +81,7 @@ class Worker:
         self._saved_consumed = 0
         self._saved_at = 0.0
         self._topic_ids: dict[str, str] = {}
+        self._began = -math.inf  # when the last commit did
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     def stop(self) -> None:
@@ -169,17 +171,23 @@ class Worker:
             raise _StoppedError
 
     def _gather(self) -> list[Record]:
-        """Records for one commit: as many as allowed, or those of the time allowed.
+        """Records for one commit: what came until it is due, or as many as allowed; none where none came.
 
+        A commit is due `commit_seconds` after the one before began, not after it ended: what came while the
+        log committed has waited that long already. Where it is overdue, as after a pause of the stream, what
+        is there is taken without waiting for more.
         Waits in short turns, between which it shows that it is alive and sees that it is to stop.
         """
         records: list[Record] = []
-        deadline = time.monotonic() + self._pace.commit_seconds
+        due = self._began + self._pace.commit_seconds
+        latest = max(due, time.monotonic() + self._pace.commit_seconds)
         while len(records) < self._most and not self._stopping:
             self._turn()
-            turn = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
-            records += self._log.poll(self._most - len(records), turn)
-            if time.monotonic() >= deadline:
+            left = (due if records else latest) - time.monotonic()
+            found = self._log.poll(self._most - len(records), min(_TURN_SECONDS, max(0.0, left)))
+            records += found
+            now = time.monotonic()
+            if now >= latest or (now >= due and records and not found):
                 break
         return records
 
@@ -195,6 +203,7 @@ class Worker:
         journal says that they were processed, and recovery learns them silently.
         """
         assert self._checkpoint is not None, "start() comes first"  # noqa: S101
+        self._began = time.monotonic()
         now = self._clock()
         self._ahead = True
         outputs = self.learner.process(records, now, self._turn)

@@ -417,7 +417,7 @@ def client_errors():
         "{ security_protocol = 'TLS' }",
         f'{client}.security_protocol is "TLS"; expected "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"',
     )
-    for name in OWN:
+    for name in sorted(OWN):
         yield f"{{ {name} = 'x' }}", f"{client}.{name} has no place here; expected to be left to streamnb"
     for name, instead in ELSEWHERE.items():
         yield f"{{ {name} = 'x' }}", f"{client}.{name} has no place here; expected {instead}"

@@ -284,10 +284,10 @@ def test_the_waiting_for_a_commit_ends_with_it(connect, tmp_path, monkeypatch):
         def __init__(self):
             self.heard = []
 
-        def unreachable(self, error, seconds):
+        def unreachable(self, *_):
             self.heard.append("unreachable")
 
-        def reachable(self, seconds):
+        def reachable(self, *_):
             self.heard.append("reachable")
 
     failures = iter([True, True, True])

@@ -14,14 +14,17 @@ from contextlib import closing
 import pytest
 from broker_fixtures import running
 from cluster import Cluster, free_ports
+from kafka import errors
 from program import Program, until
 from service import model_digest, produce, raw_events, read_topic
 
 from streamnb import config as configuration
+from streamnb.adapters.kafka_errors import translate
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.engine.checkpoint import recover
 from streamnb.engine.ports import Partition, Record
+from streamnb.errors import Unavailable
 from streamnb.wire.snapshot import part_digest
 
 RAWS = raw_events(3000, seed=21)
@@ -317,6 +320,21 @@ def test_a_cluster_that_is_gone_for_good_is_given_up_and_nothing_claimed_that_is
     assert 0 < int(claimed.replace(",", "")) <= len(written)
     program.run("run", "--until-end")
     prove_exactly_once(program, RAWS[: len(written)])
+
+
+def test_events_whose_acknowledgement_is_lost_are_written_once(make, cluster, events):
+    program = make()
+    cluster.proxy.trap = trap = Trap(STEPS["produce"], arrives=True, ends=False)
+    producer = make(cluster.proxy.address, program.model).start("replay", events)
+    until(trap.sprung.is_set)
+    producer.await_word("waiting: ")
+    assert "3,000 events written" in producer.output()
+    assert program.ids("events") == IDS
+
+
+def test_a_partition_without_a_leader_is_waited_for():
+    """As after a silence: the controller has taken the broker for dead, and says so before it is back."""
+    assert type(translate(errors.UnknownBrokerIdError(-1))) is Unavailable
 
 
 # -- cut inside a commit ----------------------------------------------------------------------------------

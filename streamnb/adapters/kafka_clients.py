@@ -90,7 +90,7 @@ class Clients:
         """A producer without transactions, that delivers once and in order, however long it takes."""
         return self._made(
             KafkaProducer,
-            **self._producing(),
+            **{**self._producing(), "linger_ms": 0},
             retry_backoff_ms=20,
             max_block_ms=_ANSWER_MS,
             delivery_timeout_ms=_FOR_EVER_MS,  # who waits for a delivery says when that is enough
@@ -107,6 +107,7 @@ class Clients:
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
             "linger_ms": 5,
+            "batch_size": 64 << 10,  # of 16 KiB a commit would be several requests, one after the other
             "max_request_size": _LARGEST_REQUEST,
         }
 

@@ -145,6 +145,9 @@ _RULES = (
 What a broker that is down may look like, too, is only `Unavailable`: a proxy takes connections in its place.
 """
 
+_TRANSIENT = (errors.RetriableError, errors.BrokerNotAvailableError, errors.UnknownBrokerIdError)
+"""Of a cluster that does not answer now; the last is of a partition without a leader."""
+
 _RECENTLY = 10.0
 _WRAPPED = re.compile(r"\[Error (-?\d+)\] \w+(?:: (.*))?$")
 _NOISE = re.compile(r"^.*\] | \(_ssl\.c.*$")  # numbers of errors, and lines of Python's own source
@@ -218,7 +221,7 @@ def translate(error: Exception, leave: str = ANY, name: str = "") -> LogError:
         if re.search(kind, decisive) if isinstance(kind, str) else isinstance(error, kind):
             line = text.format(whole=whole, said=said, leave=leave, name=name or _names(error))
             return meaning(f"{line}; check {check}" if check else line)
-    if isinstance(error, errors.RetriableError | errors.BrokerNotAvailableError):
+    if isinstance(error, _TRANSIENT):
         why = f" ({complaint.rsplit(': ', 1)[-1]})" if complaint else ""
         return Unavailable(f"the Kafka cluster does not answer: {whole}{why}")
     return LogError(f"Kafka: {whole}")

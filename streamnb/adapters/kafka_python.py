@@ -286,8 +286,7 @@ class KafkaLog:
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records, for producers; durable on return. Some may be written where this fails."""
-        for topic in {record.topic for record in records}:
-            self.partitions(topic)
+        self._check_known((), {record.topic for record in records})
         if self._plain is None:
             self._plain = self._patiently(self._clients.producer)
             self._opened.callback(abandon, self._plain)  # what `append` has returned from is delivered
