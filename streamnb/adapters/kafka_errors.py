@@ -252,5 +252,5 @@ def _whole(error: Exception) -> str:
 
 def _names(error: Exception) -> str:
     """What an error names: one thing, or a set, which may be text already."""
-    named = [argument if isinstance(argument, set) else {argument} for argument in error.args]
+    named = [found if isinstance(found, set) else {str(found)} for found in error.args]
     return ", ".join(sorted(re.sub("^topic |[{}']", "", str(name)) for name in set().union(*named)))
