@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafka import TopicPartition, errors
@@ -115,21 +115,16 @@ class Election:
 
     def _refuse_namesakes(self, group: Mapping[str, Any]) -> None:
         """Raises LogError where a learner of another journal has this name: they would fence each other."""
-        for member in group["members"]:
-            for part in (member["member_assignment"] or {}).get("assigned_partitions", ()):
-                if part["partitions"] and part["topic"] != self._prize.topic:
-                    raise LogError(
-                        f"{self._group} is also the name of a learner of journal {part['topic']} "
-                        f"({member['client_id']}): give each model of a cluster a model.name of its own"
-                    )
+        for place, member in _assigned(group):
+            if place.topic != self._prize.topic:
+                raise LogError(
+                    f"{self._group} is also the name of a learner of journal {place.topic} "
+                    f"({member['client_id']}): give each model of a cluster a model.name of its own"
+                )
 
     def _holder(self, group: Mapping[str, Any]) -> str | None:
         """The member id of whoever has the journal's partition."""
-        for member in group["members"]:
-            for part in (member["member_assignment"] or {}).get("assigned_partitions", ()):
-                if part["topic"] == self._prize.topic and self._prize.partition in part["partitions"]:
-                    return str(member["member_id"])
-        return None
+        return next((member["member_id"] for place, member in _assigned(group) if place == self._prize), None)
 
     def close(self) -> None:
         """Leave the group, so that a successor need not wait."""
@@ -159,3 +154,11 @@ class Election:
 
     def _state(self) -> str:
         return str(self._member.group_metadata().state)
+
+
+def _assigned(group: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
+    """Each partition that a described group has given out, and the member that has it."""
+    for member in group["members"]:
+        for part in (member["member_assignment"] or {}).get("assigned_partitions", ()):
+            for number in part["partitions"]:
+                yield TopicPartition(part["topic"], number), member
