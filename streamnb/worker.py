@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, recover, snapshot_of
+from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore
 from streamnb.engine.learner import Learner, Tally
+from streamnb.engine.lifecycle import accept_loss, adopt_configuration, begin, missing_records, partitions_of
 from streamnb.engine.ports import Log, Record
+from streamnb.engine.recovery import recover, refuse_changes
+from streamnb.engine.saving import Saving
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
 from streamnb.errors import JournalError, NotElected, SnapshotError
 
@@ -18,7 +21,7 @@ __all__ = ["Pace", "Worker"]
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
-_COMMIT_BYTES = 16 << 20  # of outputs
+_COMMIT_BYTES = 16 << 20  # of events, or of outputs
 _PARTITION_SECONDS = 5.0
 
 
@@ -54,6 +57,7 @@ class Worker:
         pace: when commits and snapshots are due.
         clock: seconds since the epoch; the time of a commit is read once and journalled.
         sensor: is told what happens.
+        accepts_loss: go on where records are gone that were never learned, and journal that.
     """
 
     def __init__(
@@ -65,6 +69,8 @@ class Worker:
         pace: Pace = Pace(),
         clock: Callable[[], float] = time.time,
         sensor: Sensor = SILENT,
+        *,
+        accepts_loss: bool = False,
     ) -> None:
         self.learner = learner
         self._log = log
@@ -73,11 +79,14 @@ class Worker:
         self._pace = pace
         self._clock = clock
         self._sensor = sensor
+        self._accepts_loss = accepts_loss
         self._most = pace.commit_events  # records of the next commit
         self._stopping = False
         self._ahead = False  # the model knows records whose commit has not been confirmed
         self._checkpoint: Checkpoint | None = None
-        self._unsaved = False  # something was committed since the last snapshot
+        self._saving: Saving | None = None  # the snapshot on its way
+        self._saving_since = 0.0
+        self._unsaved = False  # something was committed since the last snapshot was begun
         self._saved_consumed = 0
         self._saved_at = 0.0
         self._topic_ids: dict[str, str] = {}
@@ -119,15 +128,47 @@ class Worker:
         self._log.acquire(owner)
         self._sensor.entered(State.RECOVERING)
         began, now = time.monotonic(), self._clock()
-        checkpoint = recover(self._log, self._snapshots, self.learner, self._identity, now, self._alive)
+        checkpoint = recover(self._log, self._snapshots, self.learner, self._identity, self._alive)
+        seconds = time.monotonic() - began
+        checkpoint = self._take_up(checkpoint, now)
+        checkpoint = checkpoint.with_new_partitions(partitions_of(self._log, self._identity))
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
         self._topic_ids = {topic: self._log.topic_id(topic) for topic in self._identity.topics}
         self.learner.tally = Tally()  # what recovery learned was told before
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
-        self._sensor.recovered(time.monotonic() - began, self.learner.consumed)
+        self._sensor.recovered(seconds, self.learner.consumed)
         self._sensor.reported(self.learner.report(now))
         self._sensor.entered(State.RUNNING)
+        return checkpoint
+
+    def _take_up(self, checkpoint: Checkpoint, now: float) -> Checkpoint:
+        """Write down what is different from when the journal was last written, if anything is.
+
+        A snapshot follows at once where what is different stands in the way of a replay.
+        """
+        if checkpoint.n < 0:
+            return begin(self._log, self._identity, now)
+        stood = checkpoint
+        changes = refuse_changes(checkpoint, self._identity)
+        if changes:
+            self._sensor.noted(
+                "the configuration was changed: "
+                + "; ".join(f"{c.key}: {c.before} -> {c.after}" for c in changes)
+            )
+        checkpoint = adopt_configuration(self._log, checkpoint, self._identity, now)
+        missing = missing_records(self._log, checkpoint, self._identity)
+        if missing and not self._accepts_loss:
+            raise JournalError(
+                f"{'; '.join(missing)}; bring them back, or go on without them: streamnb run --accept-loss"
+            )
+        if missing:
+            self._sensor.noted(f"going on without what is gone: {'; '.join(missing)}")
+            checkpoint = accept_loss(self._log, checkpoint, self._identity, now)
+        if checkpoint is not stood:
+            self._checkpoint = checkpoint
+            self._begin_saving()
+            self._finish_saving(self._alive)
         return checkpoint
 
     def run(self, *, until_end: bool = False) -> None:
@@ -151,10 +192,11 @@ class Worker:
         After a commit that failed the model is ahead of the journal, and no snapshot may hold it: what it has
         learned beyond the journal would be learned again.
         """
-        checkpoint = self._checkpoint
         try:
-            if checkpoint is not None and self._unsaved and not self._ahead:
-                self._save(checkpoint)
+            self._finish_saving(self._sensor.alive)
+            if self._unsaved and not self._ahead:
+                self._begin_saving()
+                self._finish_saving(self._sensor.alive)
         finally:
             self._log.close()
             self._sensor.entered(State.STOPPED)
@@ -173,6 +215,8 @@ class Worker:
     def _gather(self) -> list[Record]:
         """Records for one commit: what came until it is due, or as many as allowed; none where none came.
 
+        They are bounded in number and in bytes, so that memory is, however fast they come.
+
         A commit is due `commit_seconds` after the one before began, not after it ended: what came while the
         log committed has waited that long already. Where it is overdue, as after a pause of the stream, what
         is there is taken without waiting for more.
@@ -181,11 +225,13 @@ class Worker:
         records: list[Record] = []
         due = self._began + self._pace.commit_seconds
         latest = max(due, time.monotonic() + self._pace.commit_seconds)
-        while len(records) < self._most and not self._stopping:
+        size = 0
+        while len(records) < self._most and size < _COMMIT_BYTES and not self._stopping:
             self._turn()
             left = (due if records else latest) - time.monotonic()
             found = self._log.poll(self._most - len(records), min(_TURN_SECONDS, max(0.0, left)))
             records += found
+            size += sum(len(record.value) for record in found)
             now = time.monotonic()
             if now >= latest or (now >= due and records and not found):
                 break
@@ -267,20 +313,32 @@ class Worker:
             self._log.seek(self._checkpoint.positions)
 
     def _save_if_due(self) -> None:
+        """Go on with the snapshot on its way, or begin one where it is due."""
+        if self._saving is not None:
+            if not self._saving.advance():
+                return
+            self._finish_saving(self._turn)
         events = self.learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
         if events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds):
-            assert self._checkpoint is not None  # noqa: S101
-            self._save(self._checkpoint)
+            self._begin_saving()
 
-    def _save(self, checkpoint: Checkpoint) -> None:
-        """Keep a snapshot; where that fails, go on without: it only makes recovery longer."""
-        began = time.monotonic()
+    def _begin_saving(self) -> None:
+        assert self._checkpoint is not None  # noqa: S101
+        self._saving_since = self._saved_at = time.monotonic()
+        self._saved_consumed = self.learner.consumed
+        self._saving = Saving(self._snapshots, self._checkpoint, self.learner, self._identity)
+        self._unsaved = False
+
+    def _finish_saving(self, alive: Callable[[], None]) -> None:
+        """Wait for the snapshot on its way; where it fails, go on without: it only makes recovery longer."""
+        saving, self._saving = self._saving, None
+        if saving is None:
+            return
         try:
-            saved = self._snapshots.save(snapshot_of(checkpoint, self.learner, self._identity))
+            saved = saving.finish(alive)
         except SnapshotError as error:
             self._sensor.unsaved(str(error))
+            self._unsaved = True
         else:
-            self._sensor.saved(time.monotonic() - began, saved.stat().st_size)
-            self._unsaved = False
-        self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
+            self._sensor.saved(time.monotonic() - self._saving_since, saved.stat().st_size)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import Future
 
 from streamnb import NaiveBayes, Text
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.engine.checkpoint import Identity
 from streamnb.engine.learner import Learner, Settings
 from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.errors import StreamnbError
 from streamnb.wire.codec import decode_prediction
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import part_digest
@@ -18,6 +20,22 @@ from streamnb.worker import Pace, Worker
 TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 IDENTITY = Identity(("events",), "journal", "c0ffee", {"python": "3"})
 WORDS = [f"w{i}" for i in range(40)]
+
+
+class AtOnce(SnapshotFolder):
+    """Snapshots that are kept before the stream flows on, so that it is known which."""
+
+    def save_aside(self, snapshot):
+        return outcome_of(lambda: self.save(snapshot))
+
+
+def outcome_of(work):
+    outcome = Future()
+    try:
+        outcome.set_result(work())
+    except StreamnbError as error:
+        outcome.set_exception(error)
+    return outcome
 
 
 class Ticking:
@@ -38,10 +56,12 @@ def new_learner(**settings):
     return Learner(Settings(schema=EventSchema(), **settings), model)
 
 
-def new_worker(log, folder, *, learner=None, pace=None, clock=None, identity=IDENTITY, **options):
+def new_worker(
+    log, folder, *, learner=None, pace=None, clock=None, identity=IDENTITY, store=SnapshotFolder, **options
+):
     return Worker(
         log,
-        SnapshotFolder(folder),
+        store(folder),
         learner or new_learner(),
         identity,
         pace or Pace(),

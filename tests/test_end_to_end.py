@@ -32,8 +32,9 @@ from test_cli import answer
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.engine.checkpoint import recover
+from streamnb.engine.checkpoint import NoSnapshots
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.recovery import recover
 from streamnb.engine.topics import HEADER_BYTES
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import part_digest
@@ -202,7 +203,7 @@ class Site:
         """A learner that has replayed the journal from nothing."""
         again = wiring.learner(self.config)
         with closing(wiring.open_log(self.config)) as log:
-            recover(log, NoSnapshots(), again, wiring.identity(self.config), time.time())
+            recover(log, NoSnapshots(), again, wiring.identity(self.config))
         return again
 
     def alone(self, raws):
@@ -216,11 +217,6 @@ class Site:
     def snapshot(self):
         folder = self.config.snapshot_folder
         return SnapshotFolder(self.folder / folder).newest().snapshot
-
-
-class NoSnapshots:
-    def newest(self):
-        return None
 
 
 @pytest.fixture

@@ -22,8 +22,9 @@ from streamnb import config as configuration
 from streamnb.adapters.kafka_errors import translate
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.engine.checkpoint import recover
+from streamnb.engine.checkpoint import NoSnapshots
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.recovery import recover
 from streamnb.errors import Unavailable
 from streamnb.wire.snapshot import part_digest
 
@@ -199,11 +200,6 @@ def events(tmp_path):
     return path
 
 
-class NoSnapshots:
-    def newest(self):
-        return None
-
-
 def configured(program):
     return configuration.load(program.file, {}, [])
 
@@ -213,7 +209,7 @@ def replayed(program):
     config = configured(program)
     again = wiring.learner(config)
     with closing(wiring.open_log(config)) as log:
-        recover(log, NoSnapshots(), again, wiring.identity(config), time.time())
+        recover(log, NoSnapshots(), again, wiring.identity(config))
     return again
 
 

@@ -14,7 +14,7 @@ from service import IDENTITY, TOPICS, new_learner, new_worker, produce, raw_even
 from streamnb import BernoulliNB, GaussianNB, MultinomialNB, NaiveBayes, Text
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
-from streamnb.engine.checkpoint import recover
+from streamnb.engine.recovery import recover
 from streamnb.errors import LogError, NotElected
 from streamnb.model.strongest import strongest
 from streamnb.wire.codec import decode_metrics
@@ -256,10 +256,9 @@ def test_another_journal_on_a_log_that_was_learned_is_refused(tmp_path):
     worker.run(until_end=True)
     worker.close()
     other = SqliteLog(tmp_path / "log.db", journal_topic="second")
-    other.acquire("two")
     identity = IDENTITY.__class__(("events",), "second", "c0ffee", {"python": "3"})
     with pytest.raises(LogError, match="under another journal"):
-        recover(other, SnapshotFolder(tmp_path / "none"), new_learner(), identity, 0.0)
+        new_worker(other, tmp_path / "none", identity=identity).start("two")
     other.close()
 
 
@@ -284,5 +283,5 @@ def test_outputs_are_compared_only_while_one_kind_of_machine_wrote_the_journal(o
     second.run(until_end=True)
     second._log.close()
     again = new_learner()
-    recover(open_log(), SnapshotFolder(tmp_path / "none"), again, identity_b, 0.0)
+    recover(open_log(), SnapshotFolder(tmp_path / "none"), again, identity_b)
     assert again.consumed == len(RAWS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import groupby
 
@@ -22,8 +23,9 @@ from service import (
     records,
 )
 
-from streamnb.engine.checkpoint import recover
+from streamnb.engine.checkpoint import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
+from streamnb.engine.recovery import recover
 from streamnb.engine.sensor import Sensor, Sensors, State
 from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.wire.journal import decode_journal
@@ -146,15 +148,10 @@ def test_several_topics_are_read(open_log, tmp_path):
     worker.run(until_end=True)
     assert sorted(p["id"] for p in predictions(open_log())) == sorted(f"e{i}" for i in range(len(RAWS)))
     again = new_learner()
-    checkpoint = recover(open_log(), NoSnapshots(), again, identity, 0.0)
+    checkpoint = recover(open_log(), NoSnapshots(), again, identity)
     assert digests(again) == digests(worker.learner)
     assert {topic for topic, _ in checkpoint.positions} == {"events", "more"}
     worker.close()
-
-
-class NoSnapshots:
-    def newest(self):
-        return None
 
 
 def test_partitions_added_while_it_runs_are_read_and_journalled(open_log, tmp_path, monkeypatch):
@@ -170,7 +167,7 @@ def test_partitions_added_while_it_runs_are_read_and_journalled(open_log, tmp_pa
     stop_when(worker, lambda: worker.learner.consumed == len(RAWS))
     worker.run()
     again = new_learner()
-    checkpoint = recover(open_log(), NoSnapshots(), again, IDENTITY, 0.0)
+    checkpoint = recover(open_log(), NoSnapshots(), again, IDENTITY)
     assert digests(again) == digests(worker.learner)
     assert set(checkpoint.positions) == {Partition("events", n) for n in range(3)}
     assert all(checkpoint.positions.values())
@@ -216,12 +213,11 @@ def test_a_topic_made_anew_is_noticed(open_log, tmp_path, monkeypatch):
 def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
     """It only makes recovery longer."""
 
-    class Full:
-        def newest(self):
-            return None
-
-        def save(self, snapshot):
-            raise SnapshotError(f"no space left for record {snapshot.journal_n}")
+    class Full(NoSnapshots):
+        def save_aside(self, snapshot):
+            outcome = Future()
+            outcome.set_exception(SnapshotError(f"no space left for record {snapshot.journal_n}"))
+            return outcome
 
     produce(open_log(**TOPICS), RAWS)
     worker, sensor = watched_worker(

@@ -213,7 +213,7 @@ def test_a_disk_that_fails_to_read_is_damage(tmp_path, monkeypatch):
     load = snapshot_files.load
 
     def failing(file):
-        if file.name.endswith(name(2)):
+        if Path(file.name).name == name(2):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return load(file)
 
@@ -227,10 +227,10 @@ def test_snapshots_dropped_while_looking_are_looked_for_again(tmp_path, monkeypa
     folder, writer = filled(tmp_path, 1, keep=1), SnapshotFolder(tmp_path, keep=1)
     read, calls = snapshot_files._read, count(2)
 
-    def overtaken(path, n):
+    def overtaken(path, n, alive):
         if (newer := next(calls)) <= 4:
             writer.save(snapshot(newer))
-        return read(path, n)
+        return read(path, n, alive)
 
     monkeypatch.setattr(snapshot_files, "_read", overtaken)
     assert_holds(folder.newest(), 4)

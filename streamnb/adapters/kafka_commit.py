@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,27 +10,24 @@ from kafka import TopicPartition, errors
 from kafka.structs import OffsetAndMetadata
 
 from streamnb.adapters.kafka_clients import Clients
-from streamnb.adapters.kafka_errors import meant, translate, translated
+from streamnb.adapters.kafka_errors import translate, translated
+from streamnb.adapters.kafka_failures import Action, classify, meant
+from streamnb.adapters.meanwhile import meanwhile
 from streamnb.engine.ports import NewRecord, Transaction
-from streamnb.errors import Unavailable
+from streamnb.errors import LogError, Unavailable
 
 __all__ = ["Transactions", "abandon", "send"]
 
 _TURN_SECONDS = 0.2
-_VAIN = (
-    errors.AuthorizationError,
-    errors.MessageSizeTooLargeError,
-    errors.RecordListTooLargeError,
-    errors.InvalidRecordError,
-    errors.InvalidTopicError,
-    errors.UnknownTopicOrPartitionError,
-    errors.UnsupportedVersionError,
-)
-"""Errors that sending again does not mend. All others leave the outcome unknown, losing the id among them."""
+_GIVEN_UP_AFTER = 3  # transaction timeouts
 
 
 class Transactions:
     """Commits, each an attempt whose outcome may stay unknown.
+
+    Calls of the client may block for as long as no broker answers, so they run in a thread of their own; the
+    caller's thread calls `alive` meanwhile, which keeps the election, and may raise. A call that has not been
+    answered for some transaction timeouts is given up: `Unavailable`.
 
     Args:
         clients: makes the producer.
@@ -46,7 +41,7 @@ class Transactions:
         self._timeout = timeout
         self._producer: Any = None
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, alive: Callable[[], None]) -> None:
         """Fence every earlier producer of this id and settle its transaction.
 
         After it, what the earlier producer had open is committed or aborted, and nothing of it is in flight.
@@ -55,7 +50,7 @@ class Transactions:
         producer = self._clients.transactional(self._id, self._timeout)
         try:
             with translated("WRITE", self._id):
-                producer.init_transactions()
+                self._answered(producer.init_transactions, alive)
         except BaseException:
             abandon(producer)
             raise
@@ -64,34 +59,21 @@ class Transactions:
     def attempt(self, transaction: Transaction, membership: Any, alive: Callable[[], None]) -> None:
         """Write one transaction; returns where it is committed.
 
-        Calls of the client may block for as long as no broker answers, so they run in a thread of their own,
-        and `alive` is called while it runs: it keeps the election, and may raise. After any error this
-        producer must not be used again: `begin_anew`.
+        After any error this producer must not be used again: `begin_anew`.
 
         Raises:
             Unavailable: the outcome is unknown; the transaction may be committed, or not.
             LogError: it is not committed, and would not be if it were sent again.
         """
-        failures: list[BaseException] = []
+        try:
+            self._answered(lambda: self._write(transaction, membership), alive)
+        except Unavailable as error:
+            raise Unavailable(f"commit {transaction.n}: {error}") from error
+        except errors.KafkaError as error:
+            raise _meaning(meant(error), transaction.n) from error
 
-        def run() -> None:
-            try:
-                self._write(transaction, membership)
-            except BaseException as error:  # noqa: BLE001  it is raised below
-                failures.append(error)
-
-        thread = threading.Thread(target=run, name="commit", daemon=True)
-        thread.start()
-        deadline = time.monotonic() + 3 * self._timeout
-        while True:
-            thread.join(_TURN_SECONDS)
-            if not thread.is_alive():
-                break
-            alive()
-            if time.monotonic() > deadline:
-                raise Unavailable(f"commit {transaction.n}: the cluster has not answered in time")
-        if failures:
-            raise _meaning(failures[0], transaction.n) from failures[0]
+    def _answered(self, work: Callable[[], None], alive: Callable[[], None]) -> None:
+        meanwhile(work, alive, _GIVEN_UP_AFTER * self._timeout)
 
     def close(self) -> None:
         """Let the producer go; a transaction of its that is open stays so until it is fenced or times out."""
@@ -147,12 +129,10 @@ def abandon(producer: Any) -> None:
         producer.close(timeout=0)
 
 
-def _meaning(failure: BaseException, n: int) -> BaseException:
-    if not isinstance(failure, errors.KafkaError):
-        return failure
-    failure = meant(failure)
-    meaning = translate(failure, "WRITE")
-    return meaning if isinstance(failure, _VAIN) else Unavailable(f"commit {n}: {meaning}")
+def _meaning(error: BaseException, n: int) -> LogError:
+    meaning = translate(error, "WRITE")
+    unknown = classify(error, committing=True) is Action.RESEND
+    return Unavailable(f"commit {n}: {meaning}") if unknown else meaning
 
 
 def send(producer: Any, record: NewRecord) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kafka import TopicPartition, errors
@@ -35,15 +35,24 @@ class Election:
         topic: the journal's topic; the group subscribes to it.
         owner: who this is, for people who list the group.
         session_timeout: seconds of silence after which the broker gives the partition to another.
+        alive: called at every turn: an election may take longer than anybody would take for a sign of life.
     """
 
     def __init__(
-        self, clients: Clients, admin: Any, group: str, topic: str, owner: str, session_timeout: float
+        self,
+        clients: Clients,
+        admin: Any,
+        group: str,
+        topic: str,
+        owner: str,
+        session_timeout: float,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._admin = admin
         self._group = group
         self._prize = TopicPartition(topic, 0)
         self._patience = session_timeout
+        self._alive = alive
         self._often = min(1.0, session_timeout / 5)
         self._member = clients.member(group, owner, session_timeout)
         self._member.subscribe([topic])
@@ -143,6 +152,7 @@ class Election:
         with contextlib.suppress(Unavailable), translated("READ"):
             self._member.poll(timeout_ms=wait_ms)
         self._turned = time.monotonic()
+        self._alive()
         if assigned := self._member.assignment() - self._member.paused():
             self._member.pause(*assigned)
         self.membership = self._member.group_metadata()

@@ -12,144 +12,143 @@ from typing import Any, NamedTuple
 from kafka import errors
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from streamnb.adapters.kafka_failures import (
+    NO_SUCH_TOPIC,
+    Action,
+    Refusal,
+    classify,
+    decisive,
+    meant,
+    whole,
+)
 from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
 
-__all__ = ["ANY", "listen", "meant", "translate", "translated"]
+__all__ = ["ANY", "listen", "translate", "translated"]
 
 ANY = "READ, WRITE or DESCRIBE"
 """Leave of which one is enough: a topic that may be used in no way is as good as hidden."""
 
 _ACLS = "the ACLs that `streamnb topics plan` lists"
 _PROTOCOL = "kafka.client.security_protocol"
-_TLS_ALERT = "Invalid frame length: 352518"  # 0x1503, and what follows
 
 
-class _Rule(NamedTuple):
-    """What an error of the client is.
+class _Text(NamedTuple):
+    """How an error of the client is told.
 
     Attributes:
         kind: of errors, or a pattern of what is said; the last words of that are `{said}`, all is `{whole}`.
-        meaning: the log's error.
         text: how it is said; of `{leave}` one was needed, for what is called `{name}`.
         check: where to look.
     """
 
     kind: tuple[type[Exception], ...] | str
-    meaning: type[LogError]
     text: str
     check: str = ""
 
 
-_RULES = (
-    _Rule(
+_TEXTS = (
+    _Text(
         (errors.OffsetOutOfRangeError, errors.NoOffsetForPartitionError, errors.LogTruncationError),
-        OutOfRange,
         "records asked for are gone, or not there yet: {whole}",
     ),
-    _Rule(
-        (errors.UnknownTopicOrPartitionError, errors.InvalidTopicError),
-        UnknownTopic,
-        "no such topic: {whole}",
-    ),
-    _Rule((errors.TopicAuthorizationFailedError,), LogError, "no permission to {leave} topic {name}", _ACLS),
-    _Rule((errors.GroupAuthorizationFailedError,), LogError, "no permission to READ group {name}", _ACLS),
-    _Rule(
+    _Text((errors.CorruptRecordError,), "a record is damaged: {whole}"),
+    _Text(NO_SUCH_TOPIC, "no such topic: {whole}"),
+    _Text((errors.TopicAuthorizationFailedError,), "no permission to {leave} topic {name}", _ACLS),
+    _Text((errors.GroupAuthorizationFailedError,), "no permission to READ group {name}", _ACLS),
+    _Text(
         (errors.TransactionalIdAuthorizationFailedError,),
-        LogError,
         "no permission to WRITE transactional-id {name}",
         _ACLS,
     ),
-    _Rule("InitProducerId.* ClusterAuth", LogError, "no permission to {leave} topic {name}", _ACLS),
-    _Rule((errors.AuthorizationError,), LogError, "no permission: {whole}", _ACLS),
-    _Rule(
+    _Text(Refusal.TOPIC, "no permission to {leave} topic {name}", _ACLS),
+    _Text((errors.AuthorizationError,), "no permission: {whole}", _ACLS),
+    _Text(
         (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
-        LogError,
         "a record is larger than its topic's max.message.bytes allows: {whole}",
     ),
-    _Rule(
+    _Text(
         (errors.InvalidSessionTimeoutError,),
-        LogError,
         "the broker does not allow such a session timeout",
         "log.session_timeout, and the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
-    _Rule(
+    _Text(
         (errors.InvalidTransactionTimeoutError,),
-        LogError,
         "the broker does not allow such a transaction timeout",
         "kafka.transaction_timeout, and the broker's transaction.max.timeout.ms",
     ),
-    _Rule(
+    _Text(
+        (errors.InvalidTimestampError,),
+        "a topic does not take the time of a record: {whole}",
+        "that the clocks of this machine and of the brokers agree",
+    ),
+    _Text(
         (errors.InvalidRecordError,),
-        LogError,
         "a topic does not take the record: {whole}",
         "`streamnb doctor`, and that no topic is compacted",
     ),
-    _Rule(
+    _Text(
         (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError),
-        Fenced,
         "another learner has taken over: {whole}",
     ),
-    _Rule(
-        "SaslAuthenticationFailed",
-        LogError,
+    _Text(
+        (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError),
+        "the group of learners has gone on without this one: {whole}",
+    ),
+    _Text(
+        Refusal.LOGIN,
         "the broker refuses the log-in: {said}",
         "kafka.username, the password and kafka.client.sasl_mechanism",
     ),
-    _Rule(
-        "UnsupportedSaslMechanism",
-        LogError,
+    _Text(
+        Refusal.MECHANISM,
         "the broker takes no log-in of this kind: {said}",
         "kafka.client.sasl_mechanism",
     ),
-    _Rule("IllegalSaslState", LogError, "the broker's port takes no log-in: {said}", _PROTOCOL),
-    _Rule(
-        "(Hostname|IP address) mismatch",
-        LogError,
+    _Text(Refusal.NO_LOGIN, "the broker's port takes no log-in: {said}", _PROTOCOL),
+    _Text(
+        Refusal.OTHER_HOST,
         "the broker's certificate is another host's: {said}",
         "the host in log.url, and the broker's advertised.listeners",
     ),
-    _Rule(
-        "CERTIFICATE_VERIFY_FAILED",
-        LogError,
+    _Text(
+        Refusal.UNTRUSTED,
         "the broker's certificate is not trusted: {said}",
         "kafka.client.ssl_cafile",
     ),
-    _Rule(
-        r"No such file|Permission denied|Is a directory|\[X509|\[SSL\]",
-        LogError,
+    _Text(
+        Refusal.UNREADABLE,
         "a certificate or key cannot be read: {said}",
         "kafka.client.ssl_cafile, ssl_certfile, ssl_keyfile and ssl_crlfile",
     ),
-    _Rule(
+    _Text(
         r"^Bootstrap .*(\[SSL: UNEXPECTED_EOF|Handshake failed: .*reset)",
-        Unavailable,
         "the broker ends the TLS handshake; if that lasts, its port is one without TLS",
         _PROTOCOL,
     ),
-    _Rule(
-        r"\[SSL: (?!UNEXPECTED_EOF)",
-        LogError,
+    _Text(
+        Refusal.TLS,
         "the TLS handshake with the broker fails: {said}",
         f"{_PROTOCOL} and ssl_certfile",
     ),
-    _Rule(_TLS_ALERT, LogError, "the broker's port wants TLS", _PROTOCOL),
-    _Rule(
+    _Text(Refusal.TLS_WANTED, "the broker's port wants TLS", _PROTOCOL),
+    _Text(
         "^Bootstrap .*socket disconnected",
-        Unavailable,
         "the broker ends the connection without an answer; if that lasts, its port wants TLS or a log-in",
         _PROTOCOL,
     ),
 )
 """The first that fits counts.
 
-What a broker that is down may look like, too, is only `Unavailable`: a proxy takes connections in its place.
+What a broker that is down may look like, too, is no `Refusal`: a proxy takes connections in its place.
 """
 
-_TRANSIENT = (errors.RetriableError, errors.BrokerNotAvailableError, errors.UnknownBrokerIdError)
-"""Of a cluster that does not answer now; the last is of a partition without a leader."""
-
+_MEANINGS = {
+    Action.RETRY: Unavailable,
+    Action.DEPOSED: Fenced,
+    Action.CORRUPTED: OutOfRange,
+    Action.FATAL: LogError,
+}
 _RECENTLY = 10.0
-_WRAPPED = re.compile(r"\[Error (-?\d+)\] \w+(?:: (.*))?$")
 _NOISE = re.compile(r"^.*\] | \(_ssl\.c.*$")  # numbers of errors, and lines of Python's own source
 _FAILED = re.compile(r"((?:Bootstrap|Connection) .*failed: .*?)(?: \(backoff .*\))?", re.DOTALL)
 
@@ -204,7 +203,7 @@ def _answer_before_end(receive: Callable[[Any], tuple[bytes, Any]]) -> Callable[
     return answer
 
 
-def translate(error: Exception, leave: str = ANY, name: str = "") -> LogError:
+def translate(error: BaseException, leave: str = ANY, name: str = "") -> LogError:
     """The error of the log that an error of the client is.
 
     Args:
@@ -213,26 +212,19 @@ def translate(error: Exception, leave: str = ANY, name: str = "") -> LogError:
         name: what was used, where the error does not name it.
     """
     complaint = _COMPLAINTS.recent()
-    whole = _whole(error)
+    action = classify(error, committing=False, complaint=complaint)
+    text, deciding = whole(error), decisive(error, complaint)
+    said = _NOISE.sub("", deciding.rsplit(": ", 1)[-1])
     error = meant(error)
-    decisive = complaint if "Unable to bootstrap" in whole and complaint else whole
-    said = _NOISE.sub("", decisive.rsplit(": ", 1)[-1])
-    for kind, meaning, text, check in _RULES:
-        if re.search(kind, decisive) if isinstance(kind, str) else isinstance(error, kind):
-            line = text.format(whole=whole, said=said, leave=leave, name=name or _names(error))
+    meaning = UnknownTopic if isinstance(error, NO_SUCH_TOPIC) else _MEANINGS[action]
+    for kind, form, check in _TEXTS:
+        if re.search(kind, deciding) if isinstance(kind, str) else isinstance(error, kind):
+            line = form.format(whole=text, said=said, leave=leave, name=name or _names(error))
             return meaning(f"{line}; check {check}" if check else line)
-    if isinstance(error, _TRANSIENT):
+    if action is Action.RETRY:
         why = f" ({complaint.rsplit(': ', 1)[-1]})" if complaint else ""
-        return Unavailable(f"the Kafka cluster does not answer: {whole}{why}")
-    return LogError(f"Kafka: {whole}")
-
-
-def meant(error: Exception) -> Exception:
-    """The error itself; where the client wraps the broker's into the text of a general one, the broker's."""
-    if type(error) is errors.KafkaError and (wrapped := _WRAPPED.search(_whole(error))):
-        code, text = wrapped.groups()
-        return errors.for_code(int(code))(*filter(None, [text]))  # type: ignore[no-any-return]
-    return error
+        return meaning(f"the Kafka cluster does not answer: {text}{why}")
+    return meaning(f"Kafka: {text}")
 
 
 @contextlib.contextmanager
@@ -244,13 +236,7 @@ def translated(leave: str = ANY, name: str = "") -> Iterator[None]:
         raise translate(error, leave, name) from error
 
 
-def _whole(error: Exception) -> str:
-    """The error in one line, its kind first."""
-    text = " ".join(str(argument) for argument in error.args) or getattr(error, "description", "") or ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _names(error: Exception) -> str:
+def _names(error: BaseException) -> str:
     """What an error names: one thing, or a set, which may be text already."""
     named = [found if isinstance(found, set) else {str(found)} for found in error.args]
     return ", ".join(sorted(re.sub("^topic |[{}']", "", str(name)) for name in set().union(*named)))

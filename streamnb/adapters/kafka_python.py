@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -23,6 +23,7 @@ from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_commit import Transactions, abandon, send
 from streamnb.adapters.kafka_election import Election
 from streamnb.adapters.kafka_errors import ANY, translated
+from streamnb.adapters.kafka_failures import Action, classify
 from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 
@@ -145,16 +146,19 @@ class KafkaLog:
             try:
                 transactions.attempt(transaction, election.membership, self._alive)
                 break
-            except Unavailable as error:
+            except LogError as error:
+                action = classify(error, committing=True)
+                if action is Action.DEPOSED:
+                    raise
+                if action is not Action.RESEND:
+                    self._patiently(
+                        self._take_over
+                    )  # abort now: until its timeout it would hold readers back
+                    raise
                 now = time.monotonic()
                 if failed_since is not None:
-                    self._patience.unreachable(error, now - failed_since)
+                    self._patience.unreachable(Unavailable(str(error)), now - failed_since)
                 failed_since = failed_since or now
-            except Fenced:
-                raise
-            except LogError:
-                self._patiently(self._take_over)  # abort now: until its timeout it would hold readers back
-                raise
             self._patiently(self._take_over)
             if self._patiently(lambda: self._is_committed(transaction)):
                 break
@@ -164,12 +168,30 @@ class KafkaLog:
     def _check_number(self, transaction: Transaction) -> None:
         """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""
         if self._next is None and not self._patiently(lambda: self._is_committed(transaction)):
+            if transaction.n == 0:
+                self._check_nothing_learned({partition.topic for partition in transaction.positions})
             self._next = transaction.n
         if transaction.n != self._next:
             raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
 
+    def _check_nothing_learned(self, topics: set[str]) -> None:
+        """Raises LogError where earlier commits left positions, though the journal is empty.
+
+        The group's offsets tell only this: brokers forget them after a week without a learner.
+        """
+
+        def ask() -> set[str]:
+            (offsets,) = self._admin.list_group_offsets(self._name).values()
+            return {place.topic for place in offsets}
+
+        if not topics.isdisjoint(self._patiently(ask, "READ", self._name)):
+            raise LogError(
+                f"{self._name}: events of this log were learned already, under another journal than "
+                f"{self._journal.topic!r}; to learn them again, begin a new log, or another model.name"
+            )
+
     def _alive(self) -> None:
-        """While an attempt runs: it may take longer than anybody would take for a sign of life."""
+        """While a call runs that may take longer than anybody would take for a sign of life."""
         self.heartbeat()
         self._patience.waits()
 
@@ -180,14 +202,20 @@ class KafkaLog:
 
     def _candidate(self, owner: str) -> Election:
         return Election(
-            self._clients, self._admin, self._name, self._journal.topic, owner, self._session_timeout
+            self._clients,
+            self._admin,
+            self._name,
+            self._journal.topic,
+            owner,
+            self._session_timeout,
+            self._patience.waits,
         )
 
     def _take_over(self) -> None:
         """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""
         transactions, election = self._learner()
         election.prove()
-        transactions.begin_anew()
+        transactions.begin_anew(self._alive)
         election.prove()
 
     def _is_committed(self, transaction: Transaction) -> bool:
@@ -232,10 +260,10 @@ class KafkaLog:
         if not first <= offset < end:
             first, end = self._extents[partition] = self.offsets(partition)
         if not first <= offset <= end:
-            raise OutOfRange(
-                f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}"
-            )
-        return self._patiently(lambda: self._fetch(TopicPartition(*partition), offset, end, limit), "READ")
+            raise _not_held(partition, first, end, offset)
+        place = TopicPartition(*partition)
+        with self._naming_what_is_held():
+            return self._patiently(lambda: self._fetch(place, offset, end, limit), "READ")
 
     def _fetch(self, place: TopicPartition, offset: int, end: int, limit: int) -> Sequence[Record]:
         """The first records up to `end`; waits for transactions that are open before it."""
@@ -248,7 +276,7 @@ class KafkaLog:
             for records in self._seeker.poll(timeout_ms=_POLL_MS, max_records=limit).values():
                 self._seeking = place, records[-1].offset + 1
                 return [_record(record) for record in records]
-            self.heartbeat()
+            self._alive()
             if time.monotonic() > deadline:
                 self._admin.describe_cluster()  # or it is the cluster that does not answer
                 raise LogError(
@@ -272,9 +300,34 @@ class KafkaLog:
         while True:
             self.heartbeat()
             left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
-            found = self._patiently(partial(self._reader.poll, int(left * 1000), limit), "READ")
+            with self._naming_what_is_held():
+                found = self._patiently(partial(self._reader.poll, int(left * 1000), limit), "READ")
+            if not found:
+                self._check_not_deleted()
             if found or time.monotonic() >= deadline:
                 return [_record(record) for records in found.values() for record in records]
+
+    def _check_not_deleted(self) -> None:
+        """Raises `UnknownTopic` where a topic that is polled is gone: the client would look for it for ever.
+
+        The cluster is asked only where the client knows of no partitions.
+        """
+        for topic in sorted({place.topic for place in self._reader.assignment()}):
+            if not self._patiently(partial(self._reader.partitions_for_topic, topic)):
+                self.partitions(topic)
+
+    @contextlib.contextmanager
+    def _naming_what_is_held(self) -> Iterator[None]:
+        """Let `OutOfRange` say what is held, too, and not only which offset was asked for."""
+        try:
+            yield
+        except OutOfRange as error:
+            asked = getattr(error.__cause__, "args", ())
+            for place, offset in asked[0].items() if asked and isinstance(asked[0], dict) else ():
+                partition = Partition(*place)
+                self._extents[partition] = first, end = self.offsets(partition)
+                raise _not_held(partition, first, end, offset) from error
+            raise
 
     def lag(self) -> Mapping[Partition, int]:
         """Offsets between what `poll` has returned and each partition's end."""
@@ -359,6 +412,10 @@ class KafkaLog:
     def _open(self, client: Any) -> Any:
         self._opened.callback(client.close)
         return client
+
+
+def _not_held(partition: Partition, first: int, end: int, offset: int) -> OutOfRange:
+    return OutOfRange(f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}")
 
 
 def _record(found: Any) -> Record:

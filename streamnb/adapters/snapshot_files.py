@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Snapshot, encode_chunks, load
@@ -95,18 +98,35 @@ class SnapshotFolder:
         self._drop_oldest(snapshot.journal_n)
         return final
 
-    def newest(self) -> Found | None:
+    def save_aside(self, snapshot: Snapshot) -> Future[Path]:
+        """`save` in a thread of its own, which does not keep the process alive."""
+        outcome: Future[Path] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(self.save(snapshot))
+            except BaseException as error:  # noqa: BLE001  it is raised where the outcome is asked for
+                outcome.set_exception(error)
+
+        threading.Thread(target=run, name="snapshot", daemon=True).start()
+        return outcome
+
+    def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> Found | None:
         """The newest snapshot that can be read; None only where there is no snapshot file at all.
+
+        Args:
+            at_most: pass over those that stand at a later journal record.
+            alive: called before every few hundred kilobytes are read.
 
         Raises:
             SnapshotError: there are snapshot files and none can be read; it names each with its reason.
         """
-        while paths := self._paths():
+        while paths := {n: path for n, path in self._paths().items() if at_most is None or n <= at_most}:
             damaged: list[Damaged] = []
             vanished = False
             for n in sorted(paths, reverse=True):
                 try:
-                    return Found(_read(paths[n], n), paths[n], tuple(damaged))
+                    return Found(_read(paths[n], n, alive), paths[n], tuple(damaged))
                 except (SnapshotError, OSError) as error:
                     if os.path.lexists(paths[n]):
                         damaged.append(Damaged(paths[n], _reason(error)))
@@ -115,7 +135,10 @@ class SnapshotFolder:
                         vanished = True
             if not vanished:
                 reasons = "; ".join(f"{path}: {reason}" for path, reason in damaged)
-                raise SnapshotError(f"no snapshot can be read: {reasons}")
+                raise SnapshotError(
+                    f"no snapshot can be read: {reasons}; bring a good one back, or move these away, and the "
+                    "model is built again from the journal's beginning"
+                )
         return None
 
     def load(self, n: int) -> Snapshot:
@@ -176,8 +199,24 @@ class SnapshotFolder:
                 raise SnapshotError(f"saved {n}, but cannot remove {path}: {_reason(error)}") from error
 
 
-def _read(path: Path, n: int) -> Snapshot:
-    with path.open("rb") as file:
+class _Watched(io.BufferedReader):
+    """A file whose readers show that they are alive."""
+
+    def __init__(self, path: Path, alive: Callable[[], None]) -> None:
+        super().__init__(io.FileIO(path))
+        self._alive = alive
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._alive()
+        return super().read(size)
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._alive()
+        return super().readinto(buffer)
+
+
+def _read(path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
+    with _Watched(path, alive) as file:
         snapshot = load(file)
     if snapshot.journal_n != n:
         raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name says {n}")

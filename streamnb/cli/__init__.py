@@ -12,6 +12,9 @@ from streamnb.errors import ConfigError, StreamnbError
 
 __all__ = ["main"]
 
+_WITH_ACTIONS = {"snapshot"}
+"""Commands whose actions take different arguments."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration."""
@@ -45,18 +48,10 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        made = commands.add_parser(name, help=summary, description=_sentence(summary))
         made.set_defaults(module=name)
-        made.add_argument("--json", action="store_true", help="answer in JSON on standard output")
-        if configured:
-            made.add_argument("--config", metavar="FILE", help="TOML configuration")
-            made.add_argument(
-                "--set",
-                metavar="KEY=VALUE",
-                action="append",
-                default=[],
-                help="set one key, such as model.alpha=0.1",
-            )
+        if name not in _WITH_ACTIONS:
+            _add_common(made, configured=configured)
         return made
 
     def log_option(made: argparse.ArgumentParser) -> None:
@@ -84,6 +79,11 @@ def build_parser() -> argparse.ArgumentParser:
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     log_option(run)
     run.add_argument("--until-end", action="store_true", help="stop where there is nothing more to read")
+    run.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="go on where events were deleted before they were learned, or a topic was made anew",
+    )
 
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
@@ -172,6 +172,30 @@ def _add_operations(
     log_option: Callable[[argparse.ArgumentParser], None],
 ) -> None:
     """The commands of those who run a service."""
+    verify = command("verify", "recount the log, and compare that with what was learned")
+    log_option(verify)
+
+    snapshot = command("snapshot", "list or compare the snapshots, or take up an earlier state again")
+    actions = snapshot.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, summary in (
+        ("list", "show which snapshots there are"),
+        ("diff", "show what was learned between two journal records"),
+        ("rollback", "take up the state of an earlier journal record again; no learner may be running"),
+    ):
+        action = actions.add_parser(name, help=summary, description=_sentence(summary))
+        _add_common(action)
+        log_option(action)
+        if name == "diff":
+            action.add_argument("before", type=_whole, metavar="N", help="journal record")
+            action.add_argument(
+                "after", type=_whole, metavar="M", help="journal record (default: the last)", nargs="?"
+            )
+            action.add_argument(
+                "--top", type=_positive_int, default=10, help="attributes to show (default: %(default)s)"
+            )
+        if name == "rollback":
+            action.add_argument("--to", type=_whole, required=True, metavar="N", help="journal record")
+
     topics = command("topics", "show or create the topics that the model needs, and who may use them")
     topics.add_argument("action", choices=["plan", "create"])
     log_option(topics)
@@ -187,6 +211,24 @@ def _add_operations(
         metavar="SECONDS",
         help="how long to wait for each answer (default: %(default)g)",
     )
+
+
+def _add_common(made: argparse.ArgumentParser, *, configured: bool = True) -> None:
+    """What every command takes."""
+    made.add_argument("--json", action="store_true", help="answer in JSON on standard output")
+    if configured:
+        made.add_argument("--config", metavar="FILE", help="TOML configuration")
+        made.add_argument(
+            "--set",
+            metavar="KEY=VALUE",
+            action="append",
+            default=[],
+            help="set one key, such as model.alpha=0.1",
+        )
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."
 
 
 class _Version(argparse.Action):

@@ -22,9 +22,10 @@ from streamnb.cli import wiring
 from streamnb.cli.replay import write_events
 from streamnb.cli.tables import print_report, table
 from streamnb.config import Config
-from streamnb.engine.checkpoint import recover
+from streamnb.engine.checkpoint import NoSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
+from streamnb.engine.recovery import recover
 from streamnb.errors import ConfigError
 from streamnb.model import generated
 from streamnb.wire.codec import encode_event
@@ -112,18 +113,11 @@ def _parts(events: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]
     return (events[start : start + size] for start in range(0, len(events), size))
 
 
-class _NoSnapshots:
-    """Recovery that must start from nothing."""
-
-    def newest(self) -> None:
-        """There is none."""
-
-
 def _show_proof(config: Config, learner: Learner) -> None:
     """Learn the whole log again, from the journal alone, and compare the bytes."""
     again = wiring.learner(config)
     with closing(wiring.open_log(config)) as log:
-        checkpoint = recover(log, _NoSnapshots(), again, wiring.identity(config), time.time())
+        checkpoint = recover(log, NoSnapshots(), again, wiring.identity(config))
         published = log.offsets(Partition(config.topics.predictions, 0))[1]
     digests = [part_digest(*who.parts()["model"]) for who in (learner, again)]
     same = "the same bytes" if digests[0] == digests[1] else "OTHER BYTES"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from contextlib import closing
 from typing import Any
 
 from streamnb.cli import wiring
 from streamnb.cli.tables import table
-from streamnb.engine.checkpoint import recover
 from streamnb.engine.learner import Learner
+from streamnb.engine.recovery import recover
 from streamnb.errors import LogError
 from streamnb.model.strongest import strongest
 from streamnb.wire.snapshot import part_digest
@@ -27,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         journal = log.partitions(config.topics.journal)[0]
         if not log.read(journal, log.offsets(journal)[0], 1):
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
-        checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config), time.time())
+        checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
     digest = part_digest(*learner.parts()["model"])
     description = {"journal": checkpoint.n, "digest": digest, **describe(learner, options.top)}
     if options.json:

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     wiring.warm_up()  # before anyone waits for this learner
     learner = wiring.learner(config)
-    if not _learn(config, learner, until_end=options.until_end):
+    if not _learn(config, learner, options):
         print("stopped while the log could not be reached; nothing is lost", file=sys.stderr)
         return 0
     report = learner.report(time.time())
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _learn(config: Config, learner: Learner, *, until_end: bool) -> bool:
+def _learn(config: Config, learner: Learner, options: argparse.Namespace) -> bool:
     """Run a worker to its end, watched; False where it was told to stop while the log could not be reached.
 
     Then the model may know more than the journal.
@@ -50,12 +50,14 @@ def _learn(config: Config, learner: Learner, *, until_end: bool) -> bool:
         try:
             log = wiring.open_log(config, waiting)
             wiring.check_topics(config, log)
-            worker = stop.worker = wiring.worker(config, learner, log, sensor)
+            worker = stop.worker = wiring.worker(
+                config, learner, log, sensor, accepts_loss=options.accept_loss
+            )
             try:
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
                 worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
-                worker.run(until_end=until_end)
+                worker.run(until_end=options.until_end)
             finally:
                 worker.close()
         except Unavailable:

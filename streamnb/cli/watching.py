@@ -1,12 +1,13 @@
-"""Who watches a worker (the terminal, Prometheus, probes), and who waits for a log that does not answer."""
+"""Who watches a worker (terminal, watchdog, Prometheus, probes), and who waits for a log out of reach."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from streamnb.adapters.watchdog import Watchdog
 from streamnb.config import Config
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Committed, Sensor, Sensors, State
@@ -20,10 +21,30 @@ _TICK_SECONDS = 1.0
 
 @contextmanager
 def watched(config: Config, *more: Sensor) -> Iterator[Sensor]:
-    """A sensor that tells the terminal, `more`, and, where it is to be served, Prometheus and probes."""
-    sensors: list[Sensor] = [Ticker(), *more]
+    """A sensor that tells a watchdog, the terminal, `more`, and, where it is to be served, HTTP's clients."""
+    with _guarded(config.log.hang_timeout) as watchdogs, _served(config) as observers:
+        yield Sensors(*watchdogs, Ticker(), *more, *observers)
+
+
+@contextmanager
+def _guarded(hang_timeout: float) -> Iterator[Sequence[Sensor]]:
+    """A watchdog that watches, where one is wanted."""
+    if not hang_timeout:
+        yield ()
+        return
+    watchdog = Watchdog(hang_timeout)
+    watchdog.start()
+    try:
+        yield (watchdog,)
+    finally:
+        watchdog.close()
+
+
+@contextmanager
+def _served(config: Config) -> Iterator[Sequence[Sensor]]:
+    """Health and Prometheus, where they are to be served over HTTP."""
     if config.http.address is None:
-        yield Sensors(*sensors)
+        yield ()
         return
     from streamnb.adapters.http import Endpoints, Health  # noqa: PLC0415  only `run` needs it
     from streamnb.adapters.prometheus import PrometheusSensor  # noqa: PLC0415
@@ -33,7 +54,7 @@ def watched(config: Config, *more: Sensor) -> Iterator[Sensor]:
     endpoints.start()
     print(f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready", file=sys.stderr)
     try:
-        yield Sensors(*sensors, health, metrics)
+        yield health, metrics
     finally:
         endpoints.close()
 
@@ -62,6 +83,10 @@ class Ticker(Sensor):
     def unsaved(self, reason: str) -> None:
         """Say so."""
         print(f"no snapshot was kept: {reason}", file=sys.stderr)
+
+    def noted(self, text: str) -> None:
+        """Say so."""
+        print(text, file=sys.stderr)
 
     def committed(self, commit: Committed) -> None:
         """Say how it goes, where it is time."""

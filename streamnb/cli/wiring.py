@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from streamnb.adapters.fingerprint import fingerprint
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli.watching import Waiting
-from streamnb.config import AttributeConfig, Config, config_hash
-from streamnb.engine.checkpoint import Identity
+from streamnb.config import AttributeConfig, Config, changes, config_hash, restored, shaping_of
+from streamnb.engine.checkpoint import Change, Identity
 from streamnb.engine.learner import Learner, Pruning, Settings
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
@@ -27,6 +28,7 @@ from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
 
 __all__ = [
+    "Configured",
     "check_topics",
     "existing_log",
     "identity",
@@ -34,6 +36,7 @@ __all__ = [
     "load_config",
     "open_log",
     "schema",
+    "settings",
     "snapshots",
     "warm_up",
     "worker",
@@ -63,16 +66,16 @@ def schema(config: Config) -> EventSchema:
 
 def model(config: Config) -> NaiveBayes:
     """A model that has learned nothing yet."""
-    settings = config.model
+    read_by = config.model
     try:
         declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
         return NaiveBayes(
             declared or {"text": Text()},
-            alpha=settings.alpha,
-            m=settings.m,
-            p=settings.p,
-            prior=dict(settings.priors) if settings.prior == "given" else settings.prior,
-            event_model=settings.event_model,
+            alpha=read_by.alpha,
+            m=read_by.m,
+            p=read_by.p,
+            prior=dict(read_by.priors) if read_by.prior == "given" else read_by.prior,
+            event_model=read_by.event_model,
         )
     except ValueError as error:
         raise ConfigError(f"model: {error}") from error
@@ -80,8 +83,13 @@ def model(config: Config) -> NaiveBayes:
 
 def learner(config: Config) -> Learner:
     """A learner that has learned nothing yet."""
+    return Learner(settings(config), model(config))
+
+
+def settings(config: Config) -> Settings:
+    """What a learner does beside learning."""
     prune = config.model.prune
-    settings = Settings(
+    return Settings(
         schema=schema(config),
         predictions=config.topics.predictions,
         metrics=config.topics.metrics,
@@ -93,12 +101,29 @@ def learner(config: Config) -> Learner:
         evidence=config.predictions.evidence,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
     )
-    return Learner(settings, model(config))
+
+
+class Configured:
+    """The configuration as the engine sees it; see `streamnb.engine.checkpoint.Configuration`."""
+
+    def __init__(self, config: Config) -> None:
+        self.shaping: Mapping[str, Any] = shaping_of(config)
+
+    def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
+        """What is different from what was journalled, newer keys apart that have their defaults."""
+        return [Change(*changed) for changed in changes(shaping_of(restored(before)), self.shaping)]
+
+    def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
+        """Let a learner go on under a configuration that was journalled."""
+        then = restored(shaping)
+        learner.reconfigure(settings(then), model(then))
 
 
 def identity(config: Config) -> Identity:
     """What has to stay the same for a journal to be continued."""
-    return Identity(config.topics.events, config.topics.journal, config_hash(config), fingerprint())
+    return Identity(
+        config.topics.events, config.topics.journal, config_hash(config), fingerprint(), Configured(config)
+    )
 
 
 def pace(config: Config) -> Pace:
@@ -163,9 +188,19 @@ def _embedded_log(config: Config) -> SqliteLog:
     )
 
 
-def worker(config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT) -> Worker:
+def worker(
+    config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
+) -> Worker:
     """A worker on a log, not started yet."""
-    return Worker(log, snapshots(config), learner, identity(config), pace(config), sensor=sensor)
+    return Worker(
+        log,
+        snapshots(config),
+        learner,
+        identity(config),
+        pace(config),
+        sensor=sensor,
+        accepts_loss=accepts_loss,
+    )
 
 
 def warm_up() -> float:

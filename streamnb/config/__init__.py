@@ -4,6 +4,7 @@ Every key, its unit and its default stand in docs/configuration.md.
 """
 
 from streamnb.config.attributes import AttributeConfig
+from streamnb.config.changes import Changed, changes, restored
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.layers import load, variable
 from streamnb.config.schema import (
@@ -20,11 +21,12 @@ from streamnb.config.schema import (
 )
 from streamnb.config.secret import Secret
 from streamnb.config.sections import nearest_key
-from streamnb.config.writing import config_hash, show
+from streamnb.config.writing import config_hash, shaping_of, show
 
 __all__ = [
     "KEYS",
     "AttributeConfig",
+    "Changed",
     "CommitConfig",
     "Config",
     "EventsConfig",
@@ -38,9 +40,12 @@ __all__ = [
     "Secret",
     "SnapshotsConfig",
     "TopicsConfig",
+    "changes",
     "config_hash",
     "load",
     "nearest_key",
+    "restored",
+    "shaping_of",
     "show",
     "variable",
 ]

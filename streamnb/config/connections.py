@@ -28,10 +28,12 @@ class LogConfig(Section, frozen=True):
         url: ``sqlite:///`` and the path of the embedded log's file (four slashes begin an absolute path), or
             ``kafka://`` and some servers of a Kafka cluster.
         session_timeout: seconds without a heartbeat after which a learner may be replaced.
+        hang_timeout: seconds after which `run` ends itself where a call does not return; 0 is never.
     """
 
     url: Annotated[str, LOG_URL] = "sqlite:///streamnb.db"
     session_timeout: Annotated[float, duration(above_zero=True)] = 10.0
+    hang_timeout: Annotated[float, duration()] = 60.0
 
     @property
     def is_kafka(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.secret import Secret
 from streamnb.config.sections import Section, members
 
-__all__ = ["config_hash", "show"]
+__all__ = ["config_hash", "shaping_of", "show"]
 
 _SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
 """The sections that change neither what is learned nor what is published."""
@@ -37,11 +38,16 @@ def config_hash(config: Config) -> str:
     created: where the log is, who may look on, and when work is made durable. The canonical form is JSON with
     sorted keys, durations in seconds, sizes in bytes and defaults filled in.
     """
+    return hashlib.sha256(msgspec.json.encode(shaping_of(config), order="sorted")).hexdigest()
+
+
+def shaping_of(config: Config) -> dict[str, Any]:
+    """All that shapes what is learned or published, as JSON has it: section -> key -> value."""
     sections = [name for name in config.__struct_fields__ if name not in _SHAPELESS]
     shaping = {name: msgspec.to_builtins(getattr(config, name)) for name in sections}
     for name in _SHAPELESS_OF_TOPICS:
         del shaping["topics"][name]
-    return hashlib.sha256(msgspec.json.encode(shaping, order="sorted")).hexdigest()
+    return shaping
 
 
 def _lines(section: Section, path: str) -> Iterator[str]:

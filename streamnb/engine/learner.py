@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.errors import MalformedEvent
+from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import DeadLetter, Event, Evidence, MetricsReport, ModelInfo, Prediction
+from streamnb.model.copying import StateCopy
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.progressive import ProgressiveValidation
 from streamnb.wire.codec import decode_event, encode_metrics, encode_prediction
@@ -23,7 +24,7 @@ from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part
 
-__all__ = ["Learner", "Pruning", "Settings", "Tally"]
+__all__ = ["Learner", "PartsCopy", "Pruning", "Settings", "Tally"]
 
 _AT_ONCE = 1000
 _MOST_CONFUSED = 100  # classes whose confusion is reported
@@ -83,6 +84,22 @@ class Tally:
     predicted: Counter[str | None] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     report: MetricsReport | None = None
+
+
+class PartsCopy:
+    """The state of a learner at one moment, copied in slices; see `StateCopy`."""
+
+    def __init__(self, model: StateCopy, small: Mapping[str, Part]) -> None:
+        self._model = model
+        self._small = small
+
+    def advance(self, n_bytes: int) -> bool:
+        """Copy about so many bytes more; whether that is all."""
+        return self._model.advance(n_bytes)
+
+    def parts(self) -> dict[str, Part]:
+        """The parts of a snapshot, once all has been copied."""
+        return {"model": Part(*self._model.state()), **self._small}
 
 
 class Learner:
@@ -150,23 +167,33 @@ class Learner:
 
     def parts(self) -> dict[str, Part]:
         """All state, for a snapshot."""
+        return self.copying().parts()
+
+    def copying(self) -> PartsCopy:
+        """All state as it is now, to be copied while the learner goes on."""
         counters: dict[str, float] = {"consumed": self.consumed, "dead_letters": self.dead_letters}
         if np.isfinite(self._reported_at):
             counters["reported_at"] = self._reported_at
-        return {
-            "model": Part(*self.model.state()),
-            "progressive": Part(*self.progressive.state()),
-            "learner": Part(counters, {}),
-        }
+        small = {"progressive": Part(*self.progressive.state()), "learner": Part(counters, {})}
+        return PartsCopy(self.model.copying(), small)
+
+    def reconfigure(self, settings: Settings, model: NaiveBayes) -> None:
+        """Go on with what was learned under other settings, and read by a fresh `model`."""
+        parts = self.parts()
+        self.settings, self.model = settings, model
+        self.load(parts)
 
     def load(self, parts: Mapping[str, Part]) -> None:
-        """Go on from the state of a snapshot."""
-        self.model.load_state(parts["model"].meta, parts["model"].arrays)
-        self.progressive = ProgressiveValidation.from_state(*parts["progressive"])
-        counters = parts["learner"].meta
-        self.consumed = counters["consumed"]
-        self.dead_letters = counters["dead_letters"]
-        self._reported_at = counters.get("reported_at", -np.inf)
+        """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner."""
+        try:
+            self.model.load_state(parts["model"].meta, parts["model"].arrays)
+            self.progressive = ProgressiveValidation.from_state(*parts["progressive"])
+            counters = parts["learner"].meta
+            self.consumed = counters["consumed"]
+            self.dead_letters = counters["dead_letters"]
+            self._reported_at = counters.get("reported_at", -np.inf)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
 
     def _room(self) -> int:
         """How many records may be taken at once: no report or pruning falls between them."""

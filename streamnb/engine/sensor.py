@@ -84,6 +84,9 @@ class Sensor:
     def unsaved(self, reason: str) -> None:
         """A snapshot that was due could not be kept; it will be tried again when the next is due."""
 
+    def noted(self, text: str) -> None:
+        """Something that people should know has happened, of no other kind."""
+
 
 SILENT = Sensor()
 
@@ -133,3 +136,8 @@ class Sensors(Sensor):
         """Pass it on."""
         for sensor in self._sensors:
             sensor.unsaved(reason)
+
+    def noted(self, text: str) -> None:
+        """Pass it on."""
+        for sensor in self._sensors:
+            sensor.noted(text)

@@ -17,6 +17,7 @@ from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes import Attribute, Continuous, EventModel, Nominal, Text, check_smoothing
+from streamnb.model.copying import StateCopy
 from streamnb.model.counts import UNIT
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units, value_text
 from streamnb.model.evidence import Item, odds, single_events
@@ -222,6 +223,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         encoded = self._encode([x])
         batch = encoded.batch._replace(label=np.array([k]), weight=np.array([weight]))
         self._statistics.room_for_texts(encoded.most)
+        self._statistics.settle()
         if k < 0 or encoded.skipped or not unlearn_event(self._tables(), batch, 0):
             raise UnlearnError(f"this event was never learned as {y!r} with weight {w}")
         self._statistics.events -= 1
@@ -257,8 +259,11 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
         Raises TypeError for labels and names that are not strings, booleans or numbers.
         """
-        meta, arrays = self._statistics.state()
-        return {"type": type(self).__name__, **meta}, arrays
+        return self.copying().state()
+
+    def copying(self) -> StateCopy:
+        """The `state` as it is now, to be copied while the model goes on learning."""
+        return self._statistics.copying(type(self).__name__)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Replace all that was learned by the `state` of a model of the same class; returns self."""
@@ -330,6 +335,8 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         n, K = batch.label.size, len(self._statistics.classes)
         probabilities = np.empty((n if predict else 0, K))
         joints = np.empty((0, K)) if joints is None else joints
+        if learn:
+            self._statistics.keep(batch.rows)
         done = 0
         while done < n:
             done = run(done, most, self._tables(), batch, predict, learn, probabilities, joints)

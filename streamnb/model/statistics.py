@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.copying import StateCopy
 from streamnb.model.counts import NOMINAL, UNIT, Counts
 from streamnb.model.encoding import Encoded, EventWriter, Layout
 from streamnb.model.moments import Moments, merge_moments
@@ -51,6 +52,10 @@ class Statistics:
         self.counts = Counts()
         self.moments = Moments()
         self.layout = Layout(self.counts)
+        self._copy: StateCopy | None = None  # one that is not done yet
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_copy": None}  # a copy of the original's, which it does not wait for
 
     @property
     def n_bytes(self) -> int:
@@ -118,6 +123,7 @@ class Statistics:
         """
         if self.stop_words() != other.stop_words():
             raise ValueError("models pruned to different stop words cannot be merged")
+        self.settle()
         columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
         groups = np.array(
             [self.layout.group(group, adds=True) for group in other.layout.groups], dtype=np.int32
@@ -146,6 +152,7 @@ class Statistics:
 
     def prune(self, min_count: float, drop_most_frequent: int, max_attributes: int | None) -> int:
         """Forget words of texts; see `NaiveBayes.prune`."""
+        self.settle()
         size = self.vocabulary.size
         groups = self.vocabulary.groups[:size]
         totals = self.counts.table[:size].sum(axis=1)
@@ -175,30 +182,38 @@ class Statistics:
         tokens = self.counts.slot[groups] < 0
         np.subtract.at(self.counts.totals, groups[tokens], self.counts.table[rows[tokens]])
 
-    def state(self) -> tuple[dict[str, Any], Arrays]:
-        """JSON-able values, and arrays without spare room: equal states give equal bytes.
+    def copying(self, kind: str) -> StateCopy:
+        """The state of a model of this kind as it is now, to be copied while learning goes on.
 
-        Raises TypeError for labels and names that are not strings, booleans, numbers or None.
+        A copy that was begun is finished. Raises TypeError for labels and names that are not strings,
+        booleans, numbers or None.
         """
+        self.settle()
         self.make_room()
-        rows, K, fields = self.vocabulary.size, len(self.classes), len(self.layout.fields)
-        meta = {
+        self._copy = StateCopy(self, kind)
+        return self._copy
+
+    def keep(self, rows: npt.NDArray[np.int32]) -> None:
+        """Say that these rows are about to change."""
+        if self._copy is not None:
+            self._copy.keep(rows)
+            if self._copy.done:
+                self._copy = None
+
+    def settle(self) -> None:
+        """Say that anything is about to change: a copy that was begun is finished first."""
+        if self._copy is not None:
+            self._copy.finish()
+            self._copy = None
+
+    def described(self) -> dict[str, Any]:
+        """The values of a state that are no arrays."""
+        return {
             "events": self.events,
             "classes": [_plain(label) for label in self.classes],
             "groups": [[kind, _plain(name)] for kind, name in self.layout.groups],
             "fields": [_plain(name) for name in self.layout.fields],
         }
-        arrays = {
-            **self.vocabulary.state(),
-            "class_weights": self.class_weights[:K].copy(),
-            "table": self.counts.table[:rows, :K].copy(),
-            "totals": self.counts.totals[:, :K].copy(),
-            **{
-                name: array[:fields, :K].copy()
-                for name, array in zip(("n", "mean", "M2"), self.moments, strict=True)
-            },
-        }
-        return meta, arrays
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Statistics:

@@ -205,14 +205,6 @@ class Vocabulary:
         ends = self.ends[: self.size + 1].tolist()
         return [arena[start:stop] for start, stop in pairwise(ends)]
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays that say everything, cropped to what is in use."""
-        return {
-            "arena": self.arena[: self.ends[self.size]].copy(),
-            "ends": self.ends[: self.size + 1].copy(),
-            "groups": self.groups[: self.size].copy(),
-        }
-
     @classmethod
     def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Vocabulary:
         """The vocabulary of a state; the slots are made anew."""

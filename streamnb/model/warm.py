@@ -19,6 +19,9 @@ def warm() -> None:
     for label in ("a", "b", "c"):
         posteriors = model.predict_then_learn_many([x, x], [label, None])
         scores.update_many(posteriors.probabilities, np.array([0, -1], dtype=np.int64))
+    copy = model.copying()
+    model.learn_one(x, "c")
+    copy.state()
     model.explain_one(x)
     model.unlearn_one(x, "c")
     model.merge(model.clone())

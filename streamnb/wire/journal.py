@@ -5,6 +5,14 @@
 
 The first chain says what was processed, in which order. The second says what was answered: it may differ on
 a machine whose logarithms differ in the last bit, which the fingerprint in the genesis record tells.
+
+Kinds of records:
+
+    genesis     the first: configuration, topic ids, fingerprint, where reading starts
+    commit      slices were processed, in this order
+    config      from here on another configuration holds
+    rollback    the state is again what it was after record `to`; positions stay
+    loss        records that were not processed are gone: positions jump over them; topic ids as they are now
 """
 
 from __future__ import annotations
@@ -12,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +29,7 @@ from streamnb.errors import JournalError
 __all__ = [
     "START",
     "JournalRecord",
+    "Kind",
     "Slice",
     "chain_outputs",
     "crc",
@@ -32,6 +41,9 @@ __all__ = [
 VERSION = 1
 START = hashlib.sha256(b"streamnb journal").hexdigest()
 """Both digests before the first record."""
+
+
+Kind = Literal["genesis", "commit", "config", "rollback", "loss"]
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -61,22 +73,24 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         version: of this format.
         n: number of the record, from 0; record 0 is the genesis.
         previous: digest of the record before, in hex.
-        kind: "genesis" or "commit".
+        kind: see above.
         now: the time of the commit, seconds since the epoch; whatever needs a time in it uses this one.
         slices: what was processed, in order.
         positions: topic -> partition (as text) -> offset of the next record to read, of every partition.
         outputs: running digest of the outputs, in hex.
         machine: which fingerprint computed the outputs.
         digest: running digest of the journal up to and with this record, in hex.
-        config_hash: genesis only, what configuration learning began with.
+        config_hash: genesis and config, of the configuration that holds from here on.
+        config: genesis and config, its keys and values, those apart that shape nothing.
         fingerprint: genesis only, what derived floats depend on.
-        topic_ids: genesis only, topic -> id, which changes when a topic is made anew.
+        topic_ids: genesis and loss, topic -> id, which changes when a topic is made anew.
+        to: rollback only, the record whose state is taken up again.
     """
 
     version: int
     n: int
     previous: str
-    kind: Literal["genesis", "commit"]
+    kind: Kind
     now: float
     slices: tuple[Slice, ...]
     positions: Mapping[str, Mapping[str, int]]
@@ -86,6 +100,8 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     config_hash: str = ""
     fingerprint: Mapping[str, str] = {}
     topic_ids: Mapping[str, str] = {}
+    config: Mapping[str, Any] = {}
+    to: int = -1
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")

@@ -1,0 +1,83 @@
+"""What is different between two configurations, and whether a model can go on from the one to the other.
+
+Counts and moments do not depend on how they are read: smoothing, priors, reports and names of output topics
+may change in the life of a model, and so may what is forgotten or refused from now on. What an event is may not:
+old and new events would be counted as if they were alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streamnb.config.schema import Config
+from streamnb.config.writing import shaping_of
+from streamnb.errors import JournalError
+
+__all__ = ["Changed", "changes", "restored"]
+
+_MAY_CHANGE = re.compile(
+    r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*)
+        | attributes\.[^.]*(\..*)?\.(alpha|m|p)
+        | predictions\..*
+        | metrics\.(every|every_events)
+        | topics\.(predictions|metrics|dead_letters)
+        | events\.(id|max_bytes)
+    """,
+    re.VERBOSE,
+)
+_ABSENT = "absent"
+
+
+class Changed(NamedTuple):
+    """One key; see `streamnb.engine.checkpoint.Change`."""
+
+    key: str
+    before: str
+    after: str
+    allowed: bool
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed]:
+    """Every key, in alphabetical order, that has not the same value in both of two `shaping_of`."""
+    old, new = dict(_flat(before)), dict(_flat(after))
+    return [
+        Changed(key, old.get(key, _ABSENT), new.get(key, _ABSENT), _MAY_CHANGE.fullmatch(key) is not None)
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
+
+
+def restored(shaping: Mapping[str, Any]) -> Config:
+    """The configuration that a journal holds; keys that are newer than the journal have their defaults.
+
+    A new key's default is what was done before there was the key. Raises JournalError where the journal has
+    what this program does not know.
+    """
+    try:
+        config: Config = msgspec.convert(shaping, Config)
+    except msgspec.ValidationError as error:
+        raise JournalError(f"the journal's configuration is of another version: {error}") from error
+    unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(shaping_of(config))}
+    if unknown:
+        raise JournalError(
+            f"the journal's configuration is of a later version of this program: {', '.join(sorted(unknown))}"
+        )
+    return config
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted key -> value as JSON; attributes by their names."""
+    if isinstance(value, Mapping):
+        for name, member in value.items():
+            yield from _flat(member, f"{path}.{name}" if path else name)
+    elif path == "attributes":
+        for attribute in value:
+            name = attribute["name"].replace(".", "_")
+            yield from _flat(attribute, f"{path}.{name}")
+        yield f"{path} (order)", ", ".join(attribute["name"] for attribute in value)
+    else:
+        yield path, msgspec.json.encode(value).decode()

@@ -1,0 +1,131 @@
+"""One life of a learner, in a process of its own: it learns a log to its end, or as far as it comes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+# Imported before the fork, so that no life waits for it.
+import kafka  # noqa: F401
+from crashes.seams import Seams
+from prefixed import PrefixedKafkaLog
+from service import Ticking, digests, new_learner, new_worker
+
+from streamnb.adapters import sqlite_log, sqlite_store
+from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.engine.sensor import Sensor
+from streamnb.errors import StreamnbError
+from streamnb.worker import Pace
+
+REPORT_EVERY = 30
+TURN = 0.001
+
+
+def live(order):
+    """Do what the order says; the exit code, 1 where the learner gave up. What came of it lies in NAME.json.
+
+    Order:
+        folder, name: of its files. Snapshots lie in the folder, too.
+        log: {"sqlite": path} or {"kafka": address, "prefix"}, and options of it.
+        owner, pace, until_end: of the worker.
+        ticks: where time begins that goes on only as it is looked at, so that each run does the same; 0 is none.
+        largest: bytes; writing on beyond them in any file ends the process, in the midst of the write. 0 is no limit.
+        point, trace: see `Seams`.
+    """
+    folder = Path(order["folder"])
+    seams = Seams(order["point"], order["trace"] and folder / f"{order['name']}.trace")
+    clock = _time_ticks(order["ticks"]) if order["ticks"] else time.time
+    if order["largest"]:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order["largest"], resource.RLIM_INFINITY))
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    seams.of_snapshots(folder / "snapshots")
+    seams.of_the_engine()
+    came = {}
+    try:
+        _serve(order, folder, seams, clock, came)
+    except StreamnbError as error:
+        came |= {"error": type(error).__name__, "says": str(error)}
+        print(f"streamnb: {error}", file=sys.stderr)
+    (folder / f"{order['name']}.json").write_text(json.dumps(came))
+    return 1 if "error" in came else 0
+
+
+def fresh_learner():
+    return new_learner(report_every=REPORT_EVERY, report_seconds=1e9)
+
+
+def _serve(order, folder, seams, clock, came):
+    log = _open(order["log"], seams, clock)
+    seams.of_the_log(log)
+    progress = Progress(folder / f"{order['name']}.progress")
+    worker = new_worker(
+        log,
+        folder / "snapshots",
+        learner=fresh_learner(),
+        pace=Pace(**order["pace"]),
+        clock=Ticking(),
+        sensor=progress,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    try:
+        worker.stand_by(order["owner"], progress.stands_by)
+        worker.run(until_end=order["until_end"])
+        came |= {"digests": digests(worker.learner), "consumed": worker.learner.consumed}
+    finally:
+        worker.close()
+
+
+def _open(log, seams, clock):
+    options = {name: value for name, value in log.items() if name not in ("sqlite", "kafka", "prefix")}
+    if "sqlite" in log:
+        sqlite_store.BUSY_TIMEOUT = options.pop("busy_timeout", sqlite_store.BUSY_TIMEOUT)
+        sqlite_log.CHECKPOINT_COMMITS = options.pop("checkpoint_commits", sqlite_log.CHECKPOINT_COMMITS)
+        seams.of_sqlite()
+        return SqliteLog(log["sqlite"], clock=clock, **options)
+    seams.of_kafka()
+    return PrefixedKafkaLog(log["kafka"], log["prefix"], **options)
+
+
+def _time_ticks(start):
+    """Time goes on by a tick at each look, and by sleeping."""
+    now = start
+
+    def look():
+        nonlocal now
+        now += TURN
+        return now
+
+    def sleep(seconds):
+        nonlocal now
+        now += seconds
+
+    time.monotonic, time.sleep = look, sleep
+    return look
+
+
+class Progress(Sensor):
+    """A file that says where a learner stands, for those who wait for it: a line for each state and commit."""
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def entered(self, state):
+        self._say(str(state))
+
+    def stands_by(self, _):
+        self._say("stands by")
+
+    def committed(self, commit):
+        self._say(f"committed {commit.n}")
+
+    def observed(self, lag, _):
+        self._say(f"lag {sum(lag.values())}")
+
+    def _say(self, line):
+        os.write(self._file, f"{line}\n".encode())

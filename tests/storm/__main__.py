@@ -1,0 +1,57 @@
+"""Storms on real brokers of their own: ``make storm``, or with options ``python -m storm --help``."""
+
+# ruff: noqa: T201 - printing is what this program does
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from cluster import Cluster
+from jars import CannotStartError
+from storm.course import Plan, rage
+from storm.plans import full, short
+from storm.report import told
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="storm", description=__doc__)
+    parser.add_argument("--seed", type=int, default=None, help="of events and schedule; else any")
+    parser.add_argument("--short", action="store_true", help="only what the tests run")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="keep everything there, the brokers' logs too"
+    )
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    print(f"seed {seed}", file=sys.stderr, flush=True)
+    plans = [short(seed)] if options.short else full(seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            reports = [
+                _one(plan, (options.folder or Path(scratch)) / f"storm-{i}") for i, plan in enumerate(plans)
+            ]
+        except CannotStartError as error:
+            print(f"no broker: {error}", file=sys.stderr)
+            return 2
+    print(json.dumps({"seed": seed, "storms": reports}, indent=2))
+    for report in reports:
+        print(told(report), file=sys.stderr)
+    return int(any(report["faults"] for report in reports))
+
+
+def _one(plan: Plan, folder: Path) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    cluster = Cluster(folder / "brokers", nodes=plan.nodes).start()
+    try:
+        return rage(cluster, folder, plan, lambda line: print(line, file=sys.stderr, flush=True))
+    finally:
+        cluster.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The course of one storm: learners and a producer start, misfortunes strike, all drains, and the end is judged."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster import Cluster
+from program import Program
+from storm.learners import Learners, await_state
+from storm.misfortunes import Misfortunes, Say
+from storm.reading import ends, last_journalled
+from storm.schedule import schedule
+from storm.source import Source
+from storm.stream import events
+from storm.transactions import Transactions
+from storm.verdict import judge
+
+DRAIN_SECONDS = 180.0
+SESSION = 2.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large a storm is.
+
+    Attributes:
+        seed: of events and schedule.
+        events: how many are written, `rate` a second.
+        kills: of learners, at least.
+        freezes: of learners, for longer than their session.
+        broker_kills: at any moment.
+        leader_kills: in mid-transaction; they need three nodes.
+        nodes: of the cluster, 1 or 3.
+    """
+
+    seed: int
+    events: int
+    rate: float
+    kills: int
+    freezes: int
+    broker_kills: int = 0
+    leader_kills: int = 0
+    nodes: int = 1
+
+
+def rage(cluster: Cluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]:
+    """The whole storm; its report."""
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        say(f"{time.monotonic() - began:7.1f} s  {line}")
+
+    program = Program(folder, cluster.address, **_sections())
+    topics = program.topics
+    program.run("topics", "create")
+    duration = plan.events / plan.rate
+    strikes = schedule(
+        plan.seed,
+        duration,
+        kills=plan.kills,
+        freezes=plan.freezes,
+        broker_kills=plan.broker_kills,
+        leader_kills=plan.leader_kills,
+        session=SESSION,
+    )
+    tell(f"{plan}")
+    for strike in strikes:
+        tell(f"planned: {strike.what} {strike.at:.2f} s after the stream begins, {strike.seconds:.2f} s")
+    source = Source(cluster.address, topics["events"], events(plan.seed, plan.events), plan.rate)
+    transactions = Transactions(cluster.address, f"streamnb.{program.model}", topics["journal"])
+    learners = Learners(program)
+    misfortunes = Misfortunes(cluster, learners, transactions, tell)
+    faults = []
+    try:
+        if await_state(learners, "running", DRAIN_SECONDS) is None:
+            faults.append("no learner began")
+        source.start()
+        misfortunes.strike(strikes)
+        source.join()
+        tell("everything is written")
+        if not _drained(cluster.address, topics):
+            faults.append(f"not all was learned within {DRAIN_SECONDS:.0f} s")
+        learners.stop()
+    finally:
+        program.close()
+        transactions.close()
+    tell("stopped; looking at what is left")
+    verdict = judge(program, cluster.address, events(plan.seed, plan.events))
+    verdict["faults"] = faults + source.complaints + learners.faults + verdict["faults"]
+    return {
+        **asdict(plan),
+        **verdict,
+        "kills": learners.killed.total(),
+        "kills_by_state": dict(learners.killed),
+        "kills_by_transaction": dict(misfortunes.transactions),
+        "freezes": misfortunes.freezes,
+        "broker_kills": misfortunes.broker_kills,
+        "leader_kills": misfortunes.leader_kills,
+        "recoveries": learners.recoveries,
+        "ended_by_themselves": dict(learners.ended),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def _sections() -> dict[str, dict[str, Any]]:
+    """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short."""
+    return {
+        "log": {"session_timeout": f"{SESSION:.0f}s"},
+        "kafka": {"transaction_timeout": "10s"},
+        "topics": {"partitions": 3},
+        "commit": {"events": 500, "interval": "50ms"},
+        "snapshots": {"every_events": 3000, "folder": "snapshots"},
+        "http": {"listen": "127.0.0.1:0"},
+    }
+
+
+def _drained(address: str, topics: dict[str, str]) -> bool:
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while time.monotonic() < deadline:
+        last = last_journalled(address, topics["journal"])
+        if last is not None and last["positions"] == {topics["events"]: ends(address, topics["events"])}:
+            return True
+        time.sleep(0.5)
+    return False

@@ -1,0 +1,17 @@
+"""How large storms are: one for every run of the tests, and the two of ``make storm``."""
+
+from __future__ import annotations
+
+from storm.course import Plan
+
+
+def short(seed: int) -> Plan:
+    return Plan(seed, events=50_000, rate=600.0, kills=10, freezes=1, broker_kills=1)
+
+
+def full(seed: int) -> list[Plan]:
+    """Many kills on one broker; then three brokers, whose leaders die in mid-transaction."""
+    return [
+        Plan(seed, events=210_000, rate=600.0, kills=34, freezes=4, broker_kills=4),
+        Plan(seed, events=60_000, rate=300.0, kills=10, freezes=2, broker_kills=1, leader_kills=6, nodes=3),
+    ]

@@ -1,0 +1,75 @@
+"""What was learned, counted again by dictionaries, beside what a model says that it has counted.
+
+Both are flat: a few words that say what is counted -> how many; for a number's moments (n, mean, variance).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+Counted = dict[tuple, Any]
+
+
+def recount(raws: Iterable[bytes]) -> Counted:
+    """Of labelled events as they were sent, none of them malformed."""
+    counts: Counter[tuple] = Counter()
+    numbers = defaultdict(list)
+    for event in map(json.loads, raws):
+        label = event.get("label")
+        if label is None:
+            continue
+        counts["events",] += 1
+        counts["class", label] += 1
+        for word in re.findall(r"\w+", (event.get("text") or "").lower()):
+            counts["word", "text", word, label] += 1
+        for name, value in (event.get("features") or {}).items():
+            if isinstance(value, bool):
+                counts["value", name, str(value).lower(), label] += 1
+            elif isinstance(value, str):
+                counts["value", name, value, label] += 1
+            elif value is not None:
+                numbers[name, label].append(value)
+    return {**counts, **{("moments", *place): _moments(values) for place, values in numbers.items()}}
+
+
+def counted(model: Any, texts: tuple[str, ...] = ("text",)) -> Counted:
+    """Of a model that takes attributes as they come."""
+    statistics = model.statistics
+    found: Counted = {("events",): model.n_events}
+    found |= {("class", label): weight for label, weight in model.class_weights.items()}
+    for _, name in statistics.layout.groups:
+        kind = "word" if name in texts else "value"
+        for value, classes in statistics.class_counts(name).items():
+            found |= {(kind, name, value, label): weight for label, weight in classes.items()}
+    for name in statistics.layout.fields:
+        for label, (n, mean, variance) in model.class_moments(name).items():
+            found["moments", name, label] = (n, mean, variance)
+    return found
+
+
+def differences(found: Counted, expected: Counted) -> list[str]:
+    """A line for each that differs: counts exactly; means and variances beyond what the order of sums does."""
+    return [
+        f"{' '.join(map(str, what))}: {found.get(what, 0)}, recounted {expected.get(what, 0)}"
+        for what in sorted(found.keys() | expected.keys())
+        if not _equal(found.get(what, 0), expected.get(what, 0))
+    ]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return a[0] == b[0] and all(
+            math.isclose(x, y, rel_tol=1e-9) for x, y in zip(a[1:], b[1:], strict=True)
+        )
+    return bool(a == b)
+
+
+def _moments(values: list[float]) -> tuple[int, float, float]:
+    n = len(values)
+    mean = math.fsum(values) / n
+    return n, mean, math.fsum((value - mean) ** 2 for value in values) / n

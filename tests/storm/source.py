@@ -1,0 +1,55 @@
+"""Writes a stream to a topic at a steady rate, each event once, however often brokers die meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaException, Producer
+from storm.stream import Made
+
+TURN_SECONDS = 0.02
+SETTINGS = {
+    "acks": "all",
+    "enable.idempotence": True,  # a batch that is sent again is written once
+    "message.timeout.ms": 0,  # there is no giving up
+    "linger.ms": 5,
+    "reconnect.backoff.max.ms": 500,
+    "queue.buffering.max.messages": 1_000_000,
+    "log_level": 0,  # that brokers die is what this is about
+}
+
+
+class Source(threading.Thread):
+    """Begins when it is started and ends when the last event is acknowledged.
+
+    Attributes:
+        acknowledged: events whose delivery was confirmed.
+        complaints: of deliveries that failed: the storm proves nothing where there is one.
+    """
+
+    def __init__(self, address: str, topic: str, events: Iterable[Made], rate: float) -> None:
+        super().__init__(name="source", daemon=True)
+        self._producer = Producer({"bootstrap.servers": address, **SETTINGS})
+        self._topic = topic
+        self._events = iter(events)
+        self._rate = rate
+        self.acknowledged = 0
+        self.complaints: list[str] = []
+
+    def run(self) -> None:
+        began, sent = time.monotonic(), 0
+        for event in self._events:
+            while sent > (time.monotonic() - began) * self._rate:
+                self._producer.poll(TURN_SECONDS)
+            self._producer.produce(self._topic, event.raw, event.id.encode(), on_delivery=self._note)
+            sent += 1
+        while self._producer.flush(1.0) and not self.complaints:
+            pass
+
+    def _note(self, error: KafkaException | None, _: object) -> None:
+        if error is None:
+            self.acknowledged += 1
+        else:
+            self.complaints.append(str(error))

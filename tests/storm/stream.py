@@ -1,0 +1,77 @@
+"""The events of a storm, all drawn from its seed: mixed, some without a label, some that are no events."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+LABELS = ["ham", "spam", "Éire"]
+WORDS = [f"word{i}" for i in range(300)] + "Straße ΣΊΣΥΦΟΣ İstanbul naïve 42 x_1 ﬁn Ⱥ don't".split()
+SENDERS = [f"sender-{i}.example" for i in range(25)]
+BAD = "bad-"
+"""How the id of a malformed event begins. Nothing can be learned of it; its record's key says who it was."""
+
+
+class Made(NamedTuple):
+    """One event: its id, which is the record's key too, and its bytes."""
+
+    id: str
+    raw: bytes
+
+
+def events(seed: int, number: int) -> Iterator[Made]:
+    """So many events, always the same of one seed."""
+    rng = random.Random(seed)
+    for i in range(number):
+        if rng.random() < 0.03:
+            yield _malformed(rng, f"{BAD}{i}")
+        else:
+            yield Made(f"e-{i}", json.dumps(_event(rng, f"e-{i}"), ensure_ascii=rng.random() < 0.5).encode())
+
+
+def is_malformed(name: str) -> bool:
+    return name.startswith(BAD)
+
+
+def _event(rng: random.Random, name: str) -> dict:
+    """The class shows in the words, the senders and the numbers, so that predictions are not all alike."""
+    k = min(int(rng.expovariate(1.0)), len(LABELS) - 1)
+    features = {
+        "sender": rng.choice(SENDERS[k * 5 : k * 5 + 15]),
+        "reply": rng.random() < 0.3,
+        "length": rng.gauss(100.0 * (k + 1), 20.0),
+        "links": rng.randrange(5),
+    }
+    for missing in rng.sample(sorted(features), rng.choice([0, 0, 1, 2])):
+        features[missing] = None
+    event = {"id": name, "text": _text(rng, k), "features": features}
+    if rng.random() < 0.85:
+        event["label"] = LABELS[k]
+    return event
+
+
+def _text(rng: random.Random, k: int) -> str:
+    words = [
+        WORDS[min(int(rng.expovariate(0.02)) + 10 * k, len(WORDS) - 1)] for _ in range(rng.randrange(12))
+    ]
+    return rng.choice([" ", ", ", "\n"]).join(word.upper() if rng.random() < 0.1 else word for word in words)
+
+
+def _malformed(rng: random.Random, name: str) -> Made:
+    head = f'{{"id": "{name}", '.encode()
+    return Made(
+        name,
+        rng.choice(
+            [
+                b"",
+                head,
+                head + b'"text": "\xff"}',
+                head + b'"text": "\\ud800"}',
+                head + b'"features": {"length": [41]}, "label": "ham"}',
+                head + b'"features": {"length": 1e999}, "label": "ham"}',
+                b'{"text": "who?", "label": "ham"}',
+            ]
+        ),
+    )

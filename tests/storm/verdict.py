@@ -1,0 +1,121 @@
+"""What is left of a storm, looked at from outside: by another client, and by a plain recount."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from program import Program
+from storm.account import account
+from storm.reading import Found, ends, read
+from storm.recount import counted, differences, recount
+from storm.stream import Made, is_malformed
+
+from streamnb import config as configuration
+from streamnb.adapters.snapshot_files import SnapshotFolder
+from streamnb.cli import wiring
+from streamnb.engine.learner import Learner
+from streamnb.engine.recovery import recover
+from streamnb.wire.snapshot import part_digest
+
+
+def judge(program: Program, address: str, stream: Iterator[Made]) -> dict[str, Any]:
+    """Facts, and under "faults" a line for each thing that should not be; it is empty where all is well."""
+    faults: list[str] = []
+    topics = program.topics
+    went_in = list(read(address, topics["events"]))
+    names = [event.id for event in stream]
+    written = account(names, (found.key for found in went_in))
+    if not written.is_clean:
+        faults.append(f"the producer itself failed: {written.told()}")
+    predicted = [json.loads(found.value)["id"] for found in read(address, topics["predictions"])]
+    refused = [found.key for found in read(address, topics["dead_letters"])]
+    whole = account(names, predicted + refused)
+    good = account((name for name in names if not is_malformed(name)), predicted)
+    bad = account((name for name in names if is_malformed(name)), refused)
+    faults += [
+        f"{what}: {found.told()}"
+        for what, found in {"outputs": whole, "predictions": good, "dead letters": bad}.items()
+        if not found.is_clean
+    ]
+    journal = list(read(address, topics["journal"]))
+    faults += _journal(journal, {topics["events"]: ends(address, topics["events"])})
+    faults += _model(program, went_in)
+    verified, complaint = _verify(program)
+    faults += complaint
+    return {
+        "events": len(went_in),
+        "dead_letters": len(refused),
+        "lost": len(whole.lost),
+        "repeated": len(whole.repeated),
+        "strange": len(whole.strange),
+        "commits": len(journal) - 1,
+        "longest_gap_seconds": round(max((b.at - a.at for a, b in pairwise(journal)), default=0.0), 1),
+        "verify": verified,
+        "faults": faults,
+    }
+
+
+def _journal(journal: list[Found], expected: dict[str, dict[str, int]]) -> Iterator[str]:
+    """Numbers without gaps; slices that begin where the ones before ended; everything read."""
+    numbers = [json.loads(found.value)["n"] for found in journal]
+    if numbers != list(range(len(numbers))):
+        yield "the journal's numbers have gaps, or repeat"
+    at = json.loads(journal[0].value)["positions"]
+    for found in journal[1:]:
+        record = json.loads(found.value)
+        for part in record["slices"]:
+            place = at.setdefault(part["topic"], {})
+            if part["first"] != place.get(str(part["partition"]), 0):
+                yield f"journal record {record['n']} does not begin where the ones before ended: {part}"
+            place[str(part["partition"])] = part["next"]
+        if record["positions"] != at:
+            yield f"journal record {record['n']} stands elsewhere than its slices end"
+    if at != expected:
+        yield f"the journal ends at {at}, and the events at {expected}"
+
+
+def _model(program: Program, went_in: list[Found]) -> Iterator[str]:
+    """The model of snapshot and journal, that of the journal alone, and the recount."""
+    with_snapshots = recovered(program, program.folder / "snapshots")
+    without = recovered(program, program.folder / "no-snapshots")
+    if digests(with_snapshots) != digests(without):
+        yield "a recovery with snapshots and one without give two models"
+    expected = recount(found.value for found in went_in if not is_malformed(found.key))
+    different = differences(counted(with_snapshots.model), expected)
+    if different:
+        yield f"{len(different)} counts differ: {'; '.join(different[:5])}"
+    said = json.loads(program.run("inspect", "--json"))
+    if said["digest"] != digests(without)["model"]:
+        yield "`inspect` describes another model"
+    if said["learned"] != expected["events",]:
+        yield f"`inspect` says that {said['learned']} events were learned"
+
+
+def recovered(program: Program, snapshots: Path) -> Learner:
+    """A learner that stands where the journal does, by the snapshots of a folder."""
+    config = configuration.load(program.file, {}, [])
+    learner = wiring.learner(config)
+    with closing(wiring.open_log(config)) as log:
+        recover(log, SnapshotFolder(snapshots), learner, wiring.identity(config))
+    return learner
+
+
+def digests(learner: Learner) -> dict[str, str]:
+    """Of everything that a snapshot holds."""
+    return {name: part_digest(*part) for name, part in learner.parts().items()}
+
+
+def _verify(program: Program) -> tuple[str, list[str]]:
+    """What the program's own check says, which has to agree."""
+    there = program.start("verify", "--help").finish()
+    if there.process.returncode:
+        return "no such command", []
+    done = program.start("verify", "--json").finish()
+    if done.process.returncode:
+        return "differs", [f"`verify` ended with {done.process.returncode}: {done.said(0)}{done.said()}"]
+    return "clean", []
