@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test kafka check bench format warm clean
+.PHONY: demo test storm kafka check bench format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -12,6 +12,10 @@ demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded
 WORKERS ?= 3
 test: $(VENV)/dev.stamp  ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+SEED ?=
+storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount (a quarter of an hour; SEED=N for one again)
+	PYTHONPATH=tests:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
 
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
 	$(BIN)/python tests/brokers/serve.py

@@ -39,10 +39,9 @@ from streamnb.cli.checks.stream import (
     check_clock,
     check_journal,
     check_recovery,
-    last_record,
-    record_of,
 )
 from streamnb.cli.kafka_tools import KafkaTools
+from streamnb.engine.history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topics import Found, FoundTopic, plan_acls, plan_topics
 from streamnb.errors import LogError
@@ -266,7 +265,15 @@ def test_a_journal_that_is_whole():
 
 
 def test_a_journal_that_has_lost_its_beginning():
-    assert summary(check_journal(journal_record(3), journal_record(7), 5)) == [("journal", PROBLEM)]
+    assert summary(check_journal(journal_record(3), journal_record(7), 2)) == [("journal", PROBLEM)]
+    assert summary(check_journal(journal_record(3), journal_record(7), None)) == [("journal", PROBLEM)]
+
+
+@pytest.mark.parametrize("snapshot", [3, 5])
+def test_a_journal_that_was_trimmed_behind_a_snapshot(snapshot):
+    (finding,) = check_journal(journal_record(3), journal_record(7), snapshot)
+    assert finding.state is OK
+    assert "records 3 to 7" in finding.found
 
 
 def test_a_snapshot_beyond_the_journal():
@@ -679,10 +686,10 @@ def test_records_are_found_without_gaps(tmp_path):
         for n in range(7):
             value = encode_journal(journal_record(n))
             log.commit(Transaction(n, NewRecord("journal", None, value), [], {}))
-            assert last_record(log, journal).value == value
+            assert encode_journal(last(log, journal).record) == value
         for n in range(7):
-            assert record_of(log, journal, n).value == encode_journal(journal_record(n))
-        assert record_of(log, journal, 7) is None
+            assert find(log, journal, n).record == journal_record(n)
+        assert find(log, journal, 7) is None
 
 
 def test_records_are_found_among_the_gaps(flags):
@@ -690,15 +697,15 @@ def test_records_are_found_among_the_gaps(flags):
     journal, mails = Partition(topics_of(flags)[1], 0), Partition(topics_of(flags)[0][0], 0)
     with closing(wiring.open_log(config_of(flags))) as log:
         until(lambda: elected(log))
-        assert last_record(log, journal) is None
-        assert record_of(log, journal, 0) is None
+        assert last(log, journal) is None
+        assert find(log, journal, 0) is None
         for n in range(7):
             value = encode_journal(journal_record(n))
             log.commit(Transaction(n, NewRecord(journal.topic, None, value), [], {mails: 0}))
-            assert last_record(log, journal).value == value
+            assert encode_journal(last(log, journal).record) == value
         for n in range(7):
-            assert record_of(log, journal, n).value == encode_journal(journal_record(n))
-        assert record_of(log, journal, 7) is None
+            assert find(log, journal, n).record == journal_record(n)
+        assert find(log, journal, 7) is None
 
 
 # -- a broker that minds ACLs -------------------------------------------------------------------------------

@@ -221,6 +221,9 @@ def test_memory_recovery_and_snapshots():
     assert samples["streamnb_snapshot_duration_seconds_sum",] == 0.75
     assert samples["streamnb_snapshot_bytes",] == 2048
     assert samples["streamnb_last_snapshot_timestamp_seconds",] == 1790000002.0
+    assert samples["streamnb_snapshot_failures_total",] == 0
+    sensor.unsaved("no space left")
+    assert scrape(sensor)["streamnb_snapshot_failures_total",] == 1
 
 
 @pytest.mark.parametrize("state", State)

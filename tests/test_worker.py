@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import queue
 import threading
 import time
@@ -503,3 +504,22 @@ def test_outputs_that_differ_anywhere_have_other_digests():
     found = {chain_outputs(START, outputs) for outputs in streams}
     found |= {chain_outputs(chain_outputs(START, [first]), outputs) for outputs in streams}
     assert len(found) == 2 * len(streams)
+
+
+def test_what_is_taken_at_once_is_bounded_in_bytes(open_log, tmp_path, monkeypatch):
+    """However fast large events come, memory holds a commit of them and no more."""
+    monkeypatch.setattr("streamnb.worker._COMMIT_BYTES", 1 << 20)
+    raws = [json.dumps({"id": f"e{i}", "text": "w " * 100_000, "label": "a"}).encode() for i in range(60)]
+    log = open_log(**TOPICS)
+    for start in range(0, len(raws), 20):
+        produce(log, raws[start : start + 20])
+    worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_seconds=1e9))
+    worker.start("large")
+    sizes = []
+    while sum(len(part) for part in sizes) < len(raws):
+        sizes.append([len(record.value) for record in worker._gather()])
+    worker.close()
+    at_once = 4 << 20  # what one look at the log may bring
+    assert all(sum(part) < (1 << 20) + at_once + max(part) for part in sizes)
+    assert all(sum(part) >= 1 << 20 for part in sizes[:-1])
+    assert sum(map(sum, sizes)) > 2 * ((1 << 20) + at_once)

@@ -25,6 +25,7 @@ def fingerprint() -> dict[str, str]:
     """This process's fingerprint: the same keys everywhere, "unknown" or "absent" where there is no value."""
     cpuinfo = _cpuinfo()
     return {
+        "streamnb": _version("streamnb"),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "unicode": unicodedata.unidata_version,
         "numpy": _version("numpy"),

@@ -48,7 +48,8 @@ class Clients:
             enable_auto_commit=False,
             auto_offset_reset="none",
             allow_auto_create_topics=False,
-            max_partition_fetch_bytes=4 << 20,
+            max_partition_fetch_bytes=4 << 20,  # both bound what waits in memory
+            fetch_max_bytes=16 << 20,
             fetch_max_wait_ms=100,
         )
 

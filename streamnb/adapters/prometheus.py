@@ -112,6 +112,9 @@ class PrometheusSensor(Sensor):
         )
         self._snapshot_bytes = gauge("streamnb_snapshot_bytes", "Size of the last snapshot.")
         self._saved_at = gauge("streamnb_last_snapshot_timestamp_seconds", "When the last snapshot was kept.")
+        self._unsaved = Counter(
+            "streamnb_snapshot_failures_total", "Snapshots that could not be kept.", registry=self._metrics
+        )
         self._state = gauge("streamnb_state", "1 for what the worker is doing, 0 for the rest.", ["state"])
         self._set_state(State.STARTING)
         build = Info("streamnb_build", "Which streamnb this is.", registry=self._metrics)
@@ -179,6 +182,11 @@ class PrometheusSensor(Sensor):
             self._snapshot.observe(seconds)
             self._snapshot_bytes.set(size)
             self._saved_at.set(self._clock())
+
+    def unsaved(self, reason: str) -> None:  # noqa: ARG002  a label would have no bound
+        """Count it."""
+        with self._lock:
+            self._unsaved.inc()
 
     def _set_state(self, current: State) -> None:
         for state in State:

@@ -20,11 +20,12 @@ import msgspec
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.errors import LogError, OutOfRange, UnknownTopic
 
-__all__ = ["CHECKPOINT_BYTES", "Extent", "SqliteStore", "wal_reset_bug"]
+__all__ = ["CHECKPOINT_BYTES", "FETCH_BYTES", "Extent", "SqliteStore", "wal_reset_bug"]
 
 APPLICATION_ID: Final = 0x736E_626C  # "snbl": tells a log from any other SQLite database
 SCHEMA_VERSION: Final = 1
 BUSY_TIMEOUT: Final = 5.0  # seconds for which a writer waits for another
+FETCH_BYTES: Final = 4 << 20  # of records that are read at once
 CHECKPOINT_BYTES: Final = 64 << 20  # the size beyond which the write-ahead log should be checkpointed
 
 # A record's place in its table is its partition's number in the file followed by its offset: one integer, so
@@ -246,7 +247,7 @@ class SqliteStore:
             self.db.execute(update, (before, extent.partition_id))
 
     def fetch(self, partition: Partition, extent: Extent, offset: int, limit: int) -> list[Record]:
-        """Inside a transaction: at most `limit` records from `offset` on.
+        """Inside a transaction: at most `limit` records from `offset` on, and no more than fill `FETCH_BYTES`.
 
         Raises:
             OutOfRange: `offset` lies below the earliest record kept or beyond the end.
@@ -257,8 +258,13 @@ class SqliteStore:
         first = extent.partition_id << OFFSET_BITS | offset
         count = max(0, min(limit, extent.next - offset))
         query = "SELECT * FROM records WHERE place >= ? AND place < ? ORDER BY place"
-        rows = self.db.execute(query, (first, first + count)).fetchall()
-        if len(rows) != count:
+        found = self.db.execute(query, (first, first + count))
+        rows, room = [], FETCH_BYTES
+        while room > 0 and (row := found.fetchone()) is not None:
+            rows.append(row)
+            room -= len(row[3])
+        found.close()
+        if room > 0 and len(rows) != count:
             raise LogError(
                 f"{self.path}: is damaged: {count} records of {partition.topic}[{partition.number}] "
                 f"should lie from offset {offset} on, {len(rows)} do"

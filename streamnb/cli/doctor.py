@@ -23,22 +23,21 @@ from streamnb.cli.checks.cluster import (
 )
 from streamnb.cli.checks.findings import Finding, State, asked
 from streamnb.cli.checks.machine import check_kernels, check_room, check_sqlite, kernels, room
+from streamnb.cli.checks.recovery import check_duration, sampled, work_of
 from streamnb.cli.checks.stream import (
     check_clock,
     check_journal,
     check_recovery,
     kept_of,
-    last_record,
     positions_of,
-    record_of,
 )
 from streamnb.cli.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.topics import acls_of, group_of, planned_topics
 from streamnb.config import Config
+from streamnb.engine.history import entries, find, last
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topics import Found
 from streamnb.errors import LogError
-from streamnb.wire.journal import decode_journal
 
 __all__ = ["run"]
 
@@ -164,8 +163,10 @@ def _read(config: Config, found: Found) -> list[Finding]:
     }
     with closing(wiring.open_log(config, Patience())) as log:
         findings = list(_stream(config, log, retention))
-        if last := last_record(log, Partition(config.topics.journal, 0)):
-            findings.append(check_clock(decode_journal(last.value).now, last.timestamp, by_broker=by_broker))
+        journal = Partition(config.topics.journal, 0)
+        if end := last(log, journal):
+            stamped = log.read(journal, end.offset, 1)[0].timestamp
+            findings.append(check_clock(end.record.now, stamped, by_broker=by_broker))
         return findings
 
 
@@ -175,14 +176,21 @@ def _read(config: Config, found: Found) -> list[Finding]:
 def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterator[Finding]:
     """The journal, and what a recovery would find."""
     partition = log.partitions(config.topics.journal)[0]
-    last = last_record(log, partition)
-    if last is None:
+    end = last(log, partition)
+    if end is None:
         yield Finding("journal", State.OK, "empty: nothing has been learned yet")
         return
-    first = log.read(partition, log.offsets(partition)[0], 1)[0]
-    newest = max((entry.n for entry in SnapshotFolder(config.snapshot_folder).list()), default=None)
-    yield from check_journal(decode_journal(first.value), decode_journal(last.value), newest)
-    start = first if newest is None else record_of(log, partition, newest)
-    if start is not None:
-        positions = positions_of(decode_journal(start.value))
-        yield from check_recovery(kept_of(log, positions), retention, time.time())
+    first = next(entries(log, partition))
+    folder = SnapshotFolder(config.snapshot_folder)
+    newest = max(folder.list(), key=lambda entry: entry.n, default=None)
+    yield from check_journal(first.record, end.record, None if newest is None else newest.n)
+    start = first if newest is None else find(log, partition, newest.n)
+    if start is None:
+        return
+    findings = list(check_recovery(kept_of(log, positions_of(start.record)), retention, time.time()))
+    yield from findings
+    if any(finding.state is State.PROBLEM for finding in findings):
+        return
+    place = (log, partition, start.offset, -1 if newest is None else newest.n)
+    work = work_of(*place, 0 if newest is None else newest.size)
+    yield check_duration(work, sampled(*place, folder, wiring.learner(config)))

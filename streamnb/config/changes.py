@@ -1,8 +1,8 @@
 """What is different between two configurations, and whether a model can go on from the one to the other.
 
 Counts and moments do not depend on how they are read: smoothing, priors, reports and names of output topics
-may change in the life of a model, and so may what is forgotten or refused from now on. What an event is may not:
-old and new events would be counted as if they were alike.
+may change in the life of a model, and so may what is forgotten or refused from now on. What an event is may
+not: old and new events would be counted as if they were alike.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ __all__ = ["Changed", "changes", "restored"]
 
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*)
-        | attributes\.[^.]*(\..*)?\.(alpha|m|p)
+        | attributes\.([\w-]+|".*")\.(alpha|m|p)
         | predictions\..*
         | metrics\.(every|every_events)
         | topics\.(predictions|metrics|dead_letters)
         | events\.(id|max_bytes)
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 _ABSENT = "absent"
+_BARE = re.compile(r"[\w-]+")
 
 
 class Changed(NamedTuple):
@@ -70,14 +71,15 @@ def restored(shaping: Mapping[str, Any]) -> Config:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted key -> value as JSON; attributes by their names."""
+    """Dotted key -> value as JSON; attributes by their names, in quotes where these are no bare words."""
     if isinstance(value, Mapping):
         for name, member in value.items():
             yield from _flat(member, f"{path}.{name}" if path else name)
     elif path == "attributes":
         for attribute in value:
-            name = attribute["name"].replace(".", "_")
-            yield from _flat(attribute, f"{path}.{name}")
+            name = attribute["name"]
+            quoted = name if _BARE.fullmatch(name) else msgspec.json.encode(name).decode()
+            yield from _flat(attribute, f"{path}.{quoted}")
         yield f"{path} (order)", ", ".join(attribute["name"] for attribute in value)
     else:
         yield path, msgspec.json.encode(value).decode()

@@ -47,7 +47,8 @@ def shaping_of(config: Config) -> dict[str, Any]:
     shaping = {name: msgspec.to_builtins(getattr(config, name)) for name in sections}
     for name in _SHAPELESS_OF_TOPICS:
         del shaping["topics"][name]
-    return shaping
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
+    return plain
 
 
 def _lines(section: Section, path: str) -> Iterator[str]:

@@ -53,6 +53,7 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
         if known != topic_id:
             anew.add(topic)
             found.append(f"topic {topic!r} was deleted and made anew since the journal knew it")
+    checkpoint = checkpoint.with_new_partitions(partitions_of(log, identity))
     for partition, position in sorted(checkpoint.positions.items()):
         if partition.topic in anew or partition.topic not in identity.topics:
             continue

@@ -13,7 +13,7 @@ from streamnb.engine.history import Entry, each_alive, entries, find, last, path
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Partition
 from streamnb.engine.replay import SliceReader, replay
-from streamnb.errors import JournalError
+from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
@@ -39,8 +39,8 @@ def recover(
     """Bring a fresh learner to where the journal stands, and write nothing; `BEFORE` for an empty journal.
 
     1. Find the newest snapshot; it must stand at a journal record, with that record's digest.
-    2. Read the journal from there to its end: each record must follow the one before. Where it was rolled back
-       to before the snapshot, begin with an older one.
+    2. Read the journal from there to its end: each record must follow the one before. Where it was rolled
+       back to before the snapshot, begin with an older one.
     3. Refuse a configuration under which the state cannot be continued.
     4. Process the slices of every record after the snapshot that was not rolled back, each under the
        configuration that held then, and compare what comes out with what was published.
@@ -67,7 +67,7 @@ def recover(
     if at is None:
         refuse_changes(end, identity)
     if start.snapshot is not None:
-        learner.load(start.snapshot.parts)
+        _load(learner, start.snapshot)
     _Replay(log, learner, identity, alive).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
         _configure(learner, identity, end, identity.config_hash)
@@ -141,6 +141,16 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None) -> _Start:
     return _Start(Checkpoint.at(found.record, origin_of(snapshot)), found.offset, snapshot)
 
 
+def _load(learner: Learner, snapshot: Snapshot) -> None:
+    try:
+        learner.load(snapshot.parts)
+    except SnapshotError as error:
+        raise SnapshotError(
+            f"the snapshot at journal record {snapshot.journal_n}: {error}; "
+            "move it away, and the model is built again from an older one, or from the journal"
+        ) from error
+
+
 def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
     """Why the journal does not have the record at which a snapshot stands."""
     if first is None or end is None:
@@ -150,7 +160,9 @@ def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
         )
     if n > end.record.n:
         return f"the snapshot stands at journal record {n}, beyond the journal's end {end.record.n}"
-    return f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}"
+    if n < first.record.n:
+        return f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}"
+    return f"the snapshot stands at journal record {n}, which the journal lacks"
 
 
 class _Replay:

@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 # Imported before the fork, so that no life waits for it.
@@ -17,6 +18,7 @@ from prefixed import PrefixedKafkaLog
 from service import Ticking, digests, new_learner, new_worker
 
 from streamnb.adapters import sqlite_log, sqlite_store
+from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import StreamnbError
@@ -35,6 +37,7 @@ def live(order):
         owner, pace, until_end: of the worker.
         ticks: where time begins that goes on only as it is looked at, so that each run does the same; 0 is none.
         largest: bytes; writing on beyond them in any file ends the process, in the midst of the write. 0 is no limit.
+        at_once: whether a snapshot is kept before the next commit, so that it is known where it lies.
         point, trace: see `Seams`.
     """
     folder = Path(order["folder"])
@@ -45,13 +48,15 @@ def live(order):
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["largest"], resource.RLIM_INFINITY))
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     seams.of_snapshots(folder / "snapshots")
+    if order["at_once"]:
+        SnapshotFolder.save_aside = _save_at_once
     seams.of_the_engine()
     came = {}
     try:
         _serve(order, folder, seams, clock, came)
     except StreamnbError as error:
         came |= {"error": type(error).__name__, "says": str(error)}
-        print(f"streamnb: {error}", file=sys.stderr)
+        sys.stderr.write(f"streamnb: {error}\n")
     (folder / f"{order['name']}.json").write_text(json.dumps(came))
     return 1 if "error" in came else 0
 
@@ -109,11 +114,18 @@ def _time_ticks(start):
     return look
 
 
+def _save_at_once(folder, snapshot):
+    outcome = Future()
+    outcome.set_result(folder.save(snapshot))
+    return outcome
+
+
 class Progress(Sensor):
     """A file that says where a learner stands, for those who wait for it: a line for each state and commit."""
 
     def __init__(self, path):
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self._consumed = 0
 
     def entered(self, state):
         self._say(str(state))
@@ -121,11 +133,15 @@ class Progress(Sensor):
     def stands_by(self, _):
         self._say("stands by")
 
-    def committed(self, commit):
-        self._say(f"committed {commit.n}")
+    def recovered(self, _, events):
+        self._says_consumed(events)
 
-    def observed(self, lag, _):
-        self._say(f"lag {sum(lag.values())}")
+    def committed(self, commit):
+        self._says_consumed(commit.consumed)
+
+    def _says_consumed(self, more):
+        self._consumed += more
+        self._say(f"consumed {self._consumed}")
 
     def _say(self, line):
         os.write(self._file, f"{line}\n".encode())

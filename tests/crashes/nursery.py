@@ -106,7 +106,8 @@ class Nursery:
         self._process = subprocess.Popen(
             [sys.executable, Path(__file__).with_name("zygote.py")],
             # One thread: those of linear algebra would not live through a fork.
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -17,7 +17,13 @@ SNAPSHOT_CALLS = [
     "open", "write", "pwrite", "writev", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link", "unlink",
     "mkdir", "close",
 ]  # fmt: skip
-PRODUCER_CALLS = ["init_transactions", "begin_transaction", "flush", "send_offsets_to_transaction", "commit_transaction"]
+PRODUCER_CALLS = [
+    "init_transactions",
+    "begin_transaction",
+    "flush",
+    "send_offsets_to_transaction",
+    "commit_transaction",
+]
 
 
 class Seams:

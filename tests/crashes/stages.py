@@ -28,10 +28,14 @@ TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journ
 
 
 class Stream:
-    """Events, every tenth of which is none, and what a learner that nobody disturbs makes of them."""
+    """Events, every tenth of which is none, and what a learner that nobody disturbs makes of them.
 
-    def __init__(self, n, partitions=1):
+    The last `held` of them are not in the log until `Stage.produce_held`.
+    """
+
+    def __init__(self, n, partitions=1, held=0):
         self.partitions = partitions
+        self.held = held
         self.raws = [b'{"id": %d' % i if i % 10 == 7 else raw for i, raw in enumerate(raw_events(n, seed=77))]
         self.topics = TOPICS | {"events": partitions, "predictions": partitions}
         self.alone = fresh_learner()
@@ -43,6 +47,9 @@ class Stream:
     def keyed(self):
         """A record without a partition goes where its key says."""
         return [NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(self.raws)]
+
+    def at_first(self):
+        return self.keyed()[: len(self.raws) - self.held]
 
 
 class Stage:
@@ -65,7 +72,16 @@ class Stage:
         self._names = count()
 
     def life(
-        self, point=None, *, owner="learner", trace=False, until_end=True, ticks=0, largest=0, snapshot_events=40
+        self,
+        point=None,
+        *,
+        owner="learner",
+        trace=False,
+        until_end=True,
+        ticks=0,
+        largest=0,
+        snapshot_events=40,
+        at_once=False,
     ):
         """Begin one. `point` is (seam, call, when, signal)."""
         name = f"{next(self._names)}-{owner}"
@@ -83,6 +99,7 @@ class Stage:
             until_end=until_end,
             ticks=ticks,
             largest=largest,
+            at_once=at_once,
             point=point and dict(zip(("seam", "call", "when", "does"), point, strict=True)),
             trace=trace,
         )
@@ -92,6 +109,10 @@ class Stage:
         life = self.life(**options)
         assert life.ended() == 0, life.said()
         return life
+
+    def produce_held(self):
+        with self._reading() as log:
+            log.append(self.stream.keyed()[-self.stream.held :])
 
     def check(self, life):
         """What has to hold once this life has learned the log to its end."""
@@ -104,7 +125,9 @@ class Stage:
         assert came["digests"] == found, "the model is not the replay of its journal"
         assert came["consumed"] == len(self.stream.raws)
         again, at = replayed(log, SnapshotFolder(self.folder / "snapshots"))
-        assert (digests(again), at) == (found, checkpoint), "the snapshot and what follows it differ from the whole"
+        assert (digests(again), at) == (found, checkpoint), (
+            "the snapshot and what follows it differ from the whole"
+        )
         self._check_outputs(log)
         self._check_journal(log)
         if self.stream.partitions == 1:
@@ -179,7 +202,7 @@ class SqliteStages:
         with SqliteLog(self._prepared) as log:
             for name, partitions in stream.topics.items():
                 log.create_topic(name, partitions)
-            log.append(stream.keyed())
+            log.append(stream.at_first())
 
     def new(self, like=None):
         """A stage; `like` another one, whose lives have ended."""
@@ -197,7 +220,7 @@ class SqliteStages:
 class KafkaStages:
     """Topics of one broker: each stage has its own, all made beforehand."""
 
-    ticks = 0
+    ticks = 0  # the broker's time is the true one
 
     def __init__(self, nursery, folder, stream, address, prefix, **options):
         self._nursery = nursery
@@ -205,7 +228,7 @@ class KafkaStages:
         self._stream = stream
         self._address = address
         self._prefix = prefix
-        self._options = {"session_timeout": 2.0, "elected_within": 1.0} | options
+        self._options = {"session_timeout": 2.0, "elected_within": 30.0} | options
         self._readers = queue.SimpleQueue()
         self._numbers = count()
         self._made = 0
@@ -224,7 +247,7 @@ class KafkaStages:
             made.result(PATIENCE)
         producer = Producer({"bootstrap.servers": self._address, "enable.idempotence": True, "linger.ms": 50})
         for prefix in prefixes:
-            for topic, key, value, _ in self._stream.keyed():
+            for topic, key, value, _ in self._stream.at_first():
                 producer.produce(prefix + topic, value, key)
         assert producer.flush(PATIENCE) == 0
 

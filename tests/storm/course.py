@@ -99,7 +99,7 @@ def rage(cluster: Cluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]
         "freezes": misfortunes.freezes,
         "broker_kills": misfortunes.broker_kills,
         "leader_kills": misfortunes.leader_kills,
-        "recoveries": learners.recoveries,
+        "takeovers": learners.recoveries,
         "ended_by_themselves": dict(learners.ended),
         "seconds": round(time.monotonic() - began, 1),
     }

@@ -16,7 +16,7 @@ from storm.schedule import Strike
 from storm.transactions import OPEN, Transactions
 
 HEIR_SECONDS = 15.0
-TRIES = 200
+MEET_SECONDS = 60.0
 MOMENT_SECONDS = 0.1
 ARRIVAL_SECONDS = 0.02
 
@@ -112,7 +112,8 @@ class Misfortunes:
 
         It is frozen for the moment of looking and acting; twice, because its last request may be under way.
         """
-        for _ in range(TRIES):
+        deadline = time.monotonic() + MEET_SECONDS
+        while time.monotonic() < deadline:
             seat = self._learners.in_state("running")
             if seat is None:
                 time.sleep(0.1)

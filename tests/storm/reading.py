@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 ANSWER_SECONDS = 60.0
 AT_ONCE = 5000
+LOOK_BACK = 50  # offsets; markers of transactions take some
 SETTINGS = {
     "group.id": "stranger",
     "isolation.level": "read_committed",
@@ -42,10 +43,8 @@ def last_journalled(address: str, topic: str) -> dict | None:
     """The journal's last record; None where nothing has been committed lately."""
     with _consumer(address) as consumer:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), ANSWER_SECONDS)
-        last = None
-        for last in _from(consumer, [TopicPartition(topic, 0, max(low, high - 50))]):
-            pass
-    return None if last is None else json.loads(last.value)
+        tail = list(_from(consumer, [TopicPartition(topic, 0, max(low, high - LOOK_BACK))]))
+    return json.loads(tail[-1].value) if tail else None
 
 
 def ends(address: str, topic: str) -> dict[str, int]:

@@ -39,12 +39,11 @@ class Source(threading.Thread):
         self.complaints: list[str] = []
 
     def run(self) -> None:
-        began, sent = time.monotonic(), 0
-        for event in self._events:
+        began = time.monotonic()
+        for sent, event in enumerate(self._events):
             while sent > (time.monotonic() - began) * self._rate:
                 self._producer.poll(TURN_SECONDS)
             self._producer.produce(self._topic, event.raw, event.id.encode(), on_delivery=self._note)
-            sent += 1
         while self._producer.flush(1.0) and not self.complaints:
             pass
 

@@ -43,7 +43,7 @@ def judge(program: Program, address: str, stream: Iterator[Made]) -> dict[str, A
         if not found.is_clean
     ]
     journal = list(read(address, topics["journal"]))
-    faults += _journal(journal, {topics["events"]: ends(address, topics["events"])})
+    faults += journal_faults(journal, {topics["events"]: ends(address, topics["events"])})
     faults += _model(program, went_in)
     verified, complaint = _verify(program)
     faults += complaint
@@ -60,7 +60,7 @@ def judge(program: Program, address: str, stream: Iterator[Made]) -> dict[str, A
     }
 
 
-def _journal(journal: list[Found], expected: dict[str, dict[str, int]]) -> Iterator[str]:
+def journal_faults(journal: list[Found], expected: dict[str, dict[str, int]]) -> Iterator[str]:
     """Numbers without gaps; slices that begin where the ones before ended; everything read."""
     numbers = [json.loads(found.value)["n"] for found in journal]
     if numbers != list(range(len(numbers))):

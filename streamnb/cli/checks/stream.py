@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from streamnb.cli.checks.findings import Finding, State
-from streamnb.engine.ports import Log, Partition, Record
-from streamnb.wire.journal import JournalRecord, decode_journal
+from streamnb.engine.ports import Log, Partition
+from streamnb.wire.journal import JournalRecord
 
 __all__ = [
     "Kept",
@@ -15,14 +15,11 @@ __all__ = [
     "check_journal",
     "check_recovery",
     "kept_of",
-    "last_record",
     "positions_of",
-    "record_of",
 ]
 
 _SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
 _SKEW = 5.0  # seconds
-_AT_ONCE = 1000
 
 
 class Kept(NamedTuple):
@@ -54,23 +51,24 @@ def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | Non
         last: the last one.
         snapshot: number of the record at which the newest snapshot stands; None where there is no snapshot.
     """
-    if first.n != 0:
+    at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
+    if first.n > (0 if snapshot is None else snapshot):
         yield Finding(
             "journal",
             State.PROBLEM,
-            f"begins with record {first.n}: retention has taken the earlier ones",
-            "begin a new log; and keep the journal for ever (retention.ms=-1, retention.bytes=-1)",
+            f"begins with record {first.n}, and {at}: retention has taken what a recovery needs",
+            "bring a newer snapshot back, or begin a new log; and keep the journal (retention.ms=-1, "
+            "retention.bytes=-1)",
         )
-    if snapshot is not None and snapshot > last.n:
+    elif snapshot is not None and snapshot > last.n:
         yield Finding(
             "journal",
             State.PROBLEM,
             f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}",
             "this folder of snapshots belongs to another log: move it away, or set snapshots.folder",
         )
-    elif first.n == 0:
-        at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
-        yield Finding("journal", State.OK, f"records 0 to {last.n}; {at}")
+    else:
+        yield Finding("journal", State.OK, f"records {first.n} to {last.n}; {at}")
 
 
 def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float) -> Iterator[Finding]:
@@ -132,38 +130,6 @@ def check_clock(said: float, stamped: float, *, by_broker: bool) -> Finding:
 
 
 # -- where the values come from -----------------------------------------------------------------------------
-
-
-def record_of(log: Log, partition: Partition, n: int) -> Record | None:
-    """The journal's record `n`, None where it is not there; a binary search, as numbers rise with offsets."""
-    low, high = log.offsets(partition)
-    while low < high:
-        middle = (low + high) // 2
-        found = next(iter(log.read(partition, middle, 1)), None)
-        at = None if found is None else decode_journal(found.value).n
-        if found is None or at is None or at > n:
-            high = middle
-        elif at == n:
-            return found
-        else:
-            low = found.offset + 1
-    return None
-
-
-def last_record(log: Log, partition: Partition) -> Record | None:
-    """The last record of a partition; markers of transactions take offsets after it."""
-    first, end = log.offsets(partition)
-    step = 1
-    while end > first:
-        start = max(first, end - step)
-        last = None
-        offset = start
-        while found := log.read(partition, offset, _AT_ONCE):
-            last, offset = found[-1], found[-1].offset + 1
-        if last is not None or start == first:
-            return last
-        step *= 2
-    return None
 
 
 def positions_of(record: JournalRecord) -> dict[Partition, int]:

@@ -1,0 +1,190 @@
+"""What was learned between two journal records: the states at both, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.cli.tables import table
+from streamnb.config import changes, restored, shaping_of
+from streamnb.engine.checkpoint import Checkpoint
+from streamnb.engine.learner import Learner
+from streamnb.model.counts import UNIT
+from streamnb.model.statistics import Moment, Statistics
+
+__all__ = ["State", "differences", "print_differences", "time_of"]
+
+Key = tuple[Any, bytes]
+"""Name of an attribute, and a word or value of it."""
+
+
+class State(NamedTuple):
+    """A learner as it was at one journal record."""
+
+    checkpoint: Checkpoint
+    learner: Learner
+
+
+def differences(before: State, after: State, top: int) -> dict[str, Any]:
+    """All that is not the same in both; of each class the `top` words and values that changed most."""
+    old, new = (_Counted(state.learner.model.statistics) for state in (before, after))
+    return {
+        "before": _summary(before),
+        "after": _summary(after),
+        "configuration": _configuration(before.checkpoint, after.checkpoint),
+        "classes": _weights(before.learner, after.learner),
+        "attributes": {
+            "new": len(new.rows.keys() - old.rows.keys()),
+            "gone": len(old.rows.keys() - new.rows.keys()),
+        },
+        "strongest": _strongest(old, new, top),
+        "moments": list(_moments(before.learner, after.learner)),
+    }
+
+
+def time_of(seconds: float) -> str:
+    """Seconds since the epoch, for people."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _summary(state: State) -> dict[str, Any]:
+    learner = state.learner
+    scores = learner.progressive.cumulative()
+    return {
+        "n": state.checkpoint.n,
+        "events": learner.consumed,
+        "learned": learner.model.n_events,
+        "dead_letters": learner.dead_letters,
+        "classes": len(learner.model.classes),
+        "attributes": learner.model.n_attributes,
+        "accuracy": scores.accuracy if scores.events else None,
+        "log_loss": scores.log_loss if scores.events else None,
+    }
+
+
+def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]]:
+    """Keys that are newer than a record have their defaults there."""
+    if before.origin.config_hash == after.origin.config_hash:
+        return []
+    then, later = (shaping_of(restored(checkpoint.origin.config)) for checkpoint in (before, after))
+    return [{"key": c.key, "before": c.before, "after": c.after} for c in changes(then, later)]
+
+
+def _weights(before: Learner, after: Learner) -> list[dict[str, Any]]:
+    """Weight of each class, in examples."""
+    old, new = before.model.class_weights, after.model.class_weights
+    return [
+        {"label": str(label), "before": old.get(label, 0.0), "after": new.get(label, 0.0)}
+        for label in {**old, **new}
+        if old.get(label, 0.0) != new.get(label, 0.0)
+    ]
+
+
+class _Counted:
+    """Counts by word or value and class.
+
+    Attributes:
+        table: int64[rows, classes].
+        labels: class -> column.
+        rows: word or value with any count -> row.
+    """
+
+    def __init__(self, statistics: Statistics) -> None:
+        size = statistics.vocabulary.size
+        groups = statistics.vocabulary.groups[:size]
+        names = [name for _, name in statistics.layout.groups]
+        keys = statistics.vocabulary.keys()
+        self.table = statistics.counts.table[:size, : len(statistics.classes)]
+        self.labels = statistics.classes
+        live = np.flatnonzero((groups >= 0) & self.table.any(axis=1))
+        self.rows: dict[Key, int] = {(names[groups[row]], keys[row]): int(row) for row in live}
+
+    def of(self, keys: Sequence[Key], label: Any) -> npt.NDArray[np.int64]:
+        """The count of each key in a class."""
+        found = np.zeros(len(keys), dtype=np.int64)
+        if label in self.labels:
+            rows = np.array([self.rows.get(key, -1) for key in keys], dtype=np.int64)
+            there = rows >= 0
+            found[there] = self.table[rows[there], self.labels[label]]
+        return found
+
+
+def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
+    keys = list({**old.rows, **new.rows})
+    found = []
+    for label in {**old.labels, **new.labels}:
+        before, after = old.of(keys, label), new.of(keys, label)
+        order = np.argsort(-np.abs(after - before), kind="stable")[:top]
+        found += [
+            {
+                "label": str(label),
+                "attribute": str(keys[i][0]),
+                "value": keys[i][1].decode(errors="replace"),
+                "before": int(before[i]) / UNIT,
+                "after": int(after[i]) / UNIT,
+            }
+            for i in order
+            if before[i] != after[i]
+        ]
+    return found
+
+
+def _moments(before: Learner, after: Learner) -> Iterator[dict[str, Any]]:
+    names = {**before.model.statistics.layout.fields, **after.model.statistics.layout.fields}
+    for name in names:
+        old, new = _moments_of(before, name), _moments_of(after, name)
+        for label in {**old, **new}:
+            if old.get(label) != new.get(label):
+                sides = {"before": old.get(label), "after": new.get(label)}
+                shown = {side: None if moment is None else moment._asdict() for side, moment in sides.items()}
+                yield {"attribute": str(name), "label": str(label), **shown}
+
+
+def _moments_of(learner: Learner, name: Any) -> Mapping[Any, Moment]:
+    return learner.model.class_moments(name) if name in learner.model.statistics.layout.fields else {}
+
+
+def print_differences(answer: Mapping[str, Any]) -> None:
+    """The differences as text."""
+    before, after = answer["before"], answer["after"]
+    rows = [
+        (
+            "words and values" if key == "attributes" else key.replace("_", " "),
+            _shown(before[key]),
+            _shown(after[key]),
+        )
+        for key in before
+        if key != "n"
+    ]
+    print(table(rows, ("", f"record {before['n']}", f"record {after['n']}")))
+    print(
+        f"\n{answer['attributes']['new']:,} words and values are new, "
+        f"{answer['attributes']['gone']:,} are gone"
+    )
+    _print_rows(answer["configuration"], ("key", "before", "after"))
+    _print_rows(answer["classes"], ("label", "before", "after"))
+    _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
+    moved = [
+        {"attribute": m["attribute"], "label": m["label"], "moment": name, **_sides(m, name)}
+        for m in answer["moments"]
+        for name in Moment._fields
+    ]
+    _print_rows(moved, ("label", "attribute", "moment", "before", "after"))
+
+
+def _sides(moved: Mapping[str, Any], name: str) -> dict[str, object]:
+    return {side: _shown(moved[side] and moved[side][name]) for side in ("before", "after")}
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    if rows:
+        print()
+        print(table(([row[column] for column in columns] for row in rows), columns))
+
+
+def _shown(value: object) -> object:
+    return "" if value is None else value

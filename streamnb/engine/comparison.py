@@ -1,0 +1,246 @@
+"""What was counted beside what was learned: every number, by attribute, value and class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.engine.exact_moments import ExactMoments
+from streamnb.engine.findings import Findings
+from streamnb.engine.learner import Learner
+from streamnb.engine.recount import Group, Recount
+from streamnb.errors import SnapshotError
+from streamnb.model.counts import UNIT
+from streamnb.model.statistics import Statistics
+from streamnb.wire.snapshot import Part
+
+__all__ = ["Compared", "State", "compare", "recount_of"]
+
+
+class State(NamedTuple):
+    """What a learner has learned, and how many records it has seen."""
+
+    statistics: Statistics
+    consumed: int
+    dead_letters: int
+
+    @classmethod
+    def of(cls, learner: Learner) -> State:
+        """That of a learner."""
+        return cls(learner.model.statistics, learner.consumed, learner.dead_letters)
+
+    @classmethod
+    def read(cls, parts: Mapping[str, Part]) -> State:
+        """That of a snapshot. Raises SnapshotError where it holds none."""
+        try:
+            meta, arrays = parts["model"]
+            counters = parts["learner"].meta
+            groups = arrays["groups"]
+            np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
+            return cls(Statistics.from_state(meta, arrays), counters["consumed"], counters["dead_letters"])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
+
+
+@dataclass
+class Compared:
+    """How many numbers are equal.
+
+    Attributes:
+        counts: of classes, rows and totals.
+        moments: cells of continuous attributes.
+    """
+
+    counts: int = 0
+    moments: int = 0
+
+
+class _Row(NamedTuple):
+    """A row of a table: its group and key, its counts above or below zero, and whether it is stopped."""
+
+    group: Group
+    word: str
+    counts: dict[str, int]
+    is_stopped: bool
+
+
+def _rows(statistics: Statistics) -> Iterator[_Row]:
+    """Every row, in the order in which they were met."""
+    owners, labels = list(statistics.layout.groups), [str(label) for label in statistics.classes]
+    vocabulary = statistics.vocabulary
+    groups = vocabulary.groups[: vocabulary.size].tolist()
+    for row, (group, key) in enumerate(zip(groups, vocabulary.keys(), strict=True)):
+        counts = statistics.counts.table[row]
+        found = {labels[k]: int(counts[k]) for k in np.flatnonzero(counts).tolist()}
+        kind, name = owners[group if group >= 0 else ~group]  # State.read has seen to it that there is one
+        yield _Row((kind, str(name)), key.decode(errors="backslashreplace"), found, group < 0)
+
+
+def _totals(statistics: Statistics) -> dict[Group, dict[str, int]]:
+    return {
+        (kind, str(name)): {
+            str(label): int(total) for label, total in zip(statistics.classes, totals.tolist(), strict=False)
+        }
+        for (kind, name), totals in zip(statistics.layout.groups, statistics.counts.totals, strict=True)
+    }
+
+
+def _classes(statistics: Statistics) -> dict[str, int]:
+    weights = statistics.class_weights.tolist()
+    return {str(label): int(weights[k]) for label, k in statistics.classes.items()}
+
+
+def _moments(statistics: Statistics) -> dict[tuple[str, str], tuple[int, float, float]]:
+    n, mean, M2 = (array.tolist() for array in statistics.moments)  # noqa: N806
+    return {
+        (str(name), str(label)): (n[f][k], mean[f][k], M2[f][k])
+        for name, f in statistics.layout.fields.items()
+        for label, k in statistics.classes.items()
+        if n[f][k] != 0 or mean[f][k] != 0.0 or M2[f][k] != 0.0
+    }
+
+
+def recount_of(state: State) -> Recount:
+    """A recount that begins with a state. Raises SnapshotError where its moments are none."""
+    recount = Recount()
+    recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
+    recount.events = state.statistics.events
+    recount.classes.update(_classes(state.statistics))
+    for (kind, name), by_class in _totals(state.statistics).items():
+        recount.totals[recount.group(kind, name)].update(by_class)
+    for (kind, name), word, counts, is_stopped in _rows(state.statistics):
+        row = (recount.group(kind, name), word)
+        if is_stopped:
+            recount.stopped.add(row)
+        else:
+            recount.rows[row] = counts
+    for cell, (n, mean, M2) in _moments(state.statistics).items():  # noqa: N806
+        if not (n > 0 and math.isfinite(mean) and 0.0 <= M2 < math.inf):
+            raise SnapshotError(f"{cell[0]!r} of class {cell[1]!r} has moments {n}, {mean}, {M2}")
+        recount.moments[cell] = ExactMoments.of(n, mean, M2)
+    return recount
+
+
+def compare(recount: Recount, state: State, check: str, at: int, findings: Findings) -> Compared:
+    """Tell every number that differs; how many are equal.
+
+    Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
+    bring them (see `exact_moments`).
+
+    Args:
+        recount: what was counted.
+        state: what was learned.
+        check: name of the check.
+        at: number of the journal record at which both stand.
+        findings: are told.
+    """
+    comparing = _Comparing(check, at, findings)
+    for name, counted, learned in (
+        ("records consumed", recount.consumed, state.consumed),
+        ("dead letters", recount.dead_letters, state.dead_letters),
+        ("events learned", recount.events, state.statistics.events),
+    ):
+        comparing.number(name, {}, counted, learned)
+    comparing.by_class("weight", {}, recount.classes, _classes(state.statistics))
+    comparing.rows(recount, state.statistics)
+    totals = _totals(state.statistics)
+    for group in {**recount.totals, **totals}:
+        place = {"attribute": group[1]}
+        comparing.by_class("total", place, recount.totals.get(group, {}), totals.get(group, {}))
+    learned_moments = _moments(state.statistics)
+    for cell in {**recount.moments, **learned_moments}:
+        comparing.cell(*cell, recount.moments.get(cell), learned_moments.get(cell, (0, 0.0, 0.0)))
+    return comparing.equal
+
+
+class _Comparing:
+    """Tells what differs, and counts what does not."""
+
+    def __init__(self, check: str, at: int, findings: Findings) -> None:
+        self.equal = Compared()
+        self._check = check
+        self._at = at
+        self._findings = findings
+
+    def number(self, what: str, place: Mapping[str, str | int], counted: Any, learned: Any) -> None:
+        if counted == learned:
+            return
+        where = ", ".join(f"{key} {value!r}" for key, value in place.items())
+        self._findings.differs(
+            self._check,
+            f"at journal record {self._at}{', ' if where else ''}{where}: {what} {learned} learned, "
+            f"{counted} counted",
+            {"record": self._at, **place},
+            found=learned,
+            expected=counted,
+        )
+
+    def by_class(
+        self,
+        what: str,
+        place: Mapping[str, str | int],
+        counted: Mapping[str, int],
+        learned: Mapping[str, int],
+    ) -> None:
+        """Weights by class, told in examples; a class without any weight is as good as absent."""
+        for label in {**counted, **learned}:
+            pair = counted.get(label, 0), learned.get(label, 0)
+            if pair[0] == pair[1]:
+                self.equal.counts += pair[0] != 0
+            else:
+                self.number(what, {**place, "class": label}, pair[0] / UNIT, pair[1] / UNIT)
+
+    def rows(self, recount: Recount, statistics: Statistics) -> None:
+        """The words and values. Those that were learned are gone through once, and not kept."""
+        met = 0
+        for group, word, learned, is_stopped in _rows(statistics):
+            place = {"attribute": group[1], "value": word}
+            if is_stopped != ((group, word) in recount.stopped):
+                here, there = ("stopped", "not stopped")[:: 1 if is_stopped else -1]
+                self.number("word", place, there, here)
+            counted = recount.rows.get((group, word), {})
+            met += bool(counted)
+            self.by_class("count", place, counted, learned)
+        if met != sum(map(bool, recount.rows.values())):
+            self._rows_apart(recount, statistics)
+        if len(recount.stopped) != len(statistics.stop_words()):
+            self.number("stop words", {}, len(recount.stopped), len(statistics.stop_words()))
+
+    def _rows_apart(self, recount: Recount, statistics: Statistics) -> None:
+        """Rows that were counted and not learned, or learned in two places."""
+        seen: set[tuple[Group, str]] = set()
+        for group, word, _, _ in _rows(statistics):
+            if (group, word) in seen:
+                self.number("rows", {"attribute": group[1], "value": word}, 1, 2)
+            seen.add((group, word))
+        for (group, word), counted in recount.rows.items():
+            if (group, word) not in seen:
+                self.by_class("count", {"attribute": group[1], "value": word}, counted, {})
+
+    def cell(
+        self, name: str, label: str, counted: ExactMoments | None, learned: tuple[int, float, float]
+    ) -> None:
+        """Moments of one continuous attribute within one class."""
+        place = {"attribute": name, "class": label}
+        n, *values = learned
+        if counted is None or counted.n != n:
+            self.number("weight", place, 0.0 if counted is None else counted.n / UNIT, n / UNIT)
+            return
+        exact = counted.mean, counted.M2
+        close = [
+            _within(value, right, bound)
+            for value, right, bound in zip(values, exact, counted.bounds(), strict=True)
+        ]
+        for what, value, right, is_close in zip(("mean", "M2"), values, exact, close, strict=True):
+            if not is_close:
+                self.number(what, place, float(right), value)
+        self.equal.moments += all(close)
+
+
+def _within(value: float, exact: Fraction, bound: float) -> bool:
+    return math.isfinite(value) and abs(Fraction(value) - exact) <= bound

@@ -1,0 +1,290 @@
+"""What was published beside what should have been: each event's prediction once, each refused record once.
+
+Both sides are multisets of keys as long as the log; they are compared in constant memory. Each key's hash is
+added on one side and taken away on the other; where sums come out uneven, only the keys of those buckets are
+looked at by name, in a second reading.
+
+Retention may have taken predictions. A prediction bears the time of its commit, so that it is compared only
+for commits of which all predictions are still there: those after the commit of the earliest that is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from streamnb.engine.chain import Step, Survey, steps
+from streamnb.engine.findings import Findings
+from streamnb.engine.history import entries
+from streamnb.engine.learner import Settings
+from streamnb.engine.ports import Log, Partition, Record
+from streamnb.errors import JournalError, LogError, MalformedEvent
+from streamnb.events import Event
+from streamnb.wire.codec import decode_prediction
+
+__all__ = ["Processed", "Published"]
+
+PREDICTIONS, LETTERS = "predictions", "dead letters"
+_READ_AT_ONCE = 5000
+_BUCKETS = 4096
+_MOST_BUCKETS = 16  # whose keys are looked at by name
+
+
+class Processed(NamedTuple):
+    """A journal record and the records that it processed; None in place of an event is a refused record."""
+
+    step: Step
+    events: Sequence[tuple[Record, Event | None]]
+
+
+class _Output(NamedTuple):
+    """One output as it was found: its key, and when the commit was that published it."""
+
+    key: bytes
+    at: float
+
+
+def _bucket(key: bytes) -> tuple[int, int]:
+    digest = int.from_bytes(blake2b(key, digest_size=16).digest(), "little")
+    return digest % _BUCKETS, digest
+
+
+class _Balance:
+    """Whether two multisets are equal. Other ones have equal sums with a chance of about 2^-116."""
+
+    def __init__(self) -> None:
+        self.expected = 0
+        self.found = 0
+        self._counts = [0] * _BUCKETS
+        self._sums = [0] * _BUCKETS
+
+    def expect(self, key: bytes) -> None:
+        self.expected += 1
+        self._add(key, -1)
+
+    def find(self, key: bytes) -> None:
+        self.found += 1
+        self._add(key, 1)
+
+    def uneven(self) -> list[int]:
+        """The buckets in which the two differ."""
+        return [b for b in range(_BUCKETS) if self._counts[b] or self._sums[b]]
+
+    def _add(self, key: bytes, times: int) -> None:
+        bucket, digest = _bucket(key)
+        self._counts[bucket] += times
+        self._sums[bucket] += times * digest
+
+
+class Published:
+    """Compares outputs with what the journal says was processed.
+
+    Args:
+        log: which is only read.
+        settings: of the learner, all that it had in its life; the model's name was always the same.
+        seen: the journal.
+        findings: are told.
+    """
+
+    def __init__(self, log: Log, settings: Sequence[Settings], seen: Survey, findings: Findings) -> None:
+        self._log = log
+        self._names = {s.name for s in settings}
+        self._seen = seen
+        self._findings = findings
+        self._predictions = self._kept(PREDICTIONS, dict.fromkeys(s.predictions for s in settings))
+        self._letters = self._kept(LETTERS, dict.fromkeys(s.dead_letters for s in settings))
+        self._floor = -math.inf
+        self._last = -math.inf  # commit
+        self._balances = {PREDICTIONS: _Balance(), LETTERS: _Balance()}
+        self._older = 0  # events of commits not compared
+
+    def begin(self) -> None:
+        """Find the commit from which on all is there."""
+        firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
+        firsts += [math.inf for first, end in self._predictions.values() if 0 < first == end]
+        latest = -math.inf
+        for step in steps(self._log, self._seen, {}):
+            record = step.record
+            if record.kind == "genesis":
+                self._floor = record.now
+            latest = max(latest, record.now)
+            if record.n <= self._seen.unread or any(record.now <= at for at in firsts):
+                self._floor = math.nextafter(latest, math.inf)
+        if self._seen.first is not None and self._seen.first_n > 0:
+            self._floor = max(self._floor, math.nextafter(self._seen.first.now, math.inf))
+
+    def expect(self, processed: Processed) -> None:
+        """Take note of what one commit has to have published."""
+        now = processed.step.record.now
+        self._last = max(self._last, now)
+        for kind, key in self._expected(processed):
+            self._balances[kind].expect(key)
+        if now < self._floor:
+            self._older += len(processed.events)
+
+    def _expected(self, processed: Processed) -> Iterator[tuple[str, bytes]]:
+        is_compared = processed.step.record.now >= self._floor
+        for record, event in processed.events:
+            if event is None:
+                yield LETTERS, _place_key(record.partition.topic, record.partition.number, record.offset)
+            elif is_compared:
+                yield PREDICTIONS, event.id.encode()
+
+    def check(self, again: Callable[[], Iterator[Processed]]) -> None:
+        """Read the outputs, once `expect` has heard of every commit; `again` reads the commits once more."""
+        ends = {p: self._log.offsets(p)[1] for p in (*self._predictions, *self._letters)}
+        self._check(PREDICTIONS, lambda: self._found_predictions(ends), again)
+        if self._seen.is_whole and not any(first for first, _ in self._letters.values()):
+            self._check(LETTERS, lambda: self._found_letters(ends), again)
+        else:
+            self._findings.unchecked(
+                LETTERS,
+                f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, "
+                "so that nothing can be said of them",
+            )
+        if self._older or self._floor == math.inf:
+            self._findings.unchecked(
+                PREDICTIONS,
+                f"those of {self._older:,} events of earlier commits: events or predictions of them are gone",
+            )
+
+    def _check(
+        self, kind: str, found: Callable[[], Iterator[_Output]], again: Callable[[], Iterator[Processed]]
+    ) -> None:
+        balance = self._balances[kind]
+        late: list[_Output] = []
+        for output in found():
+            if output.at > self._last:
+                late.append(output)
+            else:
+                balance.find(output.key)
+        later = self._later(kind, late)
+        for key in later:
+            balance.find(key)
+        uneven = balance.uneven()
+        if not uneven:
+            noun = "events" if kind == PREDICTIONS else "refused records"
+            self._findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
+            return
+        named = frozenset(uneven[:_MOST_BUCKETS])
+        counts: Counter[bytes] = Counter()
+        for processed in again():
+            counts.subtract(
+                key for which, key in self._expected(processed) if which == kind and _bucket(key)[0] in named
+            )
+        counts.update(o.key for o in found() if o.at <= self._last and _bucket(o.key)[0] in named)
+        counts.update(key for key in later if _bucket(key)[0] in named)
+        self._tell(kind, counts)
+
+    def _tell(self, kind: str, counts: Mapping[bytes, int]) -> None:
+        balance = self._balances[kind]
+        self._findings.differs(
+            kind,
+            f"{balance.found:,} found for {balance.expected:,} that were processed, or others",
+            found=balance.found,
+            expected=balance.expected,
+        )
+        for key, more in sorted(counts.items()):
+            if more:
+                name = key.decode(errors="backslashreplace")
+                what = f"missing, {-more} of it" if more < 0 else f"there {more} times more than processed"
+                self._findings.differs(
+                    kind, f"{name!r} is {what}", {"id": name}, found=max(more, 0), expected=max(-more, 0)
+                )
+
+    def _later(self, kind: str, late: Sequence[_Output]) -> list[bytes]:
+        """Those of outputs after the last commit looked at that no commit since has published.
+
+        A learner that runs meanwhile goes on publishing.
+        """
+        if not late:
+            return []
+        at, positions = set(), dict(self._seen.end.positions)
+        for entry in entries(self._log, self._seen.journal, self._seen.end_offset):
+            at.add(entry.record.now)
+            for part in entry.record.slices:
+                positions[Partition(part.topic, part.partition)] = part.next
+        if kind == PREDICTIONS:
+            return [output.key for output in late if output.at not in at]
+        learned = {f"{topic}/{number}": offset for (topic, number), offset in positions.items()}
+        return [o.key for o in late if _offset_of(o.key) >= learned.get(_partition_of(o.key), 0)]
+
+    def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[_Output]:
+        for record in self._records(PREDICTIONS, self._predictions, ends):
+            try:
+                prediction = decode_prediction(record.value)
+            except MalformedEvent as error:
+                self._strange(PREDICTIONS, record, str(error))
+                continue
+            if prediction.model.name in self._names and prediction.ts >= self._floor:
+                yield _Output(prediction.id.encode(), prediction.ts)
+
+    def _found_letters(self, ends: Mapping[Partition, int]) -> Iterator[_Output]:
+        """Those that lie beyond what had been learned count as later than every commit looked at."""
+        for record in self._records(LETTERS, self._letters, ends):
+            headers = dict(record.headers)
+            try:
+                topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
+                partition, place = Partition(topic, int(number)), int(offset)
+            except (KeyError, ValueError):
+                self._strange(LETTERS, record, "its headers do not say whence it came")
+                continue
+            is_late = place >= self._seen.end.positions.get(partition, 0)
+            yield _Output(_place_key(topic, partition.number, place), math.inf if is_late else -math.inf)
+
+    def _strange(self, kind: str, record: Record, reason: str) -> None:
+        topic, number = record.partition
+        self._findings.differs(
+            kind,
+            f"{topic}/{number} offset {record.offset} is none: {reason}",
+            {"topic": topic, "partition": number, "offset": record.offset},
+        )
+
+    def _records(
+        self, kind: str, partitions: Iterable[Partition], ends: Mapping[Partition, int]
+    ) -> Iterator[Record]:
+        for partition in partitions:
+            try:
+                offset = self._log.offsets(partition)[0]
+                while offset < ends[partition]:
+                    read = self._log.read(partition, offset, _READ_AT_ONCE)
+                    yield from (record for record in read if record.offset < ends[partition])
+                    if not read:
+                        break
+                    offset = read[-1].offset + 1
+            except LogError as error:
+                self._findings.differs(kind, f"{partition.topic}/{partition.number} cannot be read: {error}")
+
+    def _at(self, partition: Partition, first: int) -> float:
+        """When the commit was whose prediction is the earliest kept in a partition; infinite if unknown."""
+        for record in self._log.read(partition, first, 1):
+            try:
+                return decode_prediction(record.value).ts
+            except MalformedEvent:
+                break
+        return math.inf
+
+    def _kept(self, kind: str, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
+        """Partition -> the earliest offset kept and the end, of those topics that there are."""
+        kept = {}
+        for topic in topics:
+            try:
+                kept.update({p: self._log.offsets(p) for p in self._log.partitions(topic)})
+            except (LogError, JournalError) as error:
+                self._findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
+        return kept
+
+
+def _place_key(topic: str, number: int, offset: int) -> bytes:
+    return f"{topic}/{number}/{offset}".encode()
+
+
+def _partition_of(key: bytes) -> str:
+    return key.decode().rpartition("/")[0]
+
+
+def _offset_of(key: bytes) -> int:
+    return int(key.decode().rpartition("/")[2])

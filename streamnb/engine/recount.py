@@ -1,0 +1,164 @@
+"""What was learned, counted again by plain addition: dictionaries, integers and fractions.
+
+It shares with the learner how bytes become events, and nothing else: no kernel, no vocabulary, no array. A
+row is a word of a text or a value of a nominal attribute; rows keep the order in which they were met.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamnb.engine.exact_moments import ExactMoments
+from streamnb.engine.learner import Pruning, Settings
+from streamnb.events import Event
+from streamnb.model.attributes import Continuous, Nominal, Text
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT
+from streamnb.model.moments import LARGEST
+from streamnb.model.naive_bayes import NaiveBayes
+
+__all__ = ["Group", "Plan", "Recount"]
+
+Group = tuple[int, str]
+"""Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
+
+_CONTINUOUS = -1
+_WORDS = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How events are read and counted under one configuration.
+
+    Attributes:
+        settings: of the learner.
+        kinds: declared attribute -> its kind.
+    """
+
+    settings: Settings
+    kinds: Mapping[str, int]
+
+    @classmethod
+    def of(cls, settings: Settings, model: NaiveBayes) -> Plan:
+        """The plan of a learner with these settings and this model, of which only the parameters count."""
+        usual = BERNOULLI if model.event_model == "bernoulli" else MULTINOMIAL
+        kinds = {}
+        for name, spec in (model.attributes or {}).items():
+            if spec == "text" or isinstance(spec, Text):
+                own = None if isinstance(spec, str) else spec.event_model
+                kinds[name] = usual if own is None else BERNOULLI if own == "bernoulli" else MULTINOMIAL
+            elif spec == "nominal" or isinstance(spec, Nominal):
+                kinds[name] = NOMINAL
+            elif spec == "continuous" or isinstance(spec, Continuous):
+                kinds[name] = _CONTINUOUS
+        return cls(settings, kinds)
+
+    def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
+        """The kind of an attribute; one that is not declared is taken by the type of its value."""
+        undeclared = NOMINAL if isinstance(value, (str, bool)) else _CONTINUOUS
+        return self.kinds.get(name, undeclared)
+
+
+class Recount:
+    """Counts of everything that a naive Bayes model learns, in units of 1/1024 example.
+
+    Attributes:
+        consumed: records of every sort.
+        dead_letters: records that are no events.
+        events: events learned.
+        classes: class -> weight.
+        rows: (group, word or value) -> class -> weight, in the order in which they were met.
+        totals: group -> class -> words, texts (Bernoulli) or events that have it (nominal).
+        stopped: words that are never counted again.
+        moments: (continuous attribute, class) -> sums.
+    """
+
+    def __init__(self) -> None:
+        self.consumed = 0
+        self.dead_letters = 0
+        self.events = 0
+        self.classes: dict[str, int] = defaultdict(int)
+        self.rows: dict[tuple[Group, str], dict[str, int]] = {}
+        self.totals: dict[Group, dict[str, int]] = {}
+        self.stopped: set[tuple[Group, str]] = set()
+        self.moments: dict[tuple[str, str], ExactMoments] = defaultdict(ExactMoments)
+        self._groups: dict[Group, Group] = {}  # so that the rows of a group share one object
+
+    def take(self, event: Event | None, plan: Plan) -> None:
+        """Count one record; None is one that is no event."""
+        self.consumed += 1
+        if event is None:
+            self.dead_letters += 1
+            return
+        weight = round(event.weight * UNIT)
+        if event.label is None or weight == 0:
+            return
+        self.events += 1
+        self.classes[event.label] += weight
+        for name, value in event.x.items():
+            kind = plan.kind(name, value)
+            if kind == _CONTINUOUS:
+                number = min(max(float(value), -LARGEST), LARGEST)
+                self.moments[name, event.label].add(number, weight)
+            else:
+                self._count(self.group(kind, name), value, event.label, weight)
+        every = plan.settings.pruning.every
+        if every and self.events % every == 0:
+            self.prune(plan.settings.pruning)
+
+    def group(self, kind: int, name: str) -> Group:
+        """A group, and its totals."""
+        group = self._groups.setdefault((kind, name), (kind, name))
+        self.totals.setdefault(group, defaultdict(int))
+        return group
+
+    def _count(self, group: Group, value: str | float | bool, label: str, weight: int) -> None:  # noqa: FBT001
+        kind, _ = group
+        words = {_as_text(value): 1} if kind == NOMINAL else Counter(_WORDS.findall(str(value).lower()))
+        if kind == BERNOULLI:
+            self.totals[group][label] += weight
+        for word, times in words.items():
+            row = (group, word)
+            if row in self.stopped:
+                continue
+            change = weight if kind == BERNOULLI else times * weight
+            counts = self.rows.setdefault(row, {})
+            counts[label] = counts.get(label, 0) + change
+            if kind != BERNOULLI:
+                self.totals[group][label] += change
+
+    def prune(self, pruning: Pruning) -> None:
+        """Forget words of texts.
+
+        Words are ranked by their count over all classes, the first met before others of the same count. The
+        first `drop_most_frequent` are stopped for good; of the rest those below `min_count` go, and then the
+        last until `max_attributes` words and values are left. A forgotten word that comes again is a new one.
+        """
+        counts = {row: sum(by_class.values()) for row, by_class in self.rows.items()}
+        words = [row for row, count in counts.items() if row[0][0] != NOMINAL and count > 0]
+        values = sum(row[0][0] == NOMINAL and count > 0 for row, count in counts.items())
+        ranked = sorted(words, key=lambda row: -counts[row])  # a stable sort
+        stopped, rest = ranked[: pruning.drop_most_frequent], ranked[pruning.drop_most_frequent :]
+        kept = [row for row in rest if counts[row] >= pruning.min_count * UNIT]
+        if pruning.max_attributes is not None:
+            kept = kept[: max(0, pruning.max_attributes - values)]
+        for row in (*stopped, *(set(rest) - set(kept)), *(row for row, count in counts.items() if not count)):
+            self._forget(row)
+        self.stopped.update(stopped)
+
+    def _forget(self, row: tuple[Group, str]) -> None:
+        group, _ = row
+        for label, count in self.rows.pop(row).items():
+            if group[0] != BERNOULLI:  # whose totals are texts
+                self.totals[group][label] -= count
+
+
+def _as_text(value: str | float | bool) -> str:  # noqa: FBT001
+    """The text of a nominal value: true, 3 (for 3.0, too), 0.5, or what it is."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
