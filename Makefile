@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test storm kafka check bench format warm clean
+.PHONY: demo test storm soak kafka check bench format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -16,6 +16,9 @@ test: $(VENV)/dev.stamp  ## run every test
 SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount (a quarter of an hour; SEED=N for one again)
 	PYTHONPATH=tests:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
+
+soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?
+	$(BIN)/python tests/brokers/soak.py
 
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
 	$(BIN)/python tests/brokers/serve.py
@@ -33,6 +36,8 @@ bench: $(VENV)/dev.stamp  ## compare speed with River, and time events from prod
 	  $(BIN)/streamnb bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
 	  $(BIN)/streamnb bench $(STREAMS)/sms_spam.jsonl.gz; \
 	fi
+	$(BIN)/python tests/benchmarks/recovery.py
+	$(BIN)/python tests/benchmarks/recovery.py --kafka
 	$(BIN)/streamnb latency
 	$(BIN)/python tests/brokers/latency.py
 

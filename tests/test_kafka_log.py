@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 from confluent_kafka import Producer
-from kafka import errors
+from kafka import KafkaProducer, errors
 from prefixed import PrefixedKafkaLog
 from service import (
     TOPICS,
@@ -223,6 +223,40 @@ def test_a_commit_that_is_never_answered_is_settled_by_another_producer(connect,
     commits = run_with(connect, tmp_path, monkeypatch, hang, transaction_timeout=3.0)
     release.set()
     assert commits.count(3) == 2
+
+
+def test_a_takeover_that_is_never_answered_is_given_up_and_tried_again(connect, tmp_path, monkeypatch):
+    """Meanwhile the election is kept, and whoever watches sees that the learner is alive."""
+
+    class Listening(Patience):
+        def __init__(self):
+            self.heard = []
+
+        def unreachable(self, error, _seconds):
+            self.heard.append(str(error))
+
+        def waits(self):
+            self.heard.append("waits")
+
+    release, calls, patience = threading.Event(), [], Listening()
+    begin = KafkaProducer.init_transactions
+
+    def hang(producer):
+        calls.append(threading.current_thread() is threading.main_thread())
+        if len(calls) == 1:
+            release.wait()
+        return begin(producer)
+
+    monkeypatch.setattr(KafkaProducer, "init_transactions", hang)
+    produce(connect(), RAWS)
+    worker = new_worker(connect(transaction_timeout=3.0, patience=patience), tmp_path / "s", pace=PACE)
+    worker.start("hung")
+    assert patience.heard.index("no answer within 9 s") > 9  # signs of life before
+    worker.run(until_end=True)
+    assert calls == [False, False]
+    assert predictions(connect()) == undisturbed(RAWS)[1]
+    worker.close()
+    release.set()
 
 
 def test_a_transaction_that_the_broker_aborts_is_sent_again(connect, tmp_path, monkeypatch):

@@ -6,23 +6,28 @@ why, and ends with exit code 1; one that was stopped before it was the learner s
 
 from __future__ import annotations
 
-import json
 import signal
+import time
 from itertools import count
 
 import pytest
 from crashes.nursery import Nursery
-from crashes.points import calls, every, failures, some
+from crashes.points import calls, failures, some
 from crashes.stages import KafkaStages, SqliteStages, Stream
 from program import Program, until
 from service import raw_events
+from test_kafka_outage import prove_exactly_once
 
 NUMBERS = count()
 EVENTS, HELD = 70, 10
-AT_ONCE = 16  # nearly all of it is waiting
+AT_ONCE = 8  # nearly all of it is waiting
+SESSION = 1.5  # seconds, on SQLite
 EARLY = {"snapshot_events": 20, "at_once": True}
 LOCKED = "kept the file locked"
 TAKEOVER = {"acquire", "join", "win", "begin_anew", "init_transactions", "prove"}
+ELECTED = {("acquire", 0, "after"), ("prove", 1, "after")}
+"""The points at the end of a takeover, from which on it is the learner."""
+SNAPSHOT = ["os.mkdir", "os.open", "os.fsync", "os.rename", "os.close"]
 COMMIT_ON_KAFKA = {
     "commit", "begin_transaction", "send", "send journal", "flush", "delivery", "send_offsets_to_transaction",
     "commit_transaction",
@@ -39,7 +44,9 @@ def nursery():
 @pytest.fixture
 def sqlite_stages(nursery, tmp_path):
     # In the product a writer waits 5 s for another; here a standby is to find out sooner.
-    return SqliteStages(nursery, tmp_path, Stream(EVENTS, held=HELD), session_timeout=1.5, busy_timeout=0.3)
+    return SqliteStages(
+        nursery, tmp_path, Stream(EVENTS, held=HELD), session_timeout=SESSION, busy_timeout=0.3
+    )
 
 
 @pytest.fixture
@@ -105,8 +112,13 @@ def next_in_turn(stage, zombie):
 def locked_out(stage, zombie, *, killed):
     """It was stopped while it held the lock of the file: nobody gets in until it goes on, or is killed."""
     standby = stage.life(owner="standby", until_end=False)
-    assert standby.ended() == 1
-    assert LOCKED in standby.came()["says"]
+    if standby.told("standby"):
+        time.sleep(SESSION)
+        assert "recovering" not in standby.progress()
+        standby.kill()
+    else:
+        assert standby.ended() == 1
+        assert LOCKED in standby.came()["says"]
     if killed:
         zombie.kill()
         zombie = successor(stage)
@@ -172,7 +184,12 @@ def test_a_zombie_at_any_other_step_on_sqlite(sqlite_stages):
     stage = sqlite_stages.new()
     stage.produce_held()
     trace = stage.completed(trace=True).trace()
-    points = some(trace, "sql", "acquire", "close")
+    points = some(
+        [called for called in trace if not called[0].startswith("os.")], "sql", "acquire", "poll", "close"
+    )
+    points += [(seam, 0, when) for seam in SNAPSHOT for when in ("before", "after")] + [
+        ("os.write", 9, "midway")
+    ]
     dead = sqlite_stages.new()
     life = dead.life(("commit", 2, "after", "KILL"), owner="zombie", **EARLY)
     assert life.ended() == -signal.SIGKILL
@@ -218,14 +235,15 @@ def test_a_zombie_at_any_step_on_kafka(kafka_stages):
     stage.produce_held()
     trace = [called for called in stage.completed(trace=True).trace() if not called[0].startswith("os.")]
     assert calls(trace).keys() >= TAKEOVER | COMMIT_ON_KAFKA
-    points = some(trace, "close", "poll")
+    points = some(trace, "close", "poll", first=False)
+    points += [("prove", 0, when) for when in ("before", "after")]
     points += [("os.write", 0, "midway"), ("os.rename", 0, "before"), ("os.rename", 0, "after")]
     kafka_stages.prepare(len(points))
 
     def attempt(point):
         stage = kafka_stages.new()
         zombie = stopped(stage, point)
-        if point[0] in TAKEOVER and point != ("acquire", 0, "after"):
+        if point[0] in TAKEOVER and point not in ELECTED:
             next_in_turn(stage, zombie)
         else:
             fenced(stage, zombie)
@@ -250,3 +268,34 @@ def test_a_zombie_that_recovers_is_fenced_on_kafka(kafka_stages):
 def test_a_zombie_that_was_about_to_end_does_no_harm_on_kafka(kafka_stages):
     kafka_stages.prepare(4)
     about_to_end(kafka_stages, "os.rename", "close")
+
+
+# -- the command line ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "kafka"])
+def test_the_first_of_two_commands_is_stopped_and_fenced(request, tmp_path, kind):
+    raws = raw_events(80, seed=31)
+    for name, part in (("early", raws[:40]), ("late", raws[40:])):
+        (tmp_path / name).with_suffix(".jsonl").write_bytes(b"".join(raw + b"\n" for raw in part))
+    address, log = "", {"url": f"sqlite:///{tmp_path / 'log.db'}"}
+    if kind == "kafka":
+        address, log = request.getfixturevalue("broker").address, {}
+    program = Program(tmp_path, address, log={**log, "session_timeout": "3s"}, topics={"partitions": 1})
+    try:
+        program.run("topics", "create")
+        program.run("replay", tmp_path / "early.jsonl")
+        first = program.start("run")
+        until(lambda: len(program.ids("predictions")) == 40)
+        first.process.send_signal(signal.SIGSTOP)
+        program.run("replay", tmp_path / "late.jsonl")
+        second = program.start("run")
+        until(lambda: len(program.ids("predictions")) == 80)
+        first.process.send_signal(signal.SIGCONT)
+        line, _ = first.complaint()
+        assert "taken over" in line or "lost the election" in line
+        assert second.is_going()
+        second.stop().output()
+        prove_exactly_once(program, raws)
+    finally:
+        program.close()

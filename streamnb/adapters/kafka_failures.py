@@ -137,8 +137,6 @@ def classify(error: BaseException, *, committing: bool, complaint: str = "") -> 
 
 
 def _of_attempt(error: BaseException) -> Action:
-    if isinstance(error, Fenced):
-        return Action.DEPOSED
     if isinstance(error, Unavailable):
         return Action.RESEND
     if isinstance(error, errors.KafkaError):

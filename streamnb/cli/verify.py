@@ -14,12 +14,13 @@ from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.tables import table
 from streamnb.config import Config, restored
-from streamnb.engine.checkpoint import Identity, Origin
+from streamnb.engine.checkpoint import Identity, Origin, Snapshots
 from streamnb.engine.findings import Finding, Findings
+from streamnb.engine.ports import Log
 from streamnb.engine.recount import Plan
 from streamnb.engine.verification import Source, Verified, verify
 
-__all__ = ["run"]
+__all__ = ["run", "source_of"]
 
 _PROGRESS_SECONDS = 0.5
 
@@ -27,7 +28,6 @@ _PROGRESS_SECONDS = 0.5
 def run(options: argparse.Namespace) -> int:
     """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
     config = wiring.load_config(options)
-    identity = wiring.identity(config)
     damaged: dict[str, str] = {}
     folder = SnapshotFolder(
         config.snapshot_folder,
@@ -36,14 +36,7 @@ def run(options: argparse.Namespace) -> int:
     )
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
-        source = Source(
-            log,
-            folder,
-            lambda: wiring.learner(config),
-            identity,
-            lambda origin: _plan(config, identity, origin),
-        )
-        verified = verify(source, findings, progress)
+        verified = verify(source_of(config, log, folder), findings, progress)
     told = " ".join(finding.text for finding in findings.all())
     for path, reason in damaged.items():
         if path not in told:  # those that nothing newer makes up for are told with what they are needed for
@@ -55,6 +48,18 @@ def run(options: argparse.Namespace) -> int:
         print()
         print(_sentence(verified))
     return 0 if findings.is_clean else 1
+
+
+def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:
+    """What is to be verified under a configuration."""
+    identity = wiring.identity(config)
+    return Source(
+        log,
+        snapshots,
+        lambda: wiring.learner(config),
+        identity,
+        lambda origin: _plan(config, identity, origin),
+    )
 
 
 def _plan(config: Config, identity: Identity, origin: Origin) -> Plan:

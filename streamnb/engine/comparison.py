@@ -196,31 +196,23 @@ class _Comparing:
                 self.number(what, {**place, "class": label}, pair[0] / UNIT, pair[1] / UNIT)
 
     def rows(self, recount: Recount, statistics: Statistics) -> None:
-        """The words and values. Those that were learned are gone through once, and not kept."""
-        met = 0
+        """The words and values: each that was learned, and those that were counted and not learned."""
+        seen: set[tuple[Group, str]] = set()
         for group, word, learned, is_stopped in _rows(statistics):
-            place = {"attribute": group[1], "value": word}
-            if is_stopped != ((group, word) in recount.stopped):
+            row, place = (group, word), {"attribute": group[1], "value": word}
+            if row in seen:
+                self.number("rows", place, 1, 2)
+                continue
+            seen.add(row)
+            if is_stopped != (row in recount.stopped):
                 here, there = ("stopped", "not stopped")[:: 1 if is_stopped else -1]
                 self.number("word", place, there, here)
-            counted = recount.rows.get((group, word), {})
-            met += bool(counted)
-            self.by_class("count", place, counted, learned)
-        if met != sum(map(bool, recount.rows.values())):
-            self._rows_apart(recount, statistics)
-        if len(recount.stopped) != len(statistics.stop_words()):
-            self.number("stop words", {}, len(recount.stopped), len(statistics.stop_words()))
-
-    def _rows_apart(self, recount: Recount, statistics: Statistics) -> None:
-        """Rows that were counted and not learned, or learned in two places."""
-        seen: set[tuple[Group, str]] = set()
-        for group, word, _, _ in _rows(statistics):
-            if (group, word) in seen:
-                self.number("rows", {"attribute": group[1], "value": word}, 1, 2)
-            seen.add((group, word))
-        for (group, word), counted in recount.rows.items():
-            if (group, word) not in seen:
-                self.by_class("count", {"attribute": group[1], "value": word}, counted, {})
+            self.by_class("count", place, recount.rows.get(row, {}), learned)
+        for row, counted in recount.rows.items():
+            if row not in seen:
+                self.by_class("count", {"attribute": row[0][1], "value": row[1]}, counted, {})
+        for group, word in sorted(recount.stopped - seen):
+            self.number("word", {"attribute": group[1], "value": word}, "stopped", "not there")
 
     def cell(
         self, name: str, label: str, counted: ExactMoments | None, learned: tuple[int, float, float]

@@ -13,23 +13,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
+import msgspec
+
+from streamnb.engine.balance import Balance, bucket_of
 from streamnb.engine.chain import Step, Survey, steps
+from streamnb.engine.checkpoint import Origin
 from streamnb.engine.findings import Findings
 from streamnb.engine.history import entries
 from streamnb.engine.learner import Settings
 from streamnb.engine.ports import Log, Partition, Record
-from streamnb.errors import JournalError, LogError, MalformedEvent
-from streamnb.events import Event
-from streamnb.wire.codec import decode_prediction
+from streamnb.errors import JournalError, LogError
+from streamnb.events import Event, ModelInfo
 
 __all__ = ["Processed", "Published"]
 
 PREDICTIONS, LETTERS = "predictions", "dead letters"
 _READ_AT_ONCE = 5000
-_BUCKETS = 4096
 _MOST_BUCKETS = 16  # whose keys are looked at by name
 
 
@@ -40,43 +41,19 @@ class Processed(NamedTuple):
     events: Sequence[tuple[Record, Event | None]]
 
 
+class _Said(msgspec.Struct):
+    """What is read of a prediction."""
+
+    id: str
+    ts: float
+    model: ModelInfo
+
+
 class _Output(NamedTuple):
     """One output as it was found: its key, and when the commit was that published it."""
 
     key: bytes
     at: float
-
-
-def _bucket(key: bytes) -> tuple[int, int]:
-    digest = int.from_bytes(blake2b(key, digest_size=16).digest(), "little")
-    return digest % _BUCKETS, digest
-
-
-class _Balance:
-    """Whether two multisets are equal. Other ones have equal sums with a chance of about 2^-116."""
-
-    def __init__(self) -> None:
-        self.expected = 0
-        self.found = 0
-        self._counts = [0] * _BUCKETS
-        self._sums = [0] * _BUCKETS
-
-    def expect(self, key: bytes) -> None:
-        self.expected += 1
-        self._add(key, -1)
-
-    def find(self, key: bytes) -> None:
-        self.found += 1
-        self._add(key, 1)
-
-    def uneven(self) -> list[int]:
-        """The buckets in which the two differ."""
-        return [b for b in range(_BUCKETS) if self._counts[b] or self._sums[b]]
-
-    def _add(self, key: bytes, times: int) -> None:
-        bucket, digest = _bucket(key)
-        self._counts[bucket] += times
-        self._sums[bucket] += times * digest
 
 
 class Published:
@@ -86,35 +63,48 @@ class Published:
         log: which is only read.
         settings: of the learner, all that it had in its life; the model's name was always the same.
         seen: the journal.
+        origins: what snapshots say of the records at which they stand.
         findings: are told.
     """
 
-    def __init__(self, log: Log, settings: Sequence[Settings], seen: Survey, findings: Findings) -> None:
+    def __init__(
+        self,
+        log: Log,
+        settings: Sequence[Settings],
+        seen: Survey,
+        origins: Mapping[int, Origin],
+        findings: Findings,
+    ) -> None:
         self._log = log
         self._names = {s.name for s in settings}
         self._seen = seen
+        self._origins = origins
         self._findings = findings
         self._predictions = self._kept(PREDICTIONS, dict.fromkeys(s.predictions for s in settings))
         self._letters = self._kept(LETTERS, dict.fromkeys(s.dead_letters for s in settings))
         self._floor = -math.inf
         self._last = -math.inf  # commit
-        self._balances = {PREDICTIONS: _Balance(), LETTERS: _Balance()}
-        self._older = 0  # events of commits not compared
+        self._balances = {PREDICTIONS: Balance(), LETTERS: Balance()}
+        self._earlier = 0  # records whose outputs are not compared
+        self._strangers: set[tuple[Partition, int]] = set()  # told already
 
     def begin(self) -> None:
         """Find the commit from which on all is there."""
         firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
         firsts += [math.inf for first, end in self._predictions.values() if 0 < first == end]
         latest = -math.inf
-        for step in steps(self._log, self._seen, {}):
+        for step in steps(self._log, self._seen, self._origins):
             record = step.record
+            is_understood = step.after.origin.config_hash != ""
             if record.kind == "genesis":
                 self._floor = record.now
             latest = max(latest, record.now)
-            if record.n <= self._seen.unread or any(record.now <= at for at in firsts):
+            is_kept = record.n > self._seen.unread and all(record.now > at for at in firsts)
+            if not (is_kept and is_understood):
                 self._floor = math.nextafter(latest, math.inf)
-        if self._seen.first is not None and self._seen.first_n > 0:
+        if self._seen.first is not None and self._seen.first.n > 0:
             self._floor = max(self._floor, math.nextafter(self._seen.first.now, math.inf))
+            self._earlier = 1  # what the first record processed cannot be told without the one before
 
     def expect(self, processed: Processed) -> None:
         """Take note of what one commit has to have published."""
@@ -122,8 +112,7 @@ class Published:
         self._last = max(self._last, now)
         for kind, key in self._expected(processed):
             self._balances[kind].expect(key)
-        if now < self._floor:
-            self._older += len(processed.events)
+        self._earlier += now < self._floor
 
     def _expected(self, processed: Processed) -> Iterator[tuple[str, bytes]]:
         is_compared = processed.step.record.now >= self._floor
@@ -145,10 +134,11 @@ class Published:
                 f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, "
                 "so that nothing can be said of them",
             )
-        if self._older or self._floor == math.inf:
+        if self._earlier:
             self._findings.unchecked(
                 PREDICTIONS,
-                f"those of {self._older:,} events of earlier commits: events or predictions of them are gone",
+                f"those of the first {self._earlier:,} journal records that are kept: events or predictions "
+                "of them are gone",
             )
 
     def _check(
@@ -169,14 +159,18 @@ class Published:
             noun = "events" if kind == PREDICTIONS else "refused records"
             self._findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
             return
+        kept = self._predictions if kind == PREDICTIONS else self._letters
+        if any(self._log.offsets(partition)[0] > first for partition, (first, _) in kept.items()):
+            self._findings.unchecked(kind, "some were deleted while they were verified")
+            return
         named = frozenset(uneven[:_MOST_BUCKETS])
         counts: Counter[bytes] = Counter()
         for processed in again():
             counts.subtract(
-                key for which, key in self._expected(processed) if which == kind and _bucket(key)[0] in named
+                key for which, key in self._expected(processed) if which == kind and bucket_of(key) in named
             )
-        counts.update(o.key for o in found() if o.at <= self._last and _bucket(o.key)[0] in named)
-        counts.update(key for key in later if _bucket(key)[0] in named)
+        counts.update(o.key for o in found() if o.at <= self._last and bucket_of(o.key) in named)
+        counts.update(key for key in later if bucket_of(key) in named)
         self._tell(kind, counts)
 
     def _tell(self, kind: str, counts: Mapping[bytes, int]) -> None:
@@ -215,8 +209,8 @@ class Published:
     def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[_Output]:
         for record in self._records(PREDICTIONS, self._predictions, ends):
             try:
-                prediction = decode_prediction(record.value)
-            except MalformedEvent as error:
+                prediction = _prediction(record.value)
+            except msgspec.MsgspecError as error:
                 self._strange(PREDICTIONS, record, str(error))
                 continue
             if prediction.model.name in self._names and prediction.ts >= self._floor:
@@ -237,6 +231,9 @@ class Published:
 
     def _strange(self, kind: str, record: Record, reason: str) -> None:
         topic, number = record.partition
+        if (record.partition, record.offset) in self._strangers:
+            return
+        self._strangers.add((record.partition, record.offset))
         self._findings.differs(
             kind,
             f"{topic}/{number} offset {record.offset} is none: {reason}",
@@ -262,8 +259,8 @@ class Published:
         """When the commit was whose prediction is the earliest kept in a partition; infinite if unknown."""
         for record in self._log.read(partition, first, 1):
             try:
-                return decode_prediction(record.value).ts
-            except MalformedEvent:
+                return _prediction(record.value).ts
+            except msgspec.MsgspecError:
                 break
         return math.inf
 
@@ -276,6 +273,9 @@ class Published:
             except (LogError, JournalError) as error:
                 self._findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
         return kept
+
+
+_prediction = msgspec.json.Decoder(_Said).decode
 
 
 def _place_key(topic: str, number: int, offset: int) -> bytes:

@@ -160,7 +160,8 @@ class _Recounting:
         """Raises JournalError for a configuration that this program does not know."""
         self._begin()
         plans = [plan for origin in self._seen.origins.values() if (plan := reader.plan(origin)) is not None]
-        published = Published(self._source.log, [p.settings for p in plans], self._seen, self._findings)
+        settings = [plan.settings for plan in plans]
+        published = Published(self._source.log, settings, self._seen, self._kept.origins, self._findings)
         published.begin()
         read = 0
         for processed in reader(self._findings):

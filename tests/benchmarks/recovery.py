@@ -1,6 +1,6 @@
 """How long a recovery takes, and what a snapshot costs the commits beside it (`make bench`).
 
-A learner meets as many different words as the model is to have, on the log that is given or on an embedded one. Then
+A learner meets as many different words as the model is to have, on an embedded log or on a broker of its own. Then
 it is timed: recovery by its snapshot; recovery by replay from nothing, beside learning the same records without any log;
 and the cycle of a commit (from one acknowledged commit to the next, while there is always more to read) with and
 without a snapshot on its way.
@@ -13,9 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
@@ -76,7 +79,7 @@ def worked(config, pace, sensor=None):
     made._most = pace.commit_events
     if sensor is not None:
         sensor.worker = made
-    made.start("bench")
+    made.stand_by("bench", lambda _: None)
     began = time.perf_counter()
     made.run(until_end=True)
     seconds = time.perf_counter() - began
@@ -148,14 +151,37 @@ def measure(config, attributes):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attributes", type=int, default=1_000_000)
-    parser.add_argument("--log", help="an empty one (default: an embedded log in a temporary folder)")
+    parser.add_argument("--kafka", action="store_true", help="on a broker of its own, not on an embedded log")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        url = options.log or f"sqlite:///{folder}/log.db"
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        url = f"sqlite:///{folder}/log.db"
+        if options.kafka:
+            cluster = broker(Path(folder))
+            if cluster is None:
+                return 0
+            stack.callback(cluster.stop)
+            url = f"kafka://{cluster.address}"
+            subprocess.run(
+                [sys.executable, "-m", "streamnb", "topics", "create", "--log", url],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
         flags = [f"log.url={url}", "http.listen=", f"snapshots.folder={folder}/snapshots", "metrics.every=1h"]
-        config = configuration.load(None, {}, flags)
-        print(json.dumps(measure(config, options.attributes), indent=1))
+        print(json.dumps(measure(configuration.load(None, {}, flags), options.attributes), indent=1))
     return 0
+
+
+def broker(folder):
+    """One that was started, or None where this machine lacks what it needs."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "brokers"))
+    from cluster import Cluster
+    from jars import ToolMissingError
+
+    try:
+        return Cluster(folder / "broker").start()
+    except ToolMissingError as error:
+        print(f"left out: recovery on Apache Kafka: {error}", file=sys.stderr)
+        return None
 
 
 if __name__ == "__main__":

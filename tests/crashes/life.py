@@ -20,12 +20,14 @@ from service import Ticking, digests, new_learner, new_worker
 from streamnb.adapters import sqlite_log, sqlite_store
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import StreamnbError
 from streamnb.worker import Pace
 
 REPORT_EVERY = 30
 TURN = 0.001
+PATIENCE = 20  # seconds
 
 
 def live(order):
@@ -94,7 +96,7 @@ def _open(log, seams, clock):
         seams.of_sqlite()
         return SqliteLog(log["sqlite"], clock=clock, **options)
     seams.of_kafka()
-    return PrefixedKafkaLog(log["kafka"], log["prefix"], **options)
+    return PrefixedKafkaLog(log["kafka"], log["prefix"], patience=Patient(), **options)
 
 
 def _time_ticks(start):
@@ -118,6 +120,14 @@ def _save_at_once(folder, snapshot):
     outcome = Future()
     outcome.set_result(folder.save(snapshot))
     return outcome
+
+
+class Patient(Patience):
+    """As the command line has it: an attempt at a commit may fail more than once while the group settles."""
+
+    def unreachable(self, error, seconds):
+        if seconds > PATIENCE:
+            raise error
 
 
 class Progress(Sensor):

@@ -24,12 +24,14 @@ def every(trace, *seams, when=WHEN):
     ]
 
 
-def some(trace, *left_out):
+def some(trace, *left_out, first=True):
     """Of every seam the first call and one in the midst of them, before and after; of a file's writes inside, too."""
     chosen = []
     for seam, number in sorted(calls(trace, *left_out).items()):
         moments = (*WHEN, "midway") if seam == "os.write" else WHEN
-        chosen += [(seam, call, when) for call in sorted({0, number // 2}) for when in moments]
+        chosen += [
+            (seam, call, when) for call in sorted({number // 2, *([0] if first else [])}) for when in moments
+        ]
     return chosen
 
 

@@ -228,7 +228,7 @@ class KafkaStages:
         self._stream = stream
         self._address = address
         self._prefix = prefix
-        self._options = {"session_timeout": 2.0, "elected_within": 30.0} | options
+        self._options = {"session_timeout": 3.0, "elected_within": 30.0} | options
         self._readers = queue.SimpleQueue()
         self._numbers = count()
         self._made = 0

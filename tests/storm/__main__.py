@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> int:
         "--folder", type=Path, default=None, help="keep everything there, the brokers' logs too"
     )
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # learners and brokers end, too
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
     plans = [short(seed)] if options.short else full(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -98,16 +99,20 @@ class Learners:
         if learner.is_going():
             learner.process.send_signal(signal.SIGCONT)
 
-    def stop(self) -> None:
-        """Let them end; each has to end well."""
+    def leave(self) -> None:
+        """Start nobody again."""
         self._stopping.set()
         self._supervisor.join()
+
+    def stop(self) -> None:
+        """Let them end; each has to end well."""
+        self.leave()
         for learner in self._seats:
             learner.process.send_signal(signal.SIGTERM)
         for learner in self._seats:
             try:
                 learner.process.wait(STOP_SECONDS)
-            except TimeoutError:
+            except subprocess.TimeoutExpired:
                 self.faults.append("a learner did not stop")
             self._take_note(learner)
 
@@ -125,6 +130,8 @@ class Learners:
         code = learner.process.returncode
         if code == -signal.SIGKILL and learner.process.pid in self._killed_now:
             return
+        if code == -signal.SIGTERM and self._stopping.is_set():
+            return  # it had not begun to listen to that
         words = (said.splitlines() or [""])[-1]
         if code:
             self.ended[re.sub(r"\d+", "N", words)] += 1
@@ -132,9 +139,9 @@ class Learners:
             self.faults.append(f"a learner ended with {code}: {said[-2000:]}")
 
 
-def await_state(learners: Learners, state: str, seconds: float) -> int | None:
-    """The seat of the first to get there; None where nobody does in time."""
+def await_state(learners: Learners, seconds: float, *wanted: str) -> int | None:
+    """The seat of the first to be in one of these states; None where nobody is in time."""
     deadline = time.monotonic() + seconds
-    while (seat := learners.in_state(state)) is None and time.monotonic() < deadline:
+    while (seat := learners.in_state(*wanted)) is None and time.monotonic() < deadline:
         time.sleep(TURN_SECONDS / 5)
     return seat

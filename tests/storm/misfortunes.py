@@ -15,10 +15,11 @@ from storm.learners import Learners, await_state
 from storm.schedule import Strike
 from storm.transactions import OPEN, Transactions
 
-HEIR_SECONDS = 15.0
-MEET_SECONDS = 60.0
+SOON_SECONDS = 15.0  # until somebody serves again
+MEET_SECONDS = 30.0
 MOMENT_SECONDS = 0.1
 ARRIVAL_SECONDS = 0.02
+SERVING = ("running", "recovering", "waiting")
 
 Say = Callable[[str], None]
 
@@ -62,7 +63,7 @@ class Misfortunes:
     # -- learners -----------------------------------------------------------------------------------------
 
     def _serving(self, _: Strike) -> None:
-        self._kill(self._who("running", "recovering", "waiting", "standby", "silent"))
+        self._kill(self._who(*SERVING))
 
     def _writing(self, strike: Strike) -> None:
         """Whoever serves, when the broker says that its transaction is open."""
@@ -70,7 +71,7 @@ class Misfortunes:
             self._serving(strike)
 
     def _standby(self, _: Strike) -> None:
-        self._kill(self._who("standby", "starting", "silent", "running"))
+        self._kill(self._who("standby"))
 
     def _both(self, _: Strike) -> None:
         self._kill(*self._learners.seats)
@@ -78,12 +79,12 @@ class Misfortunes:
     def _heir(self, strike: Strike) -> None:
         """Whoever serves, and then whoever recovers after it, a moment after that began."""
         self._serving(strike)
-        heir = await_state(self._learners, "recovering", HEIR_SECONDS)
-        time.sleep(strike.seconds if heir is not None else 0.0)
-        self._kill(self._who("recovering", "running", "standby", "silent") if heir is None else heir)
+        heir = await_state(self._learners, SOON_SECONDS, "recovering", "running")
+        time.sleep(strike.seconds)
+        self._kill(self._who(*SERVING) if heir is None else heir)
 
     def _freeze(self, strike: Strike) -> None:
-        seat = self._who("running", "recovering", "waiting", "standby")
+        seat = self._who(*SERVING)
         frozen = self._learners.freeze(seat)
         self.freezes += 1
         self._say(
@@ -93,7 +94,14 @@ class Misfortunes:
         self._learners.thaw(frozen)
 
     def _who(self, *states: str) -> int:
+        """Whoever is in one of these states, waited for where nobody is: to kill one that only starts proves little.
+
+        Who was waited for is let be for a moment, or all would be struck in their first one.
+        """
         seat = self._learners.in_state(*states)
+        if seat is None:
+            seat = await_state(self._learners, SOON_SECONDS, *states)
+            time.sleep(self._moments.uniform(0.0, 1.0))
         return 0 if seat is None else seat
 
     def _kill(self, *seats: int) -> None:
@@ -103,7 +111,7 @@ class Misfortunes:
     def _note(self, states: list[str]) -> None:
         """What they did, and what the model's transaction was left at, which nobody settles within a session."""
         state = self._transactions.state()
-        if {"running", "recovering", "waiting"}.intersection(states):
+        if set(SERVING).intersection(states):
             self.transactions[state] += 1
         self._say(f"killed {', '.join(states)}; transaction {state}")
 

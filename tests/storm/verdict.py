@@ -20,6 +20,7 @@ from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.engine.learner import Learner
 from streamnb.engine.recovery import recover
+from streamnb.errors import StreamnbError
 from streamnb.wire.snapshot import part_digest
 
 
@@ -44,7 +45,10 @@ def judge(program: Program, address: str, stream: Iterator[Made]) -> dict[str, A
     ]
     journal = list(read(address, topics["journal"]))
     faults += journal_faults(journal, {topics["events"]: ends(address, topics["events"])})
-    faults += _model(program, went_in)
+    try:
+        faults += _model(program, went_in)
+    except StreamnbError as error:
+        faults.append(f"no model can be had of the journal: {error}")
     verified, complaint = _verify(program)
     faults += complaint
     return {

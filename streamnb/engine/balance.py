@@ -1,0 +1,57 @@
+"""Two multisets of keys, compared in constant memory."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+__all__ = ["Balance", "bucket_of"]
+
+_BUCKETS = 4096
+
+
+def _hashed(key: bytes) -> tuple[int, int]:
+    """A bucket, and a number of 128 bits."""
+    digest = int.from_bytes(blake2b(key, digest_size=16).digest(), "little")
+    return digest % _BUCKETS, digest
+
+
+def bucket_of(key: bytes) -> int:
+    """The bucket that a key falls into."""
+    return _hashed(key)[0]
+
+
+class Balance:
+    """Whether what is found is what is expected, each as often, in any order.
+
+    A key's hash is added where it is found, and taken away where it is expected. Multisets that differ come
+    out even with a chance of about 2^-116 for each bucket in which they do.
+
+    Attributes:
+        expected: how many keys were.
+        found: how many keys were.
+    """
+
+    def __init__(self) -> None:
+        self.expected = 0
+        self.found = 0
+        self._counts = [0] * _BUCKETS
+        self._sums = [0] * _BUCKETS
+
+    def expect(self, key: bytes) -> None:
+        """It should be found once more."""
+        self.expected += 1
+        self._add(key, -1)
+
+    def find(self, key: bytes) -> None:
+        """It was found once more."""
+        self.found += 1
+        self._add(key, 1)
+
+    def uneven(self) -> list[int]:
+        """The buckets in which the two differ."""
+        return [b for b in range(_BUCKETS) if self._counts[b] or self._sums[b]]
+
+    def _add(self, key: bytes, times: int) -> None:
+        bucket, digest = _hashed(key)
+        self._counts[bucket] += times
+        self._sums[bucket] += times * digest
