@@ -73,7 +73,7 @@ class UnknownTopic(LogError):  # noqa: N818
 
 
 class OutOfRange(LogError):  # noqa: N818
-    """Records that were asked for have been deleted, or lie beyond the end."""
+    """Records that were asked for have been deleted, are damaged, or lie beyond the end."""
 
 
 class Unavailable(LogError):  # noqa: N818

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore
@@ -151,20 +152,20 @@ class Worker:
             return begin(self._log, self._identity, now)
         stood = checkpoint
         changes = refuse_changes(checkpoint, self._identity)
+        missing = missing_records(self._log, checkpoint, self._identity)
+        if missing and not self._accepts_loss:
+            raise JournalError(
+                f"{'; '.join(missing)}; bring them back, or go on without them: streamnb run --accept-loss"
+            )
+        if missing:  # first, for positions in partitions that are no more cannot be written down again
+            self._sensor.noted(f"going on without what is gone: {'; '.join(missing)}")
+            checkpoint = accept_loss(self._log, checkpoint, self._identity, now)
         if changes:
             self._sensor.noted(
                 "the configuration was changed: "
                 + "; ".join(f"{c.key}: {c.before} -> {c.after}" for c in changes)
             )
         checkpoint = adopt_configuration(self._log, checkpoint, self._identity, now)
-        missing = missing_records(self._log, checkpoint, self._identity)
-        if missing and not self._accepts_loss:
-            raise JournalError(
-                f"{'; '.join(missing)}; bring them back, or go on without them: streamnb run --accept-loss"
-            )
-        if missing:
-            self._sensor.noted(f"going on without what is gone: {'; '.join(missing)}")
-            checkpoint = accept_loss(self._log, checkpoint, self._identity, now)
         if checkpoint is not stood:
             self._checkpoint = checkpoint
             self._begin_saving()
@@ -341,4 +342,5 @@ class Worker:
             self._sensor.unsaved(str(error))
             self._unsaved = True
         else:
-            self._sensor.saved(time.monotonic() - self._saving_since, saved.stat().st_size)
+            with suppress(FileNotFoundError):  # a successor may have dropped it already
+                self._sensor.saved(time.monotonic() - self._saving_since, saved.stat().st_size)

@@ -914,6 +914,7 @@ def files(draw):
         "log": {
             "url": draw(st.sampled_from(["sqlite:///" + draw(NAMES) + ".db", "kafka://a:1,[::1]:2"])),
             "session_timeout": format_duration(draw(SECONDS_)),
+            "hang_timeout": format_duration(draw(REALS)),
         },
         "kafka": {
             "client": draw(CLIENT_TABLES),
@@ -987,7 +988,7 @@ def test_the_hash_of_the_defaults_is_known():
 
 
 CHANGES = {
-    "log.url": "sqlite:///y.db", "log.session_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
+    "log.url": "sqlite:///y.db", "log.session_timeout": "1s", "log.hang_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
     "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.transaction_timeout": "1s",
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
     "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2", "topics.replication": "2",

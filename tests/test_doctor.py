@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from test_topics import configured, elected, granted, needed, secured_flags, until
 
-from streamnb.adapters.deadline import within
 from streamnb.adapters.kafka_admin import Group, KafkaAdmin, Member, OpenTransaction
+from streamnb.adapters.meanwhile import meanwhile
 from streamnb.cli import main, wiring
 from streamnb.cli.checks.cluster import (
     Seen,
@@ -398,10 +398,10 @@ def test_what_does_not_answer_is_left_behind():
     hangs, hung = socket.socketpair()
     with hangs, hung:
         with pytest.raises(LogError, match="no answer"):
-            within(0.01, lambda: hangs.recv(1))
-        assert within(60.0, lambda: 7) == 7
+            meanwhile(lambda: hangs.recv(1), seconds=0.01)
+        assert meanwhile(lambda: 7, seconds=60.0) == 7
         with pytest.raises(KeyError):
-            within(60.0, lambda: {}["x"])
+            meanwhile(lambda: {}["x"], seconds=60.0)
         hung.send(b"x")  # so that the thread ends
 
 

@@ -44,6 +44,7 @@ ONLY_IN = {
         "adapters/kafka_commit.py",
         "adapters/kafka_election.py",
         "adapters/kafka_errors.py",
+        "adapters/kafka_failures.py",
         "adapters/kafka_python.py",
         "cli/timing/echo.py",
     },

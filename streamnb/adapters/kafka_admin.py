@@ -21,9 +21,9 @@ from kafka.admin import (
     TransactionState,
 )
 
-from streamnb.adapters.deadline import within
 from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_errors import translate
+from streamnb.adapters.meanwhile import meanwhile
 from streamnb.engine.topics import Acl, Found, FoundTopic, TopicSpec
 from streamnb.errors import LogError
 
@@ -96,7 +96,7 @@ class KafkaAdmin:
         clients = Clients({**client, **bound})
         with _reasons() as reasons:
             try:
-                self._admin = within(timeout + 1, clients.admin)
+                self._admin = meanwhile(clients.admin, seconds=timeout + 1)
             except LogError as error:
                 why = "; ".join(reasons) or str(error)
                 servers = client["bootstrap_servers"]
@@ -106,7 +106,7 @@ class KafkaAdmin:
     def close(self) -> None:
         """Close the connections."""
         with contextlib.suppress(LogError):
-            within(self._timeout, self._admin.close)
+            meanwhile(self._admin.close, seconds=self._timeout)
 
     # -- questions ----------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class KafkaAdmin:
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return within(max(_PAUSE, deadline - time.monotonic()), question)
+                return meanwhile(question, seconds=max(_PAUSE, deadline - time.monotonic()))
             except errors.AuthorizationError as error:
                 raise NotAuthorised(str(translate(error))) from error
             except errors.KafkaError as error:

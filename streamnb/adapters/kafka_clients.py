@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from streamnb.adapters.kafka_errors import listen, translated
 from streamnb.errors import LogError, Unavailable
 
-__all__ = ["Clients"]
+__all__ = ["Clients", "forget_coordinators"]
 
 _ANSWER_MS = 10_000  # the longest that one request waits
 _BOOTSTRAP_MS = 5_000
@@ -139,6 +139,15 @@ class Clients:
                 return
         if refusals:
             raise Unavailable(f"no Kafka broker can be reached ({'; '.join(refusals)})")
+
+
+def forget_coordinators(admin: Any) -> None:
+    """Let an admin client ask anew which broker coordinates a group.
+
+    kafka-python 3.0.12 asks once and keeps the answer, also where that broker says that it is another now.
+    """
+    if admin is not None:
+        admin._manager.cluster._coordinators.clear()  # noqa: SLF001  see above
 
 
 def _servers(given: str | Sequence[str]) -> Sequence[str]:

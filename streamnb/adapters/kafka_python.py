@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 from kafka import OffsetSpec, TopicPartition, errors
 
-from streamnb.adapters.kafka_clients import Clients
+from streamnb.adapters.kafka_clients import Clients, forget_coordinators
 from streamnb.adapters.kafka_commit import Transactions, abandon, send
 from streamnb.adapters.kafka_election import Election
 from streamnb.adapters.kafka_errors import ANY, translated
@@ -82,6 +82,7 @@ class KafkaLog:
         self._seeking: tuple[TopicPartition, int] | None = None  # where the seeker stands
         self._next: int | None = None  # the journal's next number; None until the journal has been asked
         self._opened = contextlib.ExitStack()
+        self._admin: Any = None
         try:
             self._admin = self._patiently(lambda: self._open(self._clients.admin()))
             self._reader = self._patiently(lambda: self._open(self._clients.reader()))
@@ -400,6 +401,7 @@ class KafkaLog:
                 with translated(leave, name):
                     answer = ask()
             except Unavailable as error:
+                forget_coordinators(self._admin)
                 since = since or time.monotonic()
                 self._patience.unreachable(error, time.monotonic() - since)
                 time.sleep(_TURN_SECONDS)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from streamnb.adapters.sqlite_store import CHECKPOINT_BYTES, Extent, SqliteStore, wal_reset_bug
-from streamnb.engine.ports import NewRecord, Partition, Record, Transaction
+from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 
 __all__ = ["SqliteLog", "wal_reset_bug"]
@@ -45,6 +45,7 @@ class SqliteLog:
         session_timeout: seconds without a heartbeat after which an owner may be deposed.
         poll_interval: seconds between two looks for new records while `poll` waits.
         clock: seconds since the epoch, for timestamps and heartbeats; all processes must agree on it.
+        patience: what to do while another process keeps the file locked.
 
     Raises:
         LogError: the file is not a log, is of an unknown version, or cannot be opened.
@@ -58,6 +59,7 @@ class SqliteLog:
         session_timeout: float = 10.0,
         poll_interval: float = 0.01,
         clock: Callable[[], float] = time.time,
+        patience: Patience | None = None,
     ) -> None:
         self._journal = Partition(journal_topic, 0)
         self._session_timeout = session_timeout
@@ -68,7 +70,7 @@ class SqliteLog:
         self._commits = 0  # since the last checkpoint
         self._turns: dict[Partition, _Turn] = {}  # in the order in which they are served next
         self._closed = False
-        self._store = SqliteStore(path)
+        self._store = SqliteStore(path, patience)
 
     def __enter__(self) -> Self:
         return self

@@ -17,8 +17,8 @@ from zlib import crc32
 
 import msgspec
 
-from streamnb.engine.ports import NewRecord, Partition, Record
-from streamnb.errors import LogError, OutOfRange, UnknownTopic
+from streamnb.engine.ports import NewRecord, Partition, Patience, Record
+from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
 
 __all__ = ["CHECKPOINT_BYTES", "FETCH_BYTES", "Extent", "SqliteStore", "wal_reset_bug"]
 
@@ -114,13 +114,15 @@ class SqliteStore:
 
     Args:
         path: the file; SQLite keeps two more beside it while it is open.
+        patience: what to do while another process keeps the file locked.
 
     Raises:
         LogError: the file is not a log, is of an unknown version, or cannot be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], patience: Patience | None = None) -> None:
         self.path = Path(path)
+        self._patience = patience or Patience()
         self._wal = Path(f"{self.path}-wal")
         with self.errors():
             self.db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
@@ -143,8 +145,9 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as error:
-            meaning = MEANINGS.get(_primary_code(error), "SQLite refused")
-            raise LogError(f"{self.path}: {meaning} ({error})") from error
+            code = _primary_code(error)
+            kind = Unavailable if code == sqlite3.SQLITE_BUSY else LogError
+            raise kind(f"{self.path}: {MEANINGS.get(code, 'SQLite refused')} ({error})") from error
 
     @contextmanager
     def transaction(self, mode: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
@@ -153,15 +156,31 @@ class SqliteStore:
         Args:
             mode: DEFERRED to read at one moment, IMMEDIATE to hold the write lock from the start.
         """
+        self._begin(mode)
         with self.errors():
             try:
-                self.db.execute(f"BEGIN {mode}")
                 yield
                 self.db.execute("COMMIT")
             except BaseException:
                 if self.db.in_transaction:
                     self.db.execute("ROLLBACK")
                 raise
+
+    def _begin(self, mode: str) -> None:
+        """Begin a transaction; a file that another process keeps locked is waited for, as `patience` says."""
+        since = time.monotonic()
+        waited = False
+        while True:
+            try:
+                with self.errors():
+                    self.db.execute(f"BEGIN {mode}")
+            except Unavailable as error:
+                self._patience.unreachable(error, time.monotonic() - since)
+                waited = True
+            else:
+                break
+        if waited:
+            self._patience.reachable(time.monotonic() - since)
 
     def version(self) -> int:
         """A number that changes whenever another connection has committed."""
@@ -247,7 +266,7 @@ class SqliteStore:
             self.db.execute(update, (before, extent.partition_id))
 
     def fetch(self, partition: Partition, extent: Extent, offset: int, limit: int) -> list[Record]:
-        """Inside a transaction: at most `limit` records from `offset` on, and no more than fill `FETCH_BYTES`.
+        """Inside a transaction: at most `limit` records from `offset` on, as many as fill `FETCH_BYTES`.
 
         Raises:
             OutOfRange: `offset` lies below the earliest record kept or beyond the end.

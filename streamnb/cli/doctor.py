@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
-from streamnb.adapters.deadline import within
 from streamnb.adapters.kafka_admin import KafkaAdmin, NotAuthorised
+from streamnb.adapters.meanwhile import meanwhile
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog, wal_reset_bug
 from streamnb.cli import wiring
@@ -103,7 +103,7 @@ def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
             findings = [Finding("log", State.OK, f"{config.log.path}, {len(log.topics())} topics")]
             return findings + list(_stream(config, log, {}))
 
-    yield from asked("log", lambda: within(timeout * _READ_TIMES, look), State.PROBLEM)
+    yield from asked("log", lambda: meanwhile(look, seconds=timeout * _READ_TIMES), State.PROBLEM)
 
 
 # -- Kafka --------------------------------------------------------------------------------------------------
@@ -133,7 +133,9 @@ def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Find
     yield from check_topics(planned_topics(config, len(brokers)), found, len(brokers), tools)
     yield from asked("coordinator", lambda: _coordinated(config, admin, found, tools), State.PROBLEM)
     if config.topics.journal in found.topics:
-        yield from asked("journal", lambda: within(timeout * _READ_TIMES, lambda: _read(config, found)))
+        yield from asked(
+            "journal", lambda: meanwhile(lambda: _read(config, found), seconds=timeout * _READ_TIMES)
+        )
 
 
 def _coordinated(config: Config, admin: KafkaAdmin, found: Found, tools: KafkaTools) -> Iterator[Finding]:

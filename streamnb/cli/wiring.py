@@ -148,7 +148,7 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
     `patience` says how long to wait for a cluster; without one, as long as the configuration allows.
     """
     if not config.log.is_kafka:
-        log = _embedded_log(config)
+        log = _embedded_log(config, patience)
         for key, name in config.topics.names:
             log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
         return log
@@ -180,11 +180,12 @@ def check_topics(config: Config, log: Log) -> None:
         log.partitions(name)
 
 
-def _embedded_log(config: Config) -> SqliteLog:
+def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog:
     return SqliteLog(
         config.log.path,
         journal_topic=config.topics.journal,
         session_timeout=config.log.session_timeout,
+        patience=patience,
     )
 
 
