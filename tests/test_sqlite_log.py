@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from streamnb.adapters import sqlite_log, sqlite_store
 from streamnb.adapters.sqlite_log import SqliteLog, wal_reset_bug
-from streamnb.engine.ports import NewRecord, Partition, Transaction
-from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, UnknownTopic
+from streamnb.engine.ports import NewRecord, Partition, Patience, Transaction
+from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, Unavailable, UnknownTopic
 
 JOURNAL = Partition("journal", 0)
 EVENTS = Partition("events", 0)
@@ -683,15 +683,15 @@ def locked(log):
 
 
 @pytest.mark.parametrize(
-    ("sabotage", "meaning"),
+    ("sabotage", "kind", "meaning"),
     [
-        (full_disk, "the disk is full"),
-        (readonly, "cannot be written to"),
-        (locked, "kept the file locked"),
+        (full_disk, LogError, "the disk is full"),
+        (readonly, LogError, "cannot be written to"),
+        (locked, Unavailable, "kept the file locked"),
     ],
     ids=["full", "readonly", "locked"],
 )
-def test_a_failing_disk_is_a_log_error_and_writes_nothing(logs, sabotage, meaning):
+def test_a_failing_disk_is_a_log_error_and_writes_nothing(logs, sabotage, kind, meaning):
     log = logs(journal=1, events=1, predictions=1)
     log.acquire("a")
     big = [new("predictions", bytes(50_000))] * 3
@@ -703,10 +703,48 @@ def test_a_failing_disk_is_a_log_error_and_writes_nothing(logs, sabotage, meanin
             with pytest.raises(LogError, match=meaning) as caught:
                 call()
             assert str(logs.path) in str(caught.value)
-            assert type(caught.value) is LogError
+            assert type(caught.value) is kind
     fresh_view = logs()
     assert [values(fresh_view, topic) for topic in ("journal", "predictions")] == [[], []]
     assert fresh_view.positions() == {}
+
+
+@pytest.mark.parametrize("call", ["acquire", "commit", "append", "heartbeat"])
+def test_a_locked_file_is_waited_for_by_whoever_has_patience(logs, call):
+    """Another process that is stopped inside a write keeps all others out until it goes on."""
+
+    class Patient(Patience):
+        failures, answered = 0, 0
+
+        def unreachable(self, error, seconds):
+            assert "kept the file locked" in str(error)
+            assert seconds >= 0
+            self.failures += 1
+            if self.failures == 3:
+                other.execute("ROLLBACK")
+
+        def reachable(self, _):
+            self.answered += 1
+
+    logs(journal=1, events=1, predictions=1)
+    patience = Patient()
+    with SqliteLog(logs.path, session_timeout=0.001, patience=patience) as log:
+        log._store._pragma("busy_timeout = 20")
+        if call != "acquire":
+            log.acquire("a")
+            time.sleep(0.01)
+        with contextlib.closing(sqlite3.connect(logs.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            if call == "acquire":
+                log.acquire("a")
+            elif call == "commit":
+                log.commit(transaction(0, positions={EVENTS: 0}))
+            elif call == "append":
+                log.append([new("predictions", b"x")])
+            else:
+                log.heartbeat()
+        assert (patience.failures, patience.answered) == (3, 1)
+        assert log.offsets(Partition("journal", 0))[1] == (call == "commit")
 
 
 def test_a_closed_log_says_so_without_a_raw_sqlite_error(logs):

@@ -124,12 +124,13 @@ def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_p
     worker.start("test")
     worker.run(until_end=True)
     roll_back(log, worker._checkpoint, 4, worker._identity, 1_790_009_000.0)
-    worker._log.close()
+    worker.close()  # with a snapshot of what was rolled back
     produce(open_log(), RAWS[150:])
     learn(open_log(), tmp_path / "snapshots")
     outcome = verified(open_log(), tmp_path / "snapshots")
-    # A snapshot may have been kept at record 3: records 1 to 4 of the first run, and all of the second.
-    assert_clean(outcome, sum(1 for _ in RAWS[150:]) + 120)
+    assert_clean(outcome, 120 + 150)  # records 1 to 4 of the first run, and all of the second
+    rolled_back = ("snapshots", "the snapshot at journal record 5: what it holds was rolled back")
+    assert told(outcome, Verdict.UNCHECKED) == [rolled_back]
     assert ("predictions", "300 of 300 events, each once") in told(outcome, Verdict.OK)
 
 

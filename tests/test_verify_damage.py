@@ -18,6 +18,7 @@ from verifying import (
 )
 
 from streamnb.cli import wiring
+from streamnb.engine.balance import Balance, bucket_of
 from streamnb.engine.findings import Verdict
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.recovery import recover
@@ -388,6 +389,20 @@ def test_one_prediction_in_anothers_place_is_named(learned, folder):
         "'e77' is missing, 1 of it",
         "'e78' is there 1 times more than processed",
     ]
+
+
+def test_keys_of_one_bucket_do_not_stand_for_each_other():
+    keys = {}
+    for i in range(20_000):
+        keys.setdefault(bucket_of(b"e%d" % i), []).append(b"e%d" % i)
+    one, other = max(keys.values(), key=len)[:2]
+    balance = Balance()
+    balance.expect(one)
+    balance.find(other)
+    assert balance.uneven() == [bucket_of(one)]
+    balance.expect(other)
+    balance.find(one)
+    assert balance.uneven() == []
 
 
 def test_what_is_no_prediction_is_reported(learned, folder, open_log):
