@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from service import records
 
 from streamnb import NaiveBayes, Nominal, Text
-from streamnb.engine.comparison import State, compare, recount_of
-from streamnb.engine.exact_moments import ExactMoments
-from streamnb.engine.findings import Findings
 from streamnb.engine.learner import Learner, Pruning, Settings
-from streamnb.engine.recount import Plan, Recount
+from streamnb.engine.verification.comparison import State, compare, recount_of
+from streamnb.engine.verification.exact_moments import ExactMoments
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.recount import Plan, Recount
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import Event
 from streamnb.model.counts import UNIT

@@ -17,9 +17,9 @@ from verifying import PACE, configured, learn, new_worker, told, verified
 
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.engine.findings import Verdict
 from streamnb.engine.lifecycle import roll_back
 from streamnb.engine.ports import NewRecord, Partition
+from streamnb.engine.verification.findings import Verdict
 from streamnb.errors import LogError
 from streamnb.worker import Pace
 

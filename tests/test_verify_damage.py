@@ -18,10 +18,10 @@ from verifying import (
 )
 
 from streamnb.cli import wiring
-from streamnb.engine.balance import Balance, bucket_of
-from streamnb.engine.findings import Verdict
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.recovery import recover
+from streamnb.engine.verification.balance import Balance, bucket_of
+from streamnb.engine.verification.findings import Verdict
 from streamnb.wire.journal import crc, decode_journal
 from streamnb.wire.snapshot import Part
 

@@ -9,8 +9,8 @@ from streamnb import config as configuration
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.verify import source_of
-from streamnb.engine.findings import Findings, Verdict
-from streamnb.engine.verification import verify
+from streamnb.engine.verification.findings import Findings, Verdict
+from streamnb.engine.verification.verify import verify
 from streamnb.wire.journal import START, decode_journal, encode_journal, seal
 from streamnb.wire.snapshot import Part
 from streamnb.worker import Pace, Worker

@@ -15,10 +15,10 @@ from streamnb.cli import wiring
 from streamnb.cli.tables import table
 from streamnb.config import Config, restored
 from streamnb.engine.checkpoint import Identity, Origin, Snapshots
-from streamnb.engine.findings import Finding, Findings
 from streamnb.engine.ports import Log
-from streamnb.engine.recount import Plan
-from streamnb.engine.verification import Source, Verified, verify
+from streamnb.engine.verification.findings import Finding, Findings
+from streamnb.engine.verification.recount import Plan
+from streamnb.engine.verification.verify import Source, Verified, verify
 
 __all__ = ["run", "source_of"]
 

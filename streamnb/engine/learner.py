@@ -192,7 +192,7 @@ class Learner:
             self.consumed = counters["consumed"]
             self.dead_letters = counters["dead_letters"]
             self._reported_at = counters.get("reported_at", -np.inf)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
 
     def _room(self) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from streamnb.engine.chain import Step, Survey
 from streamnb.engine.checkpoint import Identity, Origin, Snapshots, origin_of
-from streamnb.engine.comparison import State, compare
-from streamnb.engine.findings import Findings
-from streamnb.engine.recount import Recount
+from streamnb.engine.verification.chain import Step, Survey
+from streamnb.engine.verification.comparison import State, compare
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Snapshot
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from streamnb.engine.chain import Step, Survey, steps
 from streamnb.engine.checkpoint import Origin
-from streamnb.engine.findings import Findings
 from streamnb.engine.ports import Log, Partition, Record
-from streamnb.engine.published import Processed
-from streamnb.engine.recount import Plan
 from streamnb.engine.replay import SliceReader
+from streamnb.engine.verification.chain import Step, Survey, steps
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.published import Processed
+from streamnb.engine.verification.recount import Plan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
 from streamnb.events import Event
 from streamnb.wire.codec import decode_event

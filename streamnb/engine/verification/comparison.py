@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.engine.exact_moments import ExactMoments
-from streamnb.engine.findings import Findings
 from streamnb.engine.learner import Learner
-from streamnb.engine.recount import Group, Recount
+from streamnb.engine.verification.exact_moments import ExactMoments
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.recount import Group, Recount
 from streamnb.errors import SnapshotError
 from streamnb.model.counts import UNIT
 from streamnb.model.statistics import Statistics

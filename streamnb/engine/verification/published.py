@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamnb.engine.balance import Balance, bucket_of
-from streamnb.engine.chain import Step, Survey, steps
 from streamnb.engine.checkpoint import Origin
-from streamnb.engine.findings import Findings
 from streamnb.engine.history import entries
 from streamnb.engine.learner import Settings
 from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.verification.balance import Balance, bucket_of
+from streamnb.engine.verification.chain import Step, Survey, steps
+from streamnb.engine.verification.findings import Findings
 from streamnb.errors import JournalError, LogError
 from streamnb.events import Event, ModelInfo
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamnb.engine.chain import CHAIN, LEARNED, Survey, earliest_kept, survey
 from streamnb.engine.checkpoint import Identity, NoSnapshots, Origin, Snapshots
-from streamnb.engine.comparison import Compared, State, compare, recount_of
-from streamnb.engine.findings import Findings
-from streamnb.engine.kept_snapshots import SNAPSHOTS, KeptSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.lifecycle import missing_records
 from streamnb.engine.ports import Log
-from streamnb.engine.published import Processed, Published
-from streamnb.engine.reading import SLICES, EventReader
-from streamnb.engine.recount import Plan, Recount
 from streamnb.engine.recovery import recover, refuse_changes
+from streamnb.engine.verification.chain import CHAIN, LEARNED, Survey, earliest_kept, survey
+from streamnb.engine.verification.comparison import Compared, State, compare, recount_of
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.kept_snapshots import SNAPSHOTS, KeptSnapshots
+from streamnb.engine.verification.published import Processed, Published
+from streamnb.engine.verification.reading import SLICES, EventReader
+from streamnb.engine.verification.recount import Plan, Recount
 from streamnb.errors import JournalError, LogError, SnapshotError, StreamnbError
 from streamnb.wire.snapshot import part_digest
 

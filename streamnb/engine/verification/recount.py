@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamnb.engine.exact_moments import ExactMoments
 from streamnb.engine.learner import Pruning, Settings
+from streamnb.engine.verification.exact_moments import ExactMoments
 from streamnb.events import Event
 from streamnb.model.attributes import Continuous, Nominal, Text
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT

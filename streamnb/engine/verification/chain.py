@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamnb.engine.checkpoint import BEFORE, Checkpoint, Origin
-from streamnb.engine.findings import Findings
 from streamnb.engine.history import path_to
 from streamnb.engine.ports import Log, Partition
+from streamnb.engine.verification.findings import Findings
 from streamnb.errors import JournalError, OutOfRange, UnknownTopic
 from streamnb.wire.journal import JournalRecord, Slice, chain_outputs, decode_journal
 
