@@ -100,7 +100,7 @@ class KafkaLog:
     # -- the learner's side -------------------------------------------------------------------------------
 
     def acquire(self, owner: str) -> None:
-        """Become the one learner. After `NotElected` it may be called again: the candidature stands.
+        """Become the one learner. After `NotElected` it may be called again; most candidatures stand.
 
         1. Join the group and wait to be given the journal's partition: elected.
         2. `init_transactions`: fence the predecessor, settle its open transaction.
@@ -117,6 +117,10 @@ class KafkaLog:
         except Fenced as error:
             self._transactions.close()
             self._transactions = None
+            # A member of kafka-python that was expired claims what it had when it joins again, and may be
+            # given it: that would depose whoever serves meanwhile. A new member claims nothing.
+            self._election.close()
+            self._election = None
             raise NotElected(str(error)) from error
 
     def heartbeat(self) -> None:

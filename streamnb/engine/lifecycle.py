@@ -5,10 +5,12 @@ Each is one journal record in a transaction of its own, without outputs; the log
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from streamnb.engine.checkpoint import BEFORE, Checkpoint, Identity
 from streamnb.engine.history import entries
 from streamnb.engine.ports import Log, Partition
-from streamnb.errors import JournalError
+from streamnb.errors import Fenced, JournalError
 
 __all__ = ["accept_loss", "adopt_configuration", "begin", "missing_records", "partitions_of", "roll_back"]
 
@@ -26,10 +28,14 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         topic_ids=_topic_ids(log, identity),
     )
     log.commit(transaction)
-    if len(list(entries(log, log.partitions(identity.journal)[0]))) != 1:
+    written = [entry.record for entry in entries(log, log.partitions(identity.journal)[0])]
+    ours = written[0].digest == checkpoint.digest
+    if not ours or any(after.previous != before.digest for before, after in pairwise(written)):
         raise JournalError(
             f"another model has begun to write to {identity.journal!r}, too: each needs its own"
         )
+    if len(written) > 1:
+        raise Fenced("another learner has taken over, and goes on with the journal that this one began")
     return checkpoint
 
 
