@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from streamnb.engine.learner import Learner, Tally
 from streamnb.engine.lifecycle import accept_loss, adopt_configuration, begin, missing_records, partitions_of
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.recovery import recover, refuse_changes
-from streamnb.engine.saving import Saving
+from streamnb.engine.saving import LONGEST_WRITE, Saving
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
 from streamnb.errors import JournalError, NotElected, SnapshotError
 
@@ -87,12 +87,18 @@ class Worker:
         self._checkpoint: Checkpoint | None = None
         self._saving: Saving | None = None  # the snapshot on its way
         self._saving_since = 0.0
+        self._stuck = False  # the snapshot on its way, and that was told
         self._unsaved = False  # something was committed since the last snapshot was begun
         self._saved_consumed = 0
         self._saved_at = 0.0
-        self._topic_ids: dict[str, str] = {}
+        self._topic_ids: Mapping[str, str] = {}
         self._began = -math.inf  # when the last commit did
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
+
+    @property
+    def has_recovered(self) -> bool:
+        """Whether `start` came to its end: before, the model is none."""
+        return self._checkpoint is not None
 
     def stop(self) -> None:
         """Let `run` return after the commit at hand; may be called from a signal handler."""
@@ -135,7 +141,9 @@ class Worker:
         checkpoint = checkpoint.with_new_partitions(partitions_of(self._log, self._identity))
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
-        self._topic_ids = {topic: self._log.topic_id(topic) for topic in self._identity.topics}
+        self._topic_ids = checkpoint.origin.topic_ids
+        self._check_topics()
+        self._most = self._bounded(64 * (1 + len(self.learner.model.classes)))  # bytes of a prediction, about
         self.learner.tally = Tally()  # what recovery learned was told before
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         self._sensor.recovered(seconds, self.learner.consumed)
@@ -167,8 +175,7 @@ class Worker:
             )
         checkpoint = adopt_configuration(self._log, checkpoint, self._identity, now)
         if checkpoint is not stood:
-            self._checkpoint = checkpoint
-            self._begin_saving()
+            self._begin_saving(checkpoint)
             self._finish_saving(self._alive)
         return checkpoint
 
@@ -195,8 +202,8 @@ class Worker:
         """
         try:
             self._finish_saving(self._sensor.alive)
-            if self._unsaved and not self._ahead:
-                self._begin_saving()
+            if self._checkpoint is not None and self._unsaved and not self._ahead:
+                self._begin_saving(self._checkpoint)
                 self._finish_saving(self._sensor.alive)
         finally:
             self._log.close()
@@ -251,6 +258,7 @@ class Worker:
         """
         assert self._checkpoint is not None, "start() comes first"  # noqa: S101
         self._began = time.monotonic()
+        self._check_topics()
         now = self._clock()
         self._ahead = True
         outputs = self.learner.process(records, now, self._turn)
@@ -267,7 +275,11 @@ class Worker:
 
         Predictions of many classes are long; how a stream is cut into commits changes nothing else.
         """
-        self._most = max(1, min(self._pace.commit_events, _COMMIT_BYTES * records // max(1, size)))
+        self._most = self._bounded(size / records)
+
+    def _bounded(self, size: float) -> int:
+        """How many records a commit may have whose outputs take `size` bytes each."""
+        return max(1, min(self._pace.commit_events, int(_COMMIT_BYTES / max(1.0, size))))
 
     def _tell(self, records: list[Record], seconds: float) -> None:
         """What the commit just made did."""
@@ -299,16 +311,20 @@ class Worker:
             self._looked = now
             self._sensor.observed(self._log.lag(), self.learner.model.statistics.n_bytes)
 
-    def _take_new_partitions(self) -> None:
-        """Read partitions that were added, too, from their beginning; the next commit journals them.
+    def _check_topics(self) -> None:
+        """Raises JournalError where a topic is no longer the one that was learned.
 
-        Raises JournalError where a topic is no longer the one that was learned.
+        Asked after records were read and before they are learned: a client may go on at the old offset of a
+        topic that was made anew, and an id never comes back.
         """
-        assert self._checkpoint is not None  # noqa: S101
         for topic, known in self._topic_ids.items():
             if self._log.topic_id(topic) != known:
                 raise JournalError(f"topic {topic!r} was deleted and made anew: its events are other ones")
-        found = [p for topic in self._identity.topics for p in self._log.partitions(topic)]
+
+    def _take_new_partitions(self) -> None:
+        """Read partitions that were added, too, from their beginning; the next commit journals them."""
+        assert self._checkpoint is not None  # noqa: S101
+        found = partitions_of(self._log, self._identity)
         if not set(found) <= set(self._checkpoint.positions):
             self._checkpoint = self._checkpoint.with_new_partitions(found)
             self._log.seek(self._checkpoint.positions)
@@ -317,19 +333,26 @@ class Worker:
         """Go on with the snapshot on its way, or begin one where it is due."""
         if self._saving is not None:
             if not self._saving.advance():
+                self._tell_if_stuck()
                 return
             self._finish_saving(self._turn)
         events = self.learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
         if events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds):
-            self._begin_saving()
+            assert self._checkpoint is not None  # noqa: S101
+            self._begin_saving(self._checkpoint)
 
-    def _begin_saving(self) -> None:
-        assert self._checkpoint is not None  # noqa: S101
+    def _tell_if_stuck(self) -> None:
+        """Say once that the disk does not answer; no other snapshot is begun before it does."""
+        if not self._stuck and time.monotonic() - self._saving_since > LONGEST_WRITE:
+            self._stuck = True
+            self._sensor.unsaved(f"one has not been written for {LONGEST_WRITE:g} s: does the disk answer?")
+
+    def _begin_saving(self, checkpoint: Checkpoint) -> None:
         self._saving_since = self._saved_at = time.monotonic()
         self._saved_consumed = self.learner.consumed
-        self._saving = Saving(self._snapshots, self._checkpoint, self.learner, self._identity)
-        self._unsaved = False
+        self._saving = Saving(self._snapshots, checkpoint, self.learner, self._identity)
+        self._unsaved = self._stuck = False
 
     def _finish_saving(self, alive: Callable[[], None]) -> None:
         """Wait for the snapshot on its way; where it fails, go on without: it only makes recovery longer."""

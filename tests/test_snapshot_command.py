@@ -371,3 +371,67 @@ def test_on_kafka(broker, tmp_path):
         assert program.ids("predictions") == [f"e{i}" for i in range(140)]
     finally:
         program.close()
+
+
+def test_good_snapshots_outlast_a_rollback_though_it_makes_them_too_many(site):
+    """Of those that were kept, the undone ones are of no use: dropping the oldest would leave one that is."""
+    flags = [*FLAGS, "--set", "snapshots.keep=3"]
+    site.flags = flags
+    for start in (0, 20, 40):
+        site.learn(RAWS[start : start + 20])
+    site.command("snapshot", "rollback", "--to", 1)
+    assert [entry.n for entry in site.snapshots.list()] == [1, 2, 3, 4]
+    site.snapshots.list()[-1].path.write_bytes(b"torn")
+    with site.log() as log:
+        log.trim(Partition("events", 0), 60)
+    assert site.digest() == others(RAWS[:20])
+
+
+def test_a_state_that_is_beyond_recovery_can_be_left_for_one_that_is_not(site):
+    """A crash, and then retention takes the events that came after the last snapshot."""
+    site.learn(RAWS[:60])
+    good = site.digest()
+    last = site.journal()[-1].n
+    site.learn(RAWS[60:100])
+    for entry in site.snapshots.list():
+        if entry.n > last:
+            entry.path.unlink()
+    with site.log() as log:
+        log.trim(Partition("events", 0), 100)
+    for refused in (
+        ("run", "--until-end"),
+        ("run", "--until-end", "--accept-loss"),
+        ("snapshot", "rollback", "--to", last),
+    ):
+        assert "--without-return" in site.command(*refused, code=1).stderr
+    answer = site.answer("snapshot", "rollback", "--to", last, "--without-return")
+    assert (answer["undone"]["events"], answer["events"]) == (40, 60)
+    assert site.digest() == good
+    site.learn(RAWS[100:120])
+    site.command("verify")
+
+
+def test_a_rollback_shows_that_it_is_alive_while_it_reads_the_journal(learned, monkeypatch, capsys):
+    from streamnb.cli import main
+
+    beats = []
+    heartbeat = SqliteLog.heartbeat
+    monkeypatch.setattr(SqliteLog, "heartbeat", lambda log: (beats.append(1), heartbeat(log))[1])
+    monkeypatch.setattr("streamnb.cli.snapshot.recover", counted_apart(beats))
+    monkeypatch.chdir(learned.folder)
+    assert main(["snapshot", "rollback", "--to", "2", *FLAGS]) == 0
+    capsys.readouterr()
+    assert len(beats) >= 6  # one for each record of the journal, recoveries apart
+
+
+def counted_apart(beats):
+    """Recovery, whose signs of life do not count here."""
+    from streamnb.engine.recovery import recover
+
+    def recovered(log, snapshots, learner, identity, _=None, **options):
+        before = len(beats)
+        found = recover(log, snapshots, learner, identity, **options)
+        del beats[before:]
+        return found
+
+    return recovered

@@ -81,7 +81,13 @@ def test_a_vocabulary_is_a_dictionary(batches):
         assert rows.tolist() == [expected.get(pair, UNKNOWN) for pair in batch]
         rows, _ = look_up(vocabulary, items, groups, adds=True, whole=True)
         assert rows.tolist() == [expected.setdefault(pair, len(expected)) for pair in batch]
-        vocabulary = Vocabulary.from_state(vocabulary.state())
+        vocabulary = Vocabulary.from_state(
+            {
+                "arena": vocabulary.arena[: vocabulary.ends[vocabulary.size]],
+                "ends": vocabulary.ends[: vocabulary.size + 1],
+                "groups": vocabulary.groups[: vocabulary.size],
+            }
+        )
     assert vocabulary.keys() == [key for _, key in expected]
     assert vocabulary.groups[: vocabulary.size].tolist() == [group for group, _ in expected]
 

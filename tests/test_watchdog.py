@@ -269,8 +269,8 @@ def test_a_recovery_and_a_batch_that_take_long_are_left_in_peace(embedded):
 
 
 def test_a_standby_is_left_in_peace_and_serves_when_the_learner_hangs(embedded):
-    learner = Driven(embedded, "run", method=f"{SQLITE} poll", hang_at=40)
-    learner.await_word("journal")
+    learner = Driven(embedded, "run", method=f"{SQLITE} poll", hang_at=150)
+    until(lambda: embedded.ids("predictions") == IDS)
     standby = Driven(embedded, "run")
     standby.await_word("standing by: ")
     assert learner.bark()[0] == "running"

@@ -29,6 +29,7 @@ def fingerprint() -> dict[str, str]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "unicode": unicodedata.unidata_version,
         "numpy": _version("numpy"),
+        "msgspec": _version("msgspec"),
         "numba": _version("numba"),
         "llvmlite": _version("llvmlite"),
         "libc": " ".join(platform.libc_ver()).strip() or "unknown",

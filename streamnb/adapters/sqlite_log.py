@@ -101,10 +101,9 @@ class SqliteLog:
         It costs a look at the leader's row; only a few times a session it is written.
         """
         now = self._clock()
-        if (
-            0.0 <= now - self._shown < min(1.0, self._session_timeout / 5)
-            and self._leader()[0] == self._epoch
-        ):
+        with self._store.errors():
+            epoch = self._leader()[0]
+        if 0.0 <= now - self._shown < min(1.0, self._session_timeout / 5) and epoch == self._epoch:
             return
         self._beat(now)
         self._checkpoint_if_due()

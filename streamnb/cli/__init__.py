@@ -195,6 +195,11 @@ def _add_operations(
             )
         if name == "rollback":
             action.add_argument("--to", type=_whole, required=True, metavar="N", help="journal record")
+            action.add_argument(
+                "--without-return",
+                action="store_true",
+                help="even where the present state cannot be recovered, so that there is no way back to it",
+            )
 
     topics = command("topics", "show or create the topics that the model needs, and who may use them")
     topics.add_argument("action", choices=["plan", "create"])

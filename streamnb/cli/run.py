@@ -27,8 +27,9 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     wiring.warm_up()  # before anyone waits for this learner
     learner = wiring.learner(config)
-    if not _learn(config, learner, options):
-        print("stopped while the log could not be reached; nothing is lost", file=sys.stderr)
+    unfinished = _learn(config, learner, options)
+    if unfinished:
+        print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
         return 0
     report = learner.report(time.time())
     if options.json:
@@ -38,11 +39,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _learn(config: Config, learner: Learner, options: argparse.Namespace) -> bool:
-    """Run a worker to its end, watched; False where it was told to stop while the log could not be reached.
-
-    Then the model may know more than the journal.
-    """
+def _learn(config: Config, learner: Learner, options: argparse.Namespace) -> str:
+    """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when."""
     stop = _Stop()
     waiting = Waiting(config.kafka.give_up_after, stop)
     with watched(config, waiting) as sensor:
@@ -63,8 +61,8 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace) -> boo
         except Unavailable:
             if not stop():
                 raise
-            return False
-    return True
+            return "while the log could not be reached"
+    return "" if worker.has_recovered else "before it was the learner, or had recovered"
 
 
 class _Stop:

@@ -8,19 +8,21 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
+from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.differences import State, differences, print_differences, time_of
 from streamnb.cli.snapshot_list import listed, print_list
 from streamnb.config import Config
 from streamnb.engine.checkpoint import Checkpoint, snapshot_of
-from streamnb.engine.history import entries, path_to
+from streamnb.engine.history import each_alive, entries, find, is_on, path_to
 from streamnb.engine.lifecycle import roll_back
 from streamnb.engine.ports import Log
-from streamnb.engine.recovery import recover
+from streamnb.engine.recovery import recover, standing
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
 
 __all__ = ["run"]
@@ -50,15 +52,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     with closing(wiring.existing_log(config)) as log:
-        steps = _steps(log, config)
-        numbers = options.before, steps[-1].n if options.after is None else options.after
+        journal = _Journal(log, config)
+        numbers = options.before, journal.last if options.after is None else options.after
         before, after = (_state_at(log, config, n) for n in numbers)
-    continued = _is_on(_path(steps, numbers[1]), numbers[0])
-    times = {step.n: step.now for step in steps}
-    answer = differences(before, after, options.top)
-    for side in ("before", "after"):
-        answer[side]["written"] = times[answer[side]["n"]]
-    return {"continued": continued, **answer}
+        answer = differences(before, after, options.top)
+        for side, n in zip(("before", "after"), numbers, strict=True):
+            found = find(log, log.partitions(config.topics.journal)[0], n)
+            answer[side]["written"] = None if found is None else found.record.now
+    return {"continued": is_on(journal.path(numbers[1]), numbers[0]), **answer}
 
 
 def _print_compared(answer: Mapping[str, Any]) -> None:
@@ -77,7 +78,8 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     """Take up the state of an earlier record again.
 
     1. Acquire the log: no learner is alive.
-    2. Recover the present state: what is about to be left has to be whole, so that one can come back to it.
+    2. Recover the present state: what is about to be left has to be whole, so that one can come back to it;
+       `--without-return` does without.
     3. Rebuild the state of the earlier record.
     4. Say what is undone.
     5. Write the rollback to the journal. From here on it holds, whatever happens: recovery follows it.
@@ -86,18 +88,20 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     wiring.warm_up()  # while nothing is held
     with closing(wiring.existing_log(config)) as log:
         _acquire(log, config.log.session_timeout)
-        identity, snapshots = wiring.identity(config), wiring.snapshots(config)
-        end = recover(log, snapshots, wiring.learner(config), identity, log.heartbeat)
+        identity = wiring.identity(config)
+        end = _present(log, config, options)
         if options.to >= end.n:
             raise JournalError(
                 f"the journal ends with record {end.n}: there is nothing after {options.to} to undo"
             )
         target = _state_at(log, config, options.to, log)
-        plan = _plan(_steps(log, config), end, options.to)
+        plan = _plan(_Journal(log, config, log.heartbeat), end, options.to)
         if not options.json:
             _print_plan(plan, target)
         log.heartbeat()
         checkpoint = roll_back(log, end, options.to, identity, time.time())
+        # Older ones may be the only others that are good: those too many go when the learner keeps its next.
+        snapshots = SnapshotFolder(config.snapshot_folder, sys.maxsize)
         try:
             file = str(snapshots.save(snapshot_of(checkpoint, target.learner.parts(), identity)))
         except SnapshotError as error:
@@ -107,6 +111,14 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         print(json.dumps({**plan, "n": checkpoint.n, "snapshot": file, "events": target.learner.consumed}))
     else:
         print(f"rolled back by journal record {checkpoint.n}; back again: --to {end.n}")
+
+
+def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoint:
+    """Where the journal stands; its state is recovered, unless nobody is to come back to it."""
+    identity, snapshots = wiring.identity(config), wiring.snapshots(config)
+    if options.without_return:
+        return standing(log, snapshots, identity, log.heartbeat)
+    return recover(log, snapshots, wiring.learner(config), identity, log.heartbeat)
 
 
 def _acquire(log: Log, session_timeout: float) -> None:
@@ -124,18 +136,14 @@ def _acquire(log: Log, session_timeout: float) -> None:
             return
 
 
-def _plan(steps: Sequence[_Step], end: Checkpoint, to: int) -> dict[str, Any]:
+def _plan(journal: _Journal, end: Checkpoint, to: int) -> dict[str, Any]:
     """What is left of the present state, and what comes back into it, in commits and their records."""
-    present, past = _path(steps, end.n), _path(steps, to)
-    undone = [step for step in steps if _is_on(present, step.n) and not _is_on(past, step.n)]
-    restored = [step for step in steps if _is_on(past, step.n) and not _is_on(present, step.n)]
+    present, past = journal.path(end.n), journal.path(to)
     return {
         "from": end.n,
         "to": to,
-        **{
-            name: {"commits": sum(s.kind == "commit" for s in found), "events": sum(s.events for s in found)}
-            for name, found in (("undone", undone), ("restored", restored))
-        },
+        "undone": journal.tally(present, past),
+        "restored": journal.tally(past, present),
     }
 
 
@@ -151,34 +159,42 @@ def _print_plan(plan: Mapping[str, Any], target: State) -> None:
 # -- the journal --------------------------------------------------------------------------------------------
 
 
-class _Step(NamedTuple):
-    """What is needed of a journal record; a journal may have millions."""
+class _Journal:
+    """What is needed of the whole journal as it is kept: a few bytes a record, for there may be millions.
 
-    n: int
-    kind: str
-    now: float
-    to: int
-    events: int
+    Attributes:
+        first: number of the first record.
+        last: number of the last one.
+        rollbacks: record -> the record that it takes up again.
+    """
 
+    def __init__(self, log: Log, config: Config, alive: Callable[[], None] = lambda: None) -> None:
+        """Raises LogError where it is empty."""
+        self.first = 0
+        self.rollbacks: dict[int, int] = {}
+        self._events = array("q")  # of each record; -1 where it is no commit
+        for _, record in each_alive(entries(log, log.partitions(config.topics.journal)[0]), alive):
+            self.first = self.first if self._events else record.n
+            if record.kind == "rollback":
+                self.rollbacks[record.n] = record.to
+            is_commit = record.kind == "commit"
+            self._events.append(sum(part.count for part in record.slices) if is_commit else -1)
+        if not self._events:
+            raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
+        self.last = self.first + len(self._events) - 1
 
-def _steps(log: Log, config: Config) -> list[_Step]:
-    """The whole journal as it is kept. Raises LogError where it is empty."""
-    journal = log.partitions(config.topics.journal)[0]
-    steps = [
-        _Step(r.n, r.kind, r.now, r.to, sum(part.count for part in r.slices))
-        for _, r in entries(log, journal)
-    ]
-    if not steps:
-        raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
-    return steps
+    def path(self, n: int) -> list[range]:
+        """The records that made the state at record `n`."""
+        return path_to(n, self.rollbacks)
 
-
-def _path(steps: Sequence[_Step], n: int) -> list[range]:
-    return path_to(n, {step.n: step.to for step in steps if step.kind == "rollback"})
-
-
-def _is_on(path: Sequence[range], n: int) -> bool:
-    return any(n in part for part in path)
+    def tally(self, taken: Sequence[range], less: Sequence[range]) -> dict[str, int]:
+        """Commits and events on one path and not on another."""
+        found = [
+            events
+            for n, events in enumerate(self._events, self.first)
+            if events >= 0 and is_on(taken, n) and not is_on(less, n)
+        ]
+        return {"commits": len(found), "events": sum(found)}
 
 
 def _state_at(log: Log, config: Config, n: int, owned: Log | None = None) -> State:

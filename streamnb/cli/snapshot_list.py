@@ -12,7 +12,7 @@ from streamnb.cli import wiring
 from streamnb.cli.differences import time_of
 from streamnb.cli.tables import table
 from streamnb.config import Config
-from streamnb.engine.history import entries, find, last, path_to
+from streamnb.engine.history import entries, find, is_on, last, path_to
 from streamnb.engine.ports import Log, Patience
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.wire.snapshot import Snapshot
@@ -71,7 +71,7 @@ class _Journal:
             return f"before the journal's beginning, record {self._first}"
         if record is None or record.digest != digest:
             return "of another journal"
-        return "good" if any(n in part for part in self._path) else "rolled back"
+        return "good" if is_on(self._path, n) else "rolled back"
 
 
 def _described(

@@ -7,13 +7,13 @@ rollback and what follows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.engine.ports import Log, Partition
 from streamnb.wire.journal import JournalRecord, decode_journal
 
-__all__ = ["Entry", "each_alive", "entries", "find", "last", "path_to"]
+__all__ = ["Entry", "each_alive", "entries", "find", "is_on", "last", "path_to"]
 
 _READ_AT_ONCE = 10_000
 
@@ -85,6 +85,11 @@ def path_to(n: int, rollbacks: Mapping[int, int]) -> list[range]:
         n = rollbacks[back]
     ranges.append(range(n + 1))
     return ranges[::-1]
+
+
+def is_on(path: Sequence[range], n: int) -> bool:
+    """Whether a path goes through record `n`."""
+    return any(n in part for part in path)
 
 
 def each_alive(found: Iterator[Entry], alive: Callable[[], None]) -> Iterator[Entry]:

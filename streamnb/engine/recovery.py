@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from streamnb.engine.checkpoint import BEFORE, Change, Checkpoint, Identity, Snapshots, origin_of
-from streamnb.engine.history import Entry, each_alive, entries, find, last, path_to
+from streamnb.engine.history import Entry, each_alive, entries, find, is_on, last, path_to
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Partition
 from streamnb.engine.replay import SliceReader, replay
@@ -17,7 +17,7 @@ from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
-__all__ = ["recover", "refuse_changes"]
+__all__ = ["recover", "refuse_changes", "standing"]
 
 
 class _Start(NamedTuple):
@@ -74,6 +74,16 @@ def recover(
     return end
 
 
+def standing(
+    log: Log, snapshots: Snapshots, identity: Identity, alive: Callable[[], None] = lambda: None
+) -> Checkpoint:
+    """Where the journal stands, found by its records alone: the state may be beyond recovery.
+
+    Raises JournalError where the records do not follow each other.
+    """
+    return _survey(log, log.partitions(identity.journal)[0], snapshots, None, alive)[1]
+
+
 def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Change]:
     """What has changed in the configuration; raises JournalError where the state cannot be continued so."""
     origin = checkpoint.origin
@@ -105,7 +115,7 @@ def _survey(
         checkpoint, rollbacks = start.checkpoint, {}
         for entry in each_alive(entries(log, journal, start.offset), alive):
             record = entry.record
-            if record.n > start.checkpoint.n:
+            if entry.offset != start.offset:
                 checkpoint = checkpoint.after(record)
             if record.kind == "rollback":
                 rollbacks[record.n] = record.to
@@ -114,7 +124,7 @@ def _survey(
         if at is not None and checkpoint.n != at:
             raise JournalError(f"there is no journal record {at}: the last is {checkpoint.n}")
         path = path_to(checkpoint.n, rollbacks)
-        if any(start.checkpoint.n in part for part in path) or start.checkpoint.n < 0:
+        if is_on(path, start.checkpoint.n) or start.checkpoint.n < 0:
             return start, checkpoint, path
         at_most = path[0].stop - 1  # rolled back to before the snapshot
 
@@ -159,10 +169,16 @@ def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
             "the log was replaced; move the snapshots away to begin anew"
         )
     if n > end.record.n:
-        return f"the snapshot stands at journal record {n}, beyond the journal's end {end.record.n}"
+        return (
+            f"the snapshot stands at journal record {n}, beyond the journal's end {end.record.n}: "
+            "it is another journal's, or this one was cut short; move it away to go on without it"
+        )
     if n < first.record.n:
-        return f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}"
-    return f"the snapshot stands at journal record {n}, which the journal lacks"
+        return (
+            f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}: "
+            f"record {n} itself has to be kept; bring a newer snapshot back, or begin a new log"
+        )
+    return f"the snapshot stands at journal record {n}, which the journal lacks: a record is missing there"
 
 
 class _Replay:
@@ -184,10 +200,10 @@ class _Replay:
         checkpoint = start.checkpoint
         journal = self._log.partitions(self._identity.journal)[0]
         for entry in each_alive(entries(self._log, journal, start.offset), self._alive):
-            if entry.record.n <= start.checkpoint.n:
+            if entry.offset == start.offset:
                 continue
             before, checkpoint = checkpoint, checkpoint.after(entry.record)
-            if any(entry.record.n in part for part in path):
+            if is_on(path, entry.record.n):
                 self._process(before, checkpoint, entry.record)
             if checkpoint.n == end.n:
                 break

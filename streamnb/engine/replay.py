@@ -52,7 +52,8 @@ class SliceReader:
             raise JournalError(
                 f"journal record {n} needs {part.topic}/{part.partition} from offset {part.first} to "
                 f"{part.next}, which the log no longer holds ({error}); "
-                "restore a newer snapshot, or begin a new log"
+                "bring a newer snapshot back, or leave this state for an earlier one: "
+                "streamnb snapshot rollback --without-return"
             ) from error
         if len(records) != part.count or crc(r.value for r in records) != part.crc:
             raise JournalError(

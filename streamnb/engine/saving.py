@@ -12,11 +12,14 @@ from pathlib import Path
 
 from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, snapshot_of
 from streamnb.engine.learner import Learner
+from streamnb.errors import SnapshotError
 
-__all__ = ["Saving"]
+__all__ = ["LONGEST_WRITE", "Saving"]
 
 _SLICE = 4 << 20  # bytes
 _TURN_SECONDS = 0.2
+LONGEST_WRITE = 600.0
+"""Seconds after which a write that has not returned is given up."""
 
 
 class Saving:
@@ -49,11 +52,18 @@ class Saving:
         return self._kept is not None and self._kept.done()
 
     def finish(self, alive: Callable[[], None] = lambda: None) -> Path:
-        """Wait for it; the file. Raises SnapshotError. It may take long: `alive` is called meanwhile."""
+        """Wait for it; the file. It may take long: `alive` is called meanwhile.
+
+        Raises SnapshotError, also where it has not been written within `LONGEST_WRITE`.
+        """
+        waited = 0.0
         while not self.advance():
             alive()
             if self._kept is not None:
                 wait([self._kept], _TURN_SECONDS)
+                waited += _TURN_SECONDS
+            if waited > LONGEST_WRITE:
+                raise SnapshotError(f"not written within {LONGEST_WRITE:g} s: does the disk answer?")
         assert self._kept is not None  # noqa: S101  it is done
         return self._kept.result()
 

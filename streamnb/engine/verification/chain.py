@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamnb.engine.checkpoint import BEFORE, Checkpoint, Origin
-from streamnb.engine.history import path_to
+from streamnb.engine.history import is_on, path_to
 from streamnb.engine.ports import Log, Partition
 from streamnb.engine.verification.findings import Findings
 from streamnb.errors import JournalError, OutOfRange, UnknownTopic
@@ -74,7 +74,7 @@ class Survey:
 
     def counts(self, n: int) -> bool:
         """Whether what a record learned is in the state at the end."""
-        return any(n in part for part in self.path)
+        return is_on(self.path, n)
 
     def is_kept(self, part: Slice, n: int, earliest: Mapping[Partition, int]) -> bool:
         """Whether the log still holds a slice of record `n`, by its offsets."""

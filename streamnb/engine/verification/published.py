@@ -10,6 +10,7 @@ for commits of which all predictions are still there: those after the commit of 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,11 +50,11 @@ class _Said(msgspec.Struct):
     model: ModelInfo
 
 
-class _Output(NamedTuple):
-    """One output as it was found: its key, and when the commit was that published it."""
+class _Since(NamedTuple):
+    """What a learner that goes on has committed since verification began: times, and how far it has come."""
 
-    key: bytes
-    at: float
+    times: frozenset[float]
+    positions: Mapping[Partition, int]
 
 
 class Published:
@@ -83,7 +84,7 @@ class Published:
         self._predictions = self._kept(PREDICTIONS, dict.fromkeys(s.predictions for s in settings))
         self._letters = self._kept(LETTERS, dict.fromkeys(s.dead_letters for s in settings))
         self._floor = -math.inf
-        self._last = -math.inf  # commit
+        self._since = _Since(frozenset(), {})
         self._balances = {PREDICTIONS: Balance(), LETTERS: Balance()}
         self._earlier = 0  # records whose outputs are not compared
         self._strangers: set[tuple[Partition, int]] = set()  # told already
@@ -92,27 +93,28 @@ class Published:
         """Find the commit from which on all is there."""
         firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
         firsts += [math.inf for first, end in self._predictions.values() if 0 < first == end]
-        latest = -math.inf
+        latest, earliest, is_whole = -math.inf, math.inf, True
         for step in steps(self._log, self._seen, self._origins):
             record = step.record
             is_understood = step.after.origin.config_hash != ""
             if record.kind == "genesis":
                 self._floor = record.now
-            latest = max(latest, record.now)
+            latest, earliest = max(latest, record.now), min(earliest, record.now)
             is_kept = record.n > self._seen.unread and all(record.now > at for at in firsts)
             if not (is_kept and is_understood):
                 self._floor = math.nextafter(latest, math.inf)
+                is_whole = False
+        if is_whole:  # a clock may have gone back since the genesis
+            self._floor = min(self._floor, earliest)
         if self._seen.first is not None and self._seen.first.n > 0:
             self._floor = max(self._floor, math.nextafter(self._seen.first.now, math.inf))
             self._earlier = 1  # what the first record processed cannot be told without the one before
 
     def expect(self, processed: Processed) -> None:
         """Take note of what one commit has to have published."""
-        now = processed.step.record.now
-        self._last = max(self._last, now)
         for kind, key in self._expected(processed):
             self._balances[kind].expect(key)
-        self._earlier += now < self._floor
+        self._earlier += processed.step.record.now < self._floor
 
     def _expected(self, processed: Processed) -> Iterator[tuple[str, bytes]]:
         is_compared = processed.step.record.now >= self._floor
@@ -142,23 +144,19 @@ class Published:
             )
 
     def _check(
-        self, kind: str, found: Callable[[], Iterator[_Output]], again: Callable[[], Iterator[Processed]]
+        self, kind: str, found: Callable[[], Iterator[bytes]], again: Callable[[], Iterator[Processed]]
     ) -> None:
-        balance = self._balances[kind]
-        late: list[_Output] = []
-        for output in found():
-            if output.at > self._last:
-                late.append(output)
-            else:
-                balance.find(output.key)
-        later = self._later(kind, late)
-        for key in later:
-            balance.find(key)
-        uneven = balance.uneven()
-        if not uneven:
-            noun = "events" if kind == PREDICTIONS else "refused records"
-            self._findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
-            return
+        """Twice where they differ: the second time it is known what was committed during the first."""
+        for _ in range(2):
+            self._since = self._committed_since()
+            balance = copy.deepcopy(self._balances[kind])
+            for key in found():
+                balance.find(key)
+            uneven = balance.uneven()
+            if not uneven:
+                noun = "events" if kind == PREDICTIONS else "refused records"
+                self._findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
+                return
         kept = self._predictions if kind == PREDICTIONS else self._letters
         if any(self._log.offsets(partition)[0] > first for partition, (first, _) in kept.items()):
             self._findings.unchecked(kind, "some were deleted while they were verified")
@@ -169,12 +167,10 @@ class Published:
             counts.subtract(
                 key for which, key in self._expected(processed) if which == kind and bucket_of(key) in named
             )
-        counts.update(o.key for o in found() if o.at <= self._last and bucket_of(o.key) in named)
-        counts.update(key for key in later if bucket_of(key) in named)
-        self._tell(kind, counts)
+        counts.update(key for key in found() if bucket_of(key) in named)
+        self._tell(kind, balance, counts)
 
-    def _tell(self, kind: str, counts: Mapping[bytes, int]) -> None:
-        balance = self._balances[kind]
+    def _tell(self, kind: str, balance: Balance, counts: Mapping[bytes, int]) -> None:
         self._findings.differs(
             kind,
             f"{balance.found:,} found for {balance.expected:,} that were processed, or others",
@@ -189,35 +185,26 @@ class Published:
                     kind, f"{name!r} is {what}", {"id": name}, found=max(more, 0), expected=max(-more, 0)
                 )
 
-    def _later(self, kind: str, late: Sequence[_Output]) -> list[bytes]:
-        """Those of outputs after the last commit looked at that no commit since has published.
-
-        A learner that runs meanwhile goes on publishing.
-        """
-        if not late:
-            return []
-        at, positions = set(), dict(self._seen.end.positions)
+    def _committed_since(self) -> _Since:
+        times, positions = set(), dict(self._seen.end.positions)
         for entry in entries(self._log, self._seen.journal, self._seen.end_offset):
-            at.add(entry.record.now)
+            times.add(entry.record.now)
             for part in entry.record.slices:
                 positions[Partition(part.topic, part.partition)] = part.next
-        if kind == PREDICTIONS:
-            return [output.key for output in late if output.at not in at]
-        learned = {f"{topic}/{number}": offset for (topic, number), offset in positions.items()}
-        return [o.key for o in late if _offset_of(o.key) >= learned.get(_partition_of(o.key), 0)]
+        return _Since(frozenset(times), positions)
 
-    def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[_Output]:
+    def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
         for record in self._records(PREDICTIONS, self._predictions, ends):
             try:
                 prediction = _prediction(record.value)
             except msgspec.MsgspecError as error:
                 self._strange(PREDICTIONS, record, str(error))
                 continue
-            if prediction.model.name in self._names and prediction.ts >= self._floor:
-                yield _Output(prediction.id.encode(), prediction.ts)
+            is_ours = prediction.model.name in self._names and prediction.ts >= self._floor
+            if is_ours and prediction.ts not in self._since.times:
+                yield prediction.id.encode()
 
-    def _found_letters(self, ends: Mapping[Partition, int]) -> Iterator[_Output]:
-        """Those that lie beyond what had been learned count as later than every commit looked at."""
+    def _found_letters(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
         for record in self._records(LETTERS, self._letters, ends):
             headers = dict(record.headers)
             try:
@@ -226,8 +213,9 @@ class Published:
             except (KeyError, ValueError):
                 self._strange(LETTERS, record, "its headers do not say whence it came")
                 continue
-            is_late = place >= self._seen.end.positions.get(partition, 0)
-            yield _Output(_place_key(topic, partition.number, place), math.inf if is_late else -math.inf)
+            end, now = (p.get(partition, 0) for p in (self._seen.end.positions, self._since.positions))
+            if not end <= place < now:
+                yield _place_key(topic, partition.number, place)
 
     def _strange(self, kind: str, record: Record, reason: str) -> None:
         topic, number = record.partition
@@ -280,11 +268,3 @@ _prediction = msgspec.json.Decoder(_Said).decode
 
 def _place_key(topic: str, number: int, offset: int) -> bytes:
     return f"{topic}/{number}/{offset}".encode()
-
-
-def _partition_of(key: bytes) -> str:
-    return key.decode().rpartition("/")[0]
-
-
-def _offset_of(key: bytes) -> int:
-    return int(key.decode().rpartition("/")[2])
