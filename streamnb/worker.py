@@ -324,6 +324,7 @@ class Worker:
     def _take_new_partitions(self) -> None:
         """Read partitions that were added, too, from their beginning; the next commit journals them."""
         assert self._checkpoint is not None  # noqa: S101
+        self._check_topics()
         found = partitions_of(self._log, self._identity)
         if not set(found) <= set(self._checkpoint.positions):
             self._checkpoint = self._checkpoint.with_new_partitions(found)
