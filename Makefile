@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
 
-# Tests mostly wait, for brokers and for processes that they start: three at a time keep two processors busy.
-WORKERS ?= 3
+# Tests mostly wait, for brokers and for processes that they start: four at a time keep two processors busy.
+WORKERS ?= 4
 test: $(VENV)/dev.stamp  ## run every test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount (a quarter of an hour; SEED=N for one again)

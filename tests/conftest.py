@@ -26,6 +26,16 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
+LONG = ["storm", "zombies", "negative_controls", "crash_points", "kafka_outage", "watchdog", "snapshot_command",
+        "end_to_end", "kafka_security", "long_work", "lifecycle", "verify_damage"]  # fmt: skip
+"""Files of few tests that wait for minutes: they begin first, beside those that keep the processors busy."""
+
+
+def pytest_collection_modifyitems(items):
+    order = {f"test_{name}": place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # the sort is stable
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _collect_forgotten_sockets():
     """Those of kafka-python's connections that failed, while their warnings can still be let pass."""
