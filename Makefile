@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
 
-# Tests mostly wait, for brokers and for processes that they start: four at a time keep two processors busy.
-WORKERS ?= 4
+# Tests mostly wait, for brokers and for processes that they start: three at a time keep two processors busy.
+WORKERS ?= 3
 test: $(VENV)/dev.stamp  ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
