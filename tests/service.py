@@ -29,6 +29,11 @@ class AtOnce(SnapshotFolder):
         return outcome_of(lambda: self.save(snapshot))
 
 
+def many(path):
+    """A store that keeps all of a test's snapshots."""
+    return AtOnce(path, keep=100)
+
+
 def outcome_of(work):
     outcome = Future()
     try:

@@ -12,6 +12,7 @@ from service import (
     TOPICS,
     AtOnce,
     digests,
+    many,
     new_learner,
     new_worker,
     predictions,
@@ -38,10 +39,6 @@ from streamnb.worker import Pace
 RAWS = raw_events(200, seed=29)
 JOURNAL = Partition("journal", 0)
 EVENTS = Partition("events", 0)
-
-
-def many(path):
-    return AtOnce(path, keep=100)
 
 
 def learned(open_log, folder, raws, *, learner=None, store=many, **options):

@@ -13,6 +13,7 @@ from service import (
     TOPICS,
     AtOnce,
     digests,
+    many,
     new_learner,
     new_worker,
     predictions,
@@ -44,10 +45,6 @@ def undisturbed(numbers):
     learner = new_learner()
     learner.process(records([RAWS[i] for i in numbers]), 1.0)
     return learner
-
-
-def many(path):
-    return AtOnce(path, keep=100)
 
 
 def learned(open_log, folder, n, *, every=10**9, store=many, pace_events=30):

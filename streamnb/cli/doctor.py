@@ -29,11 +29,11 @@ from streamnb.cli.checks.stream import (
     check_journal,
     check_recovery,
     kept_of,
-    positions_of,
 )
 from streamnb.cli.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.topics import acls_of, group_of, planned_topics
 from streamnb.config import Config
+from streamnb.engine.checkpoint import positions_of
 from streamnb.engine.history import entries, find, last
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topics import Found

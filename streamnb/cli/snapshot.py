@@ -177,8 +177,7 @@ class _Journal:
             self.first = self.first if self._events else record.n
             if record.kind == "rollback":
                 self.rollbacks[record.n] = record.to
-            is_commit = record.kind == "commit"
-            self._events.append(sum(part.count for part in record.slices) if is_commit else -1)
+            self._events.append(record.events if record.kind == "commit" else -1)
         if not self._events:
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
         self.last = self.first + len(self._events) - 1

@@ -41,6 +41,7 @@ __all__ = [
     "SnapshotStore",
     "Snapshots",
     "origin_of",
+    "positions_of",
     "snapshot_of",
 ]
 
@@ -231,7 +232,7 @@ class Checkpoint:
     @staticmethod
     def at(record: JournalRecord, origin: Origin) -> Checkpoint:
         """The checkpoint at a record."""
-        return Checkpoint(record.n, record.digest, record.outputs, _flat(record.positions), origin)
+        return Checkpoint(record.n, record.digest, record.outputs, positions_of(record), origin)
 
     def with_new_partitions(self, partitions: Sequence[Partition]) -> Checkpoint:
         """Partitions added since start at offset 0."""
@@ -282,9 +283,10 @@ def _nested(positions: Mapping[Partition, int]) -> dict[str, dict[str, int]]:
     return nested
 
 
-def _flat(nested: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:
+def positions_of(record: JournalRecord) -> dict[Partition, int]:
+    """Where every partition stands after a record."""
     return {
-        Partition(t, int(number)): offset
-        for t, numbers in nested.items()
+        Partition(topic, int(number)): offset
+        for topic, numbers in record.positions.items()
         for number, offset in numbers.items()
     }

@@ -103,6 +103,11 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     config: Mapping[str, Any] = {}
     to: int = -1
 
+    @property
+    def events(self) -> int:
+        """How many records were processed, of every sort."""
+        return sum(part.count for part in self.slices)
+
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder(JournalRecord)

@@ -69,7 +69,7 @@ def work_of(log: Log, journal: Partition, start: int, after: int, snapshot_bytes
     for entry in entries(log, journal, start):
         if entry.record.n > after and entry.record.slices:
             commits += 1
-            events += sum(part.count for part in entry.record.slices)
+            events += entry.record.events
     return Work(snapshot_bytes, commits, events)
 
 
@@ -100,5 +100,5 @@ def _replaying(log: Log, journal: Partition, start: int, after: int, learner: Le
         if events >= _SAMPLE_EVENTS:
             break
         replay(slices, learner, entry.record, lambda: None)
-        events += sum(part.count for part in entry.record.slices)
+        events += entry.record.events
     return events / (time.monotonic() - began) if events else None

@@ -15,7 +15,6 @@ __all__ = [
     "check_journal",
     "check_recovery",
     "kept_of",
-    "positions_of",
 ]
 
 _SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
@@ -130,15 +129,6 @@ def check_clock(said: float, stamped: float, *, by_broker: bool) -> Finding:
 
 
 # -- where the values come from -----------------------------------------------------------------------------
-
-
-def positions_of(record: JournalRecord) -> dict[Partition, int]:
-    """Where every partition stands after a commit."""
-    return {
-        Partition(topic, int(number)): offset
-        for topic, numbers in record.positions.items()
-        for number, offset in numbers.items()
-    }
 
 
 def kept_of(log: Log, positions: Mapping[Partition, int]) -> list[Kept]:
