@@ -7,27 +7,42 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamnb.model.attributes import Continuous, Nominal, Text
+    from streamnb.model.bayes_optimal import BayesOptimalClassifier
+    from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+    from streamnb.model.hypotheses import Hypothesis
+    from streamnb.model.linear_view import LinearView
     from streamnb.model.naive_bayes import NaiveBayes, Posteriors
     from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
+    from streamnb.model.posterior import SequentialPosterior
     from streamnb.model.progressive import ProgressiveValidation
 
 __all__ = [
+    "BayesOptimalClassifier",
+    "BayesOptimalNB",
     "BernoulliNB",
     "CategoricalNB",
     "Continuous",
     "GaussianNB",
+    "Hypothesis",
+    "LinearView",
     "MultinomialNB",
     "NaiveBayes",
     "Nominal",
     "Posteriors",
     "ProgressiveValidation",
+    "SequentialPosterior",
     "Text",
 ]
 
 _HOMES = {
     "attributes": ("Continuous", "Nominal", "Text"),
+    "linear_view": ("LinearView",),
+    "bayes_optimal": ("BayesOptimalClassifier",),
+    "bayes_optimal_nb": ("BayesOptimalNB",),
+    "hypotheses": ("Hypothesis",),
     "naive_bayes": ("NaiveBayes", "Posteriors"),
     "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
+    "posterior": ("SequentialPosterior",),
     "progressive": ("ProgressiveValidation",),
 }
 

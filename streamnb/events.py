@@ -5,11 +5,16 @@ The JSON form of each is a public contract, described with examples in docs/form
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import msgspec
 
 __all__ = [
+    "DETECTORS",
     "REASONS",
     "DeadLetter",
+    "DetectorName",
+    "Drift",
     "Event",
     "Evidence",
     "Label",
@@ -29,6 +34,11 @@ REASONS = (
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero
 )
 """Why a record became a dead letter: a bounded set, fit for a metric label."""
+
+DetectorName = Literal["adwin", "page_hinkley", "ddm", "eddm", "hddm_a", "hddm_w", "fhddm"]
+
+DETECTORS: tuple[DetectorName, ...] = get_args(DetectorName)
+"""Who can watch for drift, in the order in which they are told and report; see `streamnb.model.drift`."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -144,7 +154,7 @@ class Scores(msgspec.Struct, frozen=True):
     calibration_error: float
 
 
-class MetricsReport(msgspec.Struct, frozen=True):
+class MetricsReport(msgspec.Struct, frozen=True, tag="report", tag_field="kind"):
     """The state of progressive validation at one commit.
 
     Attributes:
@@ -173,5 +183,29 @@ class MetricsReport(msgspec.Struct, frozen=True):
     labels: tuple[str, ...]
     confusion: tuple[tuple[int, ...], ...]
     attributes: int
+    model: ModelInfo
+    ts: float
+
+
+class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
+    """A detector has found that predictions go wrong at another rate than before.
+
+    Attributes:
+        detector: which; one of `DETECTORS`.
+        id: the event after whose prediction it was found.
+        events: records consumed until then, of every sort, this event included.
+        observations: labelled events that the detector rests on, from where it last began to this event.
+        error_rate: share of them that were predicted wrong.
+        recent_error_rate: share of the last 100 of them, or of all where there are fewer.
+        model: which model, at which age, predicted this event.
+        ts: the journalled time of the commit, seconds since the epoch.
+    """
+
+    detector: str
+    id: str
+    events: int
+    observations: int
+    error_rate: float
+    recent_error_rate: float
     model: ModelInfo
     ts: float

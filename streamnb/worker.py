@@ -296,6 +296,7 @@ class Worker:
                 seconds=seconds,
                 at=at,
                 latencies=[at - record.timestamp for record in records],
+                drifts=tally.drifts,
             )
         )
         if tally.report is not None:

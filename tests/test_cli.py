@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import random
 import re
@@ -172,6 +173,48 @@ def test_inspect_shows_classes_priors_and_strongest_attributes(tmp_path):
     assert told["moments"]["size"]["spam"] == {"n": 2, "mean": 0.5, "variance": 0.25}
     shown = streamnb("inspect", *flags, cwd=tmp_path).stdout
     assert "spam: 2 events, prior 0.6667" in shown
+
+
+def test_inspect_shows_two_classes_as_a_linear_function(tmp_path):
+    """The weights of a model of two classes add up to what it predicts; of more classes nothing changes."""
+    rows = [("free cash win", "hot", "spam"), ("win win now", "", "spam"), ("lunch now", "hot", "ham")]
+    lines = [
+        json.dumps({"id": str(i), "text": t, "features": {"subject": s, "size": float(i)}, "label": y})
+        for i, (t, s, y) in enumerate(rows)
+    ]
+    lines.append(json.dumps({"id": "asked", "text": "win now", "features": {"subject": "", "size": 1.5}}))
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    (tmp_path / "mixed.toml").write_text(
+        '[log]\nurl = "sqlite:///log.db"\n[[attributes]]\nname = "text"\nkind = "text"\n'
+        '[[attributes]]\nname = "subject"\nkind = "text"\nevent_model = "bernoulli"\npath = "$.features.subject"\n'
+        '[[attributes]]\nname = "size"\nkind = "continuous"\n'
+    )
+    flags = ["--config", "mixed.toml"]
+    streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
+    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    linear = answer("inspect", *flags, cwd=tmp_path)["linear"]
+    assert (linear["positive"], linear["negative"], list(linear["top"])) == ("spam", "ham", ["spam", "ham"])
+    weights = {item["value"]: item["weight"] for items in linear["top"].values() for item in items}
+    assert weights["win"] == pytest.approx(math.log((4 / 11) / (1 / 7)))
+    assert linear["top"]["spam"][0]["value"] == "win"
+    assert (linear["top"]["spam"][0]["positive"], linear["top"]["spam"][0]["negative"]) == (3, 0)
+    (curve,) = linear["curves"]
+    d = 1.5 - curve["centre"]
+    parts = [linear["bias"], weights["win"], weights["now"], linear["absent"]["subject"]]
+    odds = sum(parts) + curve["square"] * d * d + curve["weight"] * d + curve["bias"]
+    told = streamnb("read", "predictions", *flags, cwd=tmp_path).stdout.splitlines()
+    asked = next(p for p in map(json.loads, told) if p["id"] == "asked")
+    assert asked["probabilities"]["spam"] == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-12)
+    shown = streamnb("inspect", *flags, cwd=tmp_path).stdout
+    assert "log odds of spam against ham" in shown
+    assert "no word of subject, where there is one" in shown
+    assert "square (x - centre)^2 + weight (x - centre) + bias" in shown
+    (tmp_path / "third.jsonl").write_text(json.dumps({"id": "new", "text": "noon", "label": "work"}))
+    streamnb("replay", "third.jsonl", *flags, cwd=tmp_path)
+    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    told = answer("inspect", *flags, cwd=tmp_path)
+    assert list(told) == ["journal", "digest", "model", "learned", "attributes", "classes", "moments"]
+    assert "log odds of" not in streamnb("inspect", *flags, cwd=tmp_path).stdout
 
 
 def test_a_holdout_learns_one_part_and_scores_the_other(tmp_path):

@@ -14,6 +14,7 @@ from malformed import MALFORMED
 
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import (
+    DETECTORS,
     REASONS,
     DeadLetter,
     Event,
@@ -612,8 +613,9 @@ def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
 
 
 def test_the_examples_of_the_page_agree_with_themselves():
-    (report,) = (decode_metrics(block.encode()) for block in blocks("json metrics"))
+    report, drift = (decode_metrics(block.encode()) for block in blocks("json metrics"))
     assert sum(map(sum, report.confusion)) == report.cumulative.events
+    assert drift.detector in DETECTORS
     for block in blocks("json prediction"):
         assert sum(json.loads(block)["probabilities"].values()) in (0, pytest.approx(1))
 

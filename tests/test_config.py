@@ -38,9 +38,14 @@ from streamnb.config.units import (
     parse_size,
 )
 from streamnb.errors import ConfigError
+from streamnb.events import DETECTORS
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "config").glob("*.toml"))
+WATCHERS = (
+    "drift detectors, with commas between them or as a list, none of them twice, of adwin, page_hinkley, ddm, "
+    "eddm, hddm_a, hddm_w, fhddm"
+)
 OPTIONAL = {"kafka.password", "model.m", "model.p"}
 VARIABLE = "STREAMNB_KAFKA__PASSWORD"
 
@@ -719,6 +724,12 @@ FILE_ERRORS = [
     ("[snapshots]\nkeep = 0", "snapshots.keep is 0; expected an integer of 1 or more"),
     ("[metrics]\nwindow = [1]", "metrics.window is [1]; expected an integer of 1 or more"),
     ("[predictions]\nevidence = 101", "predictions.evidence is 101; expected an integer from 0 to 100"),
+    ("[drift]\ndetectors = ['kswin']", f'drift.detectors is ["kswin"]; expected {WATCHERS}'),
+    ("[drift]\ndetectors = 'ddm, ddm'", f'drift.detectors is "ddm, ddm"; expected {WATCHERS}'),
+    ("[drift]\ndetectors = 'adwin,'", f'drift.detectors is "adwin,"; expected {WATCHERS}'),
+    ("[drift]\ndetectors = [['ddm']]", f'drift.detectors is [["ddm"]]; expected {WATCHERS}'),
+    ("[drift]\ndetectors = false", f"drift.detectors is false; expected {WATCHERS}"),
+    ("[drift]\ndetectors = { ddm = 1 }", f"drift.detectors is {{ ddm = 1 }}; expected {WATCHERS}"),
     # attributes
     ("attributes = 'text'", f'attributes is "text"; expected {LIST}'),
     ("[attributes]\nname = 'a'", f'attributes is {{ name = "a" }}; expected {LIST}'),
@@ -937,6 +948,7 @@ def files(draw):
         "snapshots": {"folder": draw(TEXT), "every": format_duration(draw(SECONDS_))},
         "metrics": {"window": draw(COUNTS)},
         "predictions": {"evidence": draw(st.integers(0, 100))},
+        "drift": {"detectors": draw(st.lists(st.sampled_from(DETECTORS), unique=True))},
     }
 
 
@@ -944,6 +956,20 @@ def from_text(text, folder):
     path = folder / "config.toml"
     path.write_text(text, encoding="utf-8", newline="")
     return load(path, {}, [])
+
+
+@given(st.lists(st.sampled_from(DETECTORS), unique=True), st.randoms())
+def test_detectors_are_a_list_or_words_with_commas_and_their_order_means_nothing(
+    tmp_path_factory, names, order
+):
+    folder = tmp_path_factory.getbasetemp()
+    expected = tuple(name for name in DETECTORS if name in names)
+    for _ in range(2):
+        flags = [f"drift.detectors={comma.join(names)}" for comma in (",", " , ")]
+        table = f"[drift]\ndetectors = {literal(names)}"
+        found = [load(None, {}, [flag]) for flag in flags] + [from_text(table, folder)]
+        assert [config.drift.detectors for config in found] == [expected] * 3
+        order.shuffle(names)
 
 
 @given(files())
@@ -984,7 +1010,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "3d420a7a795bf8ba8fbafe5549bab9ee4fffb2afac009820a0d04ca704808c09"
+    assert config_hash(Config()) == "cd2382a4405f3bcb9f56c4a9c39c618ff6e290e37a00421789bae8edb0b2a498"
 
 
 CHANGES = {
@@ -999,7 +1025,7 @@ CHANGES = {
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "predictions.evidence": "1", "http.listen": "",
+    "metrics.every": "2s", "metrics.window": "1", "predictions.evidence": "1", "drift.detectors": "adwin", "http.listen": "",
 }  # fmt: skip
 BESIDE = {"model.p": ["model.m=2"], "model.priors": ["model.prior=given"]}
 

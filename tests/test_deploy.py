@@ -146,6 +146,7 @@ class Source:
                 0.01,
                 time.time(),
                 [0.1] * 50,
+                {"ddm": 1},
             )
         )
         self.sensor.reported(self.learner.report(time.time()))

@@ -9,7 +9,14 @@ import math
 import numpy as np
 import pytest
 
-from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes
+from streamnb import (
+    BernoulliNB,
+    CategoricalNB,
+    GaussianNB,
+    MultinomialNB,
+    NaiveBayes,
+    SequentialPosterior,
+)
 
 PLAY_TENNIS = [  # Mitchell (1997), table 3.2
     ("sunny", "hot", "high", "weak", "no"),
@@ -41,6 +48,122 @@ def play_tennis(**keywords):
 def share(model, x, label):
     """P(x | label) as the model reads it."""
     return math.exp(model.joint_log_likelihood(x)[label] - model.joint_log_likelihood({})[label])
+
+
+def log(p):
+    return math.log(p) if p else -math.inf
+
+
+def update(posterior, likelihoods):
+    """One observation by its probabilities; P(d | D)."""
+    return math.exp(posterior.update({h: log(p) for h, p in likelihoods.items()}))
+
+
+def digits(posterior, places):
+    return [round(p, places) for p in posterior.probabilities.values()]
+
+
+def test_row_1_cancer():
+    """P(+ | cancer) P(cancer) = .0078, P(+ | not) P(not) = .0298, P(cancer | +) = .21; MAP is no cancer."""
+    posterior = SequentialPosterior({"cancer": 0.008, "not": 0.992})
+    evidence = update(posterior, {"cancer": 0.98, "not": 0.03})
+    joints = {h: p * evidence for h, p in posterior.probabilities.items()}
+    assert {h: round(joint, 4) for h, joint in joints.items()} == {"cancer": 0.0078, "not": 0.0298}
+    assert round(posterior.probabilities["cancer"], 2) == 0.21
+    assert (posterior.map(), posterior.ml()) == ("not", "cancer")
+
+
+LIME = {"h1": 0.0, "h2": 0.25, "h3": 0.5, "h4": 0.75, "h5": 1.0}
+BOXES = {"h1": 0.1, "h2": 0.2, "h3": 0.4, "h4": 0.2, "h5": 0.1}
+
+
+def next_is_lime(posterior):
+    return posterior.predict({h: {"lime": p, "cherry": 1 - p} for h, p in LIME.items()})["lime"]
+
+
+def test_rows_1_to_3_candy_boxes():
+    """Every column of the slide; the most probable box goes from h3 over h4 to h5; lime from .5 to above .97."""
+    posterior = SequentialPosterior(BOXES)
+    columns, boxes, limes = [digits(posterior, 3)], [posterior.map()], [next_is_lime(posterior)]
+    for _ in range(10):
+        assert update(posterior, LIME) == pytest.approx(limes[-1], rel=1e-14), "predicted as it then came"
+        columns.append(digits(posterior, 3))
+        boxes.append(posterior.map())
+        limes.append(next_is_lime(posterior))
+    assert columns[0] == [0.1, 0.2, 0.4, 0.2, 0.1]
+    assert columns[1] == [0.0, 0.1, 0.4, 0.3, 0.2]
+    assert columns[2] == [0.0, 0.038, 0.308, 0.346, 0.308]
+    printed = [0, 0.03, 0.30, 0.35, 0.31]  # of two digits, some of them cut off and some rounded
+    assert all(abs(exact - shown) < 0.01 for exact, shown in zip(columns[2], printed, strict=True))
+    assert boxes == ["h3", "h3", "h4"] + ["h5"] * 8
+    assert limes[0] == pytest.approx(0.5, rel=1e-15)
+    assert limes == sorted(limes)
+    assert 0.97 < limes[10] < 0.98
+    for h, p in posterior.probabilities.items():  # P(h | d) = alpha P(h) P(lime | h)^10, at one stroke
+        alpha = 1 / sum(BOXES[g] * LIME[g] ** 10 for g in BOXES)
+        assert p == pytest.approx(alpha * BOXES[h] * LIME[h] ** 10, rel=1e-13)
+
+
+@pytest.mark.parametrize("box", list(LIME))
+def test_row_1_candies_of_any_box_in_any_order(box):
+    """Without switching the order of the observations does not matter."""
+    candies = (np.random.default_rng(1).random(10) < LIME[box]).tolist()
+    forth, back = SequentialPosterior(BOXES), SequentialPosterior(BOXES)
+    for posterior, order in ((forth, candies), (back, sorted(candies))):
+        for lime in order:
+            update(posterior, {h: p if lime else 1 - p for h, p in LIME.items()})
+    assert forth.probabilities == pytest.approx(back.probabilities, rel=1e-13)
+    assert forth.probabilities[box] > 0
+
+
+def test_rows_1_and_2_coin():
+    """.714 and .286 after one head: the biased coin has the greater likelihood, the fair one is the likelier."""
+    posterior = SequentialPosterior({"fair": 0.75, "biased": 0.25})
+    assert update(posterior, {"fair": 0.5, "biased": 0.6}) == pytest.approx(0.525, rel=1e-15)
+    assert digits(posterior, 3) == [0.714, 0.286]
+    assert (posterior.map(), posterior.ml()) == ("fair", "biased")
+    uniform = SequentialPosterior(["fair", "biased"])
+    update(uniform, {"fair": 0.5, "biased": 0.6})
+    assert uniform.map() == uniform.ml() == "biased", "ML is MAP under a uniform prior"
+
+
+def test_rows_1_and_2_coin_of_a_hundred_throws():
+    """70 heads of 100: .0069 and .9931. The slide prints .0057 and .9943, which its own factors do not give."""
+    posterior = SequentialPosterior({"fair": 0.75, "biased": 0.25})
+    for toss in range(100):
+        head = toss < 70
+        update(posterior, {"fair": 0.5, "biased": 0.6 if head else 0.4})
+    assert digits(posterior, 4) == [0.0069, 0.9931]
+    fair, biased = 7.9e-31 * 0.75, 3.4e-28 * 0.25  # as printed
+    assert round(fair / (fair + biased), 4) == 0.0069
+    exact = 0.75 * 0.5**100 / (0.75 * 0.5**100 + 0.25 * 0.6**70 * 0.4**30)
+    assert posterior.probabilities["fair"] == pytest.approx(exact, rel=1e-12)
+    assert posterior.map() == posterior.ml() == "biased"
+
+
+def test_rows_3_and_4_bayes_optimal_against_map_and_gibbs():
+    """Posteriors .4, .3, .3 that say +, -, -: P(+) = .4, P(-) = .6. MAP says +, Bayes optimal -, Gibbs either."""
+    posterior = SequentialPosterior({"h1": 0.4, "h2": 0.3, "h3": 0.3})
+    says = {"h1": "+", "h2": "-", "h3": "-"}
+    prediction = posterior.predict({h: {v: float(v == says[h]) for v in "+-"} for h in says})
+    assert prediction == pytest.approx({"+": 0.4, "-": 0.6}, rel=1e-15)
+    assert max(prediction, key=prediction.get) == "-"
+    assert says[posterior.map()] == "+"
+    drawn = [says[posterior.draw(counter, seed=1)] for counter in range(10_000)]
+    assert abs(drawn.count("+") / 10_000 - 0.4) < 4.9 * math.sqrt(
+        0.4 * 0.6 / 10_000
+    )  # false alarms 1 in 10^6
+
+
+@pytest.mark.parametrize(("picked", "opened"), [(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a != b])
+def test_row_1_monty_hall(picked, opened):
+    """The host opens a goat's door, of two of them either: whoever switches wins 2/3."""
+    posterior = SequentialPosterior([1, 2, 3])
+    chance = {car: 0.0 if car == opened else 0.5 if car == picked else 1.0 for car in (1, 2, 3)}
+    assert update(posterior, chance) == pytest.approx(0.5, rel=1e-15)
+    other = 6 - picked - opened
+    assert posterior.probabilities == pytest.approx({picked: 1 / 3, other: 2 / 3, opened: 0.0}, rel=1e-15)
+    assert posterior.map() == other
 
 
 def test_row_9_play_tennis():

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from streamnb.adapters.prometheus import LONGEST_NAME, MOST_NAMES, PrometheusSensor
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, State
-from streamnb.events import REASONS, MetricsReport, ModelInfo, Scores
+from streamnb.events import DETECTORS, REASONS, MetricsReport, ModelInfo, Scores
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 COUNTS = st.integers(0, 10_000)
@@ -44,6 +44,7 @@ COMMITS = st.builds(
     learned=st.dictionaries(LABELS, COUNTS),
     predicted=st.dictionaries(st.none() | LABELS, COUNTS),
     dead_letters=st.dictionaries(st.sampled_from(REASONS), COUNTS),
+    drifts=st.dictionaries(st.sampled_from(DETECTORS), COUNTS),
     seconds=st.floats(0, 100),
     at=st.floats(0, 2e9),
     latencies=st.lists(LATENCIES, max_size=30) | st.lists(LATENCIES).map(tuple),
@@ -70,7 +71,13 @@ def report(cumulative, window):
 def tell_everything(sensor):
     sensor.entered(State.RUNNING)
     sensor.recovered(1.5, 100)
-    sensor.committed(commit(learned={"spam": 1}, predicted={None: 1}, dead_letters={"missing": 1}))
+    told = {
+        "learned": {"spam": 1},
+        "predicted": {None: 1},
+        "dead_letters": {"missing": 1},
+        "drifts": {"ddm": 1},
+    }
+    sensor.committed(commit(**told))
     sensor.reported(report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)] * 2))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
@@ -107,6 +114,7 @@ def test_totals_are_the_sums_of_what_was_told(commits):
         ("streamnb_events_learned_total", "learned"),
         ("streamnb_predictions_total", "predicted"),
         ("streamnb_dead_letters_total", "dead_letters"),
+        ("streamnb_drifts_total", "drifts"),
     ]:
         told = [getattr(one, field) for one in commits]
         assert sum(series(samples, name).values()) == sum(sum(counts.values()) for counts in told)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from river import base, checks, compose, feature_extraction, naive_bayes
 
-from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes
+from streamnb import BayesOptimalClassifier, BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes
 
 CLASSIFIERS = [NaiveBayes, MultinomialNB, BernoulliNB, CategoricalNB, GaussianNB]
 ONCE = """check_repr check_str check_tags check_clone_same_class check_clone_is_idempotent
@@ -45,6 +45,39 @@ def named_checks():
 @pytest.mark.parametrize(("classifier", "check"), list(named_checks()))
 def test_river_check(classifier, check):
     check(classifier().clone())
+
+
+MIXTURES = list(BayesOptimalClassifier._unit_test_params())
+MINI_BATCH = [check for check in PER_DATASET if "_many_" in check]
+
+
+def mixture(i):
+    """Of several classes and any numbers; of two classes (logistic regression); and of our own classifiers."""
+    return BayesOptimalClassifier(**MIXTURES[i])
+
+
+@pytest.mark.parametrize("i", range(len(MIXTURES)))
+def test_the_checks_that_run_on_a_mixture_are_these(i):
+    model = mixture(i)
+    assert isinstance(model, base.Classifier)
+    assert not model._unit_test_skips()
+    per_dataset = [check for check in PER_DATASET if check not in MINI_BATCH]
+    if not model._multiclass:
+        per_dataset.append("check_predict_proba_one_binary")
+    ran = Counter(check.__name__ for check in checks.yield_checks(model))
+    assert ran == Counter(ONCE + per_dataset * (3 if model._multiclass else 2))
+
+
+@pytest.mark.parametrize(
+    ("i", "check"),
+    [
+        pytest.param(i, check, id=f"{i}-{number}-{check.__name__}")
+        for i in range(len(MIXTURES))
+        for number, check in enumerate(checks.yield_checks(mixture(i)))
+    ],
+)
+def test_river_check_of_a_mixture(i, check):
+    check(mixture(i).clone())
 
 
 def test_a_pipeline_of_river_gives_the_same_as_texts():

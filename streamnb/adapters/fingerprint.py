@@ -30,6 +30,7 @@ def fingerprint() -> dict[str, str]:
         "unicode": unicodedata.unidata_version,
         "numpy": _version("numpy"),
         "msgspec": _version("msgspec"),
+        "river": _version("river"),
         "numba": _version("numba"),
         "llvmlite": _version("llvmlite"),
         "libc": " ".join(platform.libc_ver()).strip() or "unknown",

@@ -76,6 +76,7 @@ class PrometheusSensor(Sensor):
         self._learned = counter("streamnb_events_learned_total", "Events learned.", ["label"])
         self._predicted = counter("streamnb_predictions_total", "Predictions published.", ["label"])
         self._refused = counter("streamnb_dead_letters_total", "Records refused.", ["reason"])
+        self._drifts = counter("streamnb_drifts_total", "Drifts found and published.", ["detector"])
 
     def _measure_commits(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
@@ -153,6 +154,8 @@ class PrometheusSensor(Sensor):
                 self._predicted.labels(name).inc(count)
             for reason, count in commit.dead_letters.items():
                 self._refused.labels(self._reasons.bounded(reason)).inc(count)
+            for detector, count in commit.drifts.items():
+                self._drifts.labels(detector).inc(count)
             self._commit.observe(commit.seconds)
             self._latency.observe(commit.latencies)
             self._committed_at.set(commit.at)

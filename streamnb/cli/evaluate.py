@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
@@ -23,13 +24,14 @@ from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition, Record
 from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.events import Event
-from streamnb.wire.codec import decode_event
+from streamnb.events import Drift, Event
+from streamnb.wire.codec import decode_event, decode_metrics
 from streamnb.wire.snapshot import part_digest
 
 __all__ = ["run"]
 
 _AT_ONCE = 1000
+_FEW = 5  # drifts that are shown of the first, and of the last
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,26 +41,31 @@ def run(options: argparse.Namespace) -> int:
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     learner = wiring.learner(config)
-    tally = Tally()
+    tally, drifts = Tally(), _Drifts()
     with ExitStack() as stack:
         predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
         wiring.warm_up()
         started = time.monotonic()
         rows = numbered(events_of(options.file, columns_of(options)), options.order)
         if options.holdout is None:
-            _progressive(learner, rows, config, predictions, tally)
+            _progressive(learner, rows, config, predictions, (tally, drifts))
         else:
             train, test = divide(list(rows), share)
             _train_then_test(learner, train, test, tally)
-    _show(options, learner, time.monotonic() - started, tally)
+    _show(options, learner, time.monotonic() - started, (tally, drifts))
     _hint(options, learner)
     return 0
 
 
 def _progressive(
-    learner: Learner, rows: Iterable[Row], config: Config, predictions: BinaryIO | None, tally: Tally
+    learner: Learner,
+    rows: Iterable[Row],
+    config: Config,
+    predictions: BinaryIO | None,
+    noted: tuple[Tally, _Drifts],
 ) -> None:
     """The events as one partition of a topic of events, with rows as offsets, through the learner."""
+    tally, drifts = noted
     partition = Partition(config.topics.events[0], 0)
     now = time.time()
     records = (Record(partition, row, None, raw, now) for row, raw in rows)
@@ -69,6 +76,8 @@ def _progressive(
             elif output.topic == config.topics.dead_letters:
                 headers = dict(output.headers)
                 tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
+            elif output.topic == config.topics.metrics:
+                drifts.add(decode_metrics(output.value))
 
 
 def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row], tally: Tally) -> None:
@@ -107,7 +116,55 @@ def _hint(options: argparse.Namespace, learner: Learner) -> None:
         )
 
 
-def _show(options: argparse.Namespace, learner: Learner, seconds: float, tally: Tally) -> None:
+class _Drifts:
+    """What the drift detectors found: how often, and the first and the last few of it."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: list[Drift] = []
+        self._last: deque[Drift] = deque(maxlen=_FEW)
+
+    def add(self, record: object) -> None:
+        """Note what the metrics topic got, where it is a drift."""
+        if isinstance(record, Drift):
+            self._counts[record.detector] += 1
+            (self._last if len(self._first) == _FEW else self._first).append(record)
+
+    def rows(self) -> dict[str, Any]:
+        """What was found, as JSON has it."""
+        first, last = ([_found(drift) for drift in some] for some in (self._first, self._last))
+        return {"found": self._counts.total(), "detectors": self._counts, "first": first, "last": last}
+
+    def print(self) -> None:
+        """What was found, as a table; the number of an event counts records of every sort, from 1."""
+        total = self._counts.total()
+        left_out = total - len(self._first) - len(self._last)
+        counts = ", ".join(f"{name} {count:,}" for name, count in self._counts.items())
+        print(f"\n{total:,} drifts found" + (f": {counts}" if counts else ""))
+        if not total:
+            return
+        rows = [tuple(_found(drift).values()) for drift in self._first]
+        rows += [("...", "", "", "", "", "")] if left_out else []
+        rows += [tuple(_found(drift).values()) for drift in self._last]
+        print(table(rows, ("detector", "event", "id", "rests on", "errors", "errors of the last 100")))
+
+
+def _found(drift: Drift) -> dict[str, str | int | float]:
+    return {
+        "detector": drift.detector,
+        "event": drift.events,
+        "id": drift.id,
+        "observations": drift.observations,
+        "error_rate": drift.error_rate,
+        "recent_error_rate": drift.recent_error_rate,
+    }
+
+
+def _show(
+    options: argparse.Namespace, learner: Learner, seconds: float, noted: tuple[Tally, _Drifts]
+) -> None:
+    tally, drifts = noted
+    watched = learner.drift.names and options.holdout is None  # what is held out is not a stream
     report = learner.report(time.time())
     digest = part_digest(*learner.parts()["model"])
     reliability = learner.progressive.reliability()
@@ -115,11 +172,15 @@ def _show(options: argparse.Namespace, learner: Learner, seconds: float, tally: 
         answer: dict[str, Any] = msgspec.to_builtins(report)
         bins = [{"confidence": c, "accuracy": a, "events": n} for c, a, n in reliability]
         answer |= {"dead_letter_reasons": tally.rows(), "reliability": bins}
+        if watched:
+            answer["drifts"] = drifts.rows()
         answer |= {"seconds": seconds, "model_digest": digest}
         print(msgspec.json.encode(answer).decode())
         return
     print_report(report)
     tally.print()
+    if watched:
+        drifts.print()
     if reliability:
         print()
         print(table(reliability, ("confidence", "accuracy", "events")))

@@ -12,6 +12,8 @@ from streamnb.cli.tables import table
 from streamnb.engine.learner import Learner
 from streamnb.engine.recovery import recover
 from streamnb.errors import LogError
+from streamnb.model.evidence import LIMIT
+from streamnb.model.linear_view import LinearView
 from streamnb.model.strongest import strongest
 from streamnb.wire.snapshot import part_digest
 
@@ -60,13 +62,53 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
         }
         for name in model.statistics.layout.fields
     }
-    return {
+    described = {
         "model": learner.settings.name,
         "learned": model.n_events,
         "attributes": model.n_attributes,
         "classes": classes,
         "moments": moments,
     }
+    pair = [label for label, weight in weights.items() if weight]
+    return described if len(pair) != 2 else {**described, "linear": linear(model.linear_view(*pair), top)}
+
+
+def linear(view: LinearView, top: int) -> dict[str, Any]:
+    """The log odds of the first of two classes as a linear function: see `streamnb.model.linear`."""
+    return {
+        "positive": str(view.positive),
+        "negative": str(view.negative),
+        "bias": _finite(view.bias),
+        "absent": {str(name): _finite(share) for name, share in view.absent.items()},
+        "curves": [
+            {
+                "attribute": str(curve.attribute),
+                "centre": curve.centre,
+                "square": _finite(curve.square),
+                "weight": _finite(curve.weight),
+                "bias": _finite(curve.bias),
+            }
+            for curve in view.curves
+        ],
+        "top": {
+            str(label): [
+                {
+                    "attribute": str(item.attribute),
+                    "value": item.value,
+                    "weight": _finite(item.weight),
+                    "positive": item.positive,
+                    "negative": item.negative,
+                }
+                for item in items
+            ]
+            for label, items in view.top(top).items()
+        },
+    }
+
+
+def _finite(number: float) -> float:
+    """Cut to what JSON can hold: weights are infinite where alpha = 0."""
+    return max(-LIMIT, min(LIMIT, number))
 
 
 def print_description(description: dict[str, Any]) -> None:
@@ -75,12 +117,35 @@ def print_description(description: dict[str, Any]) -> None:
         f"model {description['model']}: {description['learned']:,} events learned, "
         f"{len(description['classes'])} classes, {description['attributes']:,} words and values"
     )
+    view = description.get("linear")
+    if view:
+        _print_function(view)
     for entry in description["classes"]:
         print(f"\n{entry['label']}: {entry['events']:,.0f} events, prior {entry['prior']:.4f}")
+        rows: list[tuple[Any, ...]]
         rows = [(s["attribute"], s["value"], s["log_odds"], s["weight"]) for s in entry["strongest"]]
+        header: tuple[str, ...] = ("attribute", "value", "log odds", "weight")
+        if view:  # the same words, with the weights by which the model itself goes
+            rows = [
+                (s["attribute"], s["value"], s["weight"], f"{s['positive']:,.12g}", f"{s['negative']:,.12g}")
+                for s in view["top"].get(entry["label"], [])
+            ]
+            header = ("attribute", "value", "weight", view["positive"], view["negative"])
         if rows:
-            print(table(rows, ("attribute", "value", "log odds", "weight")))
+            print(table(rows, header))
     for name, classes in description["moments"].items():
         print(f"\n{name}")
         rows = [(label, m["n"], m["mean"], m["variance"]) for label, m in classes.items()]
         print(table(rows, ("class", "events", "mean", "variance")))
+
+
+def _print_function(view: dict[str, Any]) -> None:
+    """What is added up: the bias, and what texts and numbers bring of their own."""
+    print(f"\nlog odds of {view['positive']} against {view['negative']}: weights of what an event has, and")
+    rows = [("every event", view["bias"])]
+    rows += [(f"no word of {name}, where there is one", share) for name, share in view["absent"].items()]
+    print(table(rows, ("bias of", "log odds")))
+    curves = [(c["attribute"], c["centre"], c["square"], c["weight"], c["bias"]) for c in view["curves"]]
+    if curves:
+        print("\nlog odds of a number x: square (x - centre)^2 + weight (x - centre) + bias")
+        print(table(curves, ("attribute", "centre", "square", "weight", "bias")))

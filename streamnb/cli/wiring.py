@@ -100,6 +100,7 @@ def settings(config: Config) -> Settings:
         window=config.metrics.window,
         evidence=config.predictions.evidence,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
+        detectors=config.drift.detectors,
     )
 
 

@@ -1,8 +1,8 @@
 """What is different between two configurations, and whether a model can go on from the one to the other.
 
 Counts and moments do not depend on how they are read: smoothing, priors, reports and names of output topics
-may change in the life of a model, and so may what is forgotten or refused from now on. What an event is may
-not: old and new events would be counted as if they were alike.
+may change in the life of a model, and so may what is forgotten or refused, and who watches for drift, from
+now on. What an event is may not: old and new events would be counted as if they were alike.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*)
         | attributes\.([\w-]+|".*")\.(alpha|m|p)
         | predictions\..*
+        | drift\..*
         | metrics\.(every|every_events)
         | topics\.(predictions|metrics|dead_letters)
         | events\.(id|max_bytes)

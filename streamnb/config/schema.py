@@ -29,12 +29,15 @@ from streamnb.config.kinds import (
     whole,
 )
 from streamnb.config.sections import Section, walk
+from streamnb.config.toml import literal
+from streamnb.events import DETECTORS, DetectorName
 from streamnb.model.attributes import EventModel
 
 __all__ = [
     "KEYS",
     "CommitConfig",
     "Config",
+    "DriftConfig",
     "EventsConfig",
     "MetricsConfig",
     "ModelConfig",
@@ -191,6 +194,36 @@ class PredictionsConfig(Section, frozen=True):
     evidence: Annotated[int, whole(0, 100)] = 0
 
 
+def _detectors(value: object) -> tuple[DetectorName, ...] | None:
+    """Names in the order of `DETECTORS`: it does not matter in which they are given."""
+    if value == "":
+        return ()
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, list):
+        return None
+    found = tuple(name for name in DETECTORS if name in names)
+    return found if len(found) == len(names) else None
+
+
+_DETECTORS = Kind(
+    "detectors",
+    f"drift detectors, with commas between them or as a list, none of them twice, of {', '.join(DETECTORS)}",
+    _detectors,
+    lambda names: literal(list(names)),
+    is_text=True,
+)
+
+
+class DriftConfig(Section, frozen=True):
+    """Who watches for drift.
+
+    Attributes:
+        detectors: names of detectors; see `streamnb.model.drift`.
+    """
+
+    detectors: Annotated[tuple[DetectorName, ...], _DETECTORS] = ()
+
+
 class Config(Section, frozen=True):
     """The whole configuration.
 
@@ -208,6 +241,7 @@ class Config(Section, frozen=True):
     snapshots: SnapshotsConfig = SnapshotsConfig()
     metrics: MetricsConfig = MetricsConfig()
     predictions: PredictionsConfig = PredictionsConfig()
+    drift: DriftConfig = DriftConfig()
     http: HttpConfig = HttpConfig()
 
     @property

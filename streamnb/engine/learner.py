@@ -15,8 +15,9 @@ import numpy as np
 
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.errors import MalformedEvent, SnapshotError
-from streamnb.events import DeadLetter, Event, Evidence, MetricsReport, ModelInfo, Prediction
+from streamnb.events import DeadLetter, Drift, Event, Evidence, MetricsReport, ModelInfo, Prediction
 from streamnb.model.copying import StateCopy
+from streamnb.model.drift import DriftDetectors
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.progressive import ProgressiveValidation
 from streamnb.wire.codec import decode_event, encode_metrics, encode_prediction
@@ -55,6 +56,7 @@ class Settings:
         window: labelled events in the sliding window.
         evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
         pruning: what is forgotten, and when.
+        detectors: who watches the predictions for drift; see `streamnb.model.drift`.
     """
 
     schema: EventSchema
@@ -67,6 +69,7 @@ class Settings:
     window: int = 1000
     evidence: int = 0
     pruning: Pruning = Pruning()
+    detectors: tuple[str, ...] = ()
 
 
 @dataclass
@@ -77,12 +80,14 @@ class Tally:
         learned: label -> events.
         predicted: label -> predictions; None is an empty model's.
         dead_letters: reason -> records.
+        drifts: detector -> drifts found.
         report: the last report made.
     """
 
     learned: Counter[str] = field(default_factory=Counter)
     predicted: Counter[str | None] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
+    drifts: Counter[str] = field(default_factory=Counter)
     report: MetricsReport | None = None
 
 
@@ -108,6 +113,7 @@ class Learner:
     Attributes:
         model: the naive Bayes model.
         progressive: the scores of its predictions.
+        drift: the detectors that watch its predictions; they change nothing of them.
         consumed: records seen, of every sort.
         dead_letters: records refused.
         tally: what happened since it was last replaced.
@@ -117,6 +123,7 @@ class Learner:
         self.settings = settings
         self.model = model
         self.progressive = ProgressiveValidation(settings.window)
+        self.drift = DriftDetectors(settings.detectors)
         self.consumed = 0
         self.dead_letters = 0
         self.tally = Tally()
@@ -175,19 +182,30 @@ class Learner:
         if np.isfinite(self._reported_at):
             counters["reported_at"] = self._reported_at
         small = {"progressive": Part(*self.progressive.state()), "learner": Part(counters, {})}
+        if self.drift.names:
+            small["drift"] = Part(*self.drift.state())
         return PartsCopy(self.model.copying(), small)
 
     def reconfigure(self, settings: Settings, model: NaiveBayes) -> None:
-        """Go on with what was learned under other settings, and read by a fresh `model`."""
+        """Go on with what was learned under other settings, and read by a fresh `model`.
+
+        A drift detector that watched before goes on, and one that did not begins here.
+        """
         parts = self.parts()
         self.settings, self.model = settings, model
         self.load(parts)
+        self.drift.choose(settings.detectors)
 
     def load(self, parts: Mapping[str, Part]) -> None:
-        """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner."""
+        """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner.
+
+        The drift detectors are those of the state: it may be older than the settings, and gets theirs later.
+        """
         try:
             self.model.load_state(parts["model"].meta, parts["model"].arrays)
             self.progressive = ProgressiveValidation.from_state(*parts["progressive"])
+            watched = parts.get("drift")  # absent where nobody watched
+            self.drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             counters = parts["learner"].meta
             self.consumed = counters["consumed"]
             self.dead_letters = counters["dead_letters"]
@@ -206,17 +224,21 @@ class Learner:
     def _process_part(self, records: Sequence[Record], now: float) -> list[NewRecord]:
         outputs: list[NewRecord] = []
         events: list[Event] = []
-        for record in records:
+        consumed: list[int] = []  # records up to each event
+        for number, record in enumerate(records, self.consumed + 1):
             try:
                 events.append(decode_event(record.value, self.settings.schema))
+                consumed.append(number)
             except MalformedEvent as error:
                 outputs.append(self._dead_letter(record, error))
         self.consumed += len(records)
         if events:
-            outputs += self._predict_then_learn(events, now)
+            outputs += self._predict_then_learn(events, consumed, now)
         return outputs
 
-    def _predict_then_learn(self, events: Sequence[Event], now: float) -> Iterator[NewRecord]:
+    def _predict_then_learn(
+        self, events: Sequence[Event], consumed: Sequence[int], now: float
+    ) -> Iterator[NewRecord]:
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         learned = self.model.n_events
         posteriors = self.model.predict_then_learn_many(
@@ -229,7 +251,8 @@ class Learner:
         self.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
         self._prune(learned)
         predictions = []
-        for event, answer in zip(events, _answers(posteriors), strict=True):
+        watched = bool(self.drift.names)
+        for event, number, answer in zip(events, consumed, _answers(posteriors), strict=True):
             label, probabilities = answer
             prediction = Prediction(
                 id=event.id,
@@ -244,11 +267,34 @@ class Learner:
             )
             value = encode_prediction(prediction)
             predictions.append(NewRecord(self.settings.predictions, event.id.encode(), value))
+            if watched:
+                predictions += self._drifts(prediction, number)
             self.tally.predicted[label] += 1
             if event.label is not None and event.weight > 0:
                 self.tally.learned[event.label] += 1
                 learned += 1
         return iter(predictions)
+
+    def _drifts(self, prediction: Prediction, consumed: int) -> Iterator[NewRecord]:
+        """Tell the detectors how a prediction came out; what they find follows it among the outputs.
+
+        An empty model has predicted nothing, so that there is nothing to tell.
+        """
+        if prediction.truth is None or prediction.label is None:
+            return
+        for found in self.drift.observe(int(prediction.label != prediction.truth)):
+            self.tally.drifts[found.detector] += 1
+            drift = Drift(
+                detector=found.detector,
+                id=prediction.id,
+                events=consumed,
+                observations=found.observations,
+                error_rate=found.error_rate,
+                recent_error_rate=found.recent_error_rate,
+                model=prediction.model,
+                ts=prediction.ts,
+            )
+            yield NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(drift))
 
     def _prune(self, learned_before: int) -> None:
         pruning = self.settings.pruning

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from streamnb.engine.ports import Partition
@@ -42,6 +42,7 @@ class Committed:
         seconds: how long the log took to commit.
         at: when it was visible, seconds since the epoch.
         latencies: of each record, seconds from its timestamp in the log to `at`.
+        drifts: detector -> drifts published.
     """
 
     n: int
@@ -52,6 +53,7 @@ class Committed:
     seconds: float
     at: float
     latencies: Sequence[float]
+    drifts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Sensor:

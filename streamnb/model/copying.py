@@ -25,26 +25,35 @@ _ALL = 1 << 62
 
 
 @kernel
-def _keep(table: Any, rows: Any, first: int, taken: Any, copied: Any) -> None:
-    """Copy those of `rows` from `first` on that nobody has taken yet; columns beyond the copy's are newer."""
+def _fresh(rows: Any, first: int, taken: Any, fresh: Any) -> Any:
+    """Those of `rows` from `first` on that nobody has taken yet, taken from now on; how many."""
+    found = 0
     for row in rows:
         if first <= row < taken.size and not taken[row]:
             taken[row] = True
-            for k in range(copied.shape[1]):
-                copied[row, k] = table[row, k]
+            fresh[found] = row
+            found += 1
+    return found
 
 
 @kernel
-def _copy_rows(table: Any, first: int, stop: int, taken: Any, copied: Any) -> None:
-    """Copy the rows from `first` to `stop`, those taken before they changed apart."""
-    for row in range(first, stop):
-        if not taken[row]:
-            for k in range(copied.shape[1]):
-                copied[row, k] = table[row, k]
+def _copy(table: Any, rows: Any, copied: Any) -> None:
+    """Copy these rows; columns beyond the copy's are newer."""
+    for row in rows:
+        for d in range(copied.shape[1]):
+            for k in range(copied.shape[2]):
+                copied[row, d, k] = table[row, d, k]
 
 
 class _Growing(NamedTuple):
     """An array that changes only beyond `copied.size`: how to get at it, for it moves as it grows."""
+
+    whole: Callable[[], Array]
+    copied: Array
+
+
+class _Rows(NamedTuple):
+    """A table that may change anywhere: how to get at it as (row, set, class), and its copy of this shape."""
 
     whole: Callable[[], Array]
     copied: Array
@@ -58,15 +67,20 @@ class StateCopy:
     Args:
         statistics: whose state; it may go on learning.
         kind: of the model that reads them.
+        more: values of the model's own.
+        arrays: arrays of the model's own, which nobody changes.
     """
 
-    def __init__(self, statistics: Statistics, kind: str) -> None:
+    def __init__(
+        self, statistics: Statistics, kind: str, more: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
         self._statistics = statistics
         vocabulary, counts = statistics.vocabulary, statistics.counts
         rows, K = vocabulary.size, len(statistics.classes)
         fields = len(statistics.layout.fields)
-        self._meta = {"type": kind, **statistics.described()}
+        self._meta = {"type": kind, **statistics.described(), **more}
         self._small = {
+            **arrays,
             "class_weights": statistics.class_weights[:K].copy(),
             "totals": counts.totals[:, :K].copy(),
             **{
@@ -80,16 +94,37 @@ class StateCopy:
             "groups": _Growing(lambda: vocabulary.groups, np.empty(rows, np.int32)),
         }
         self._left = list(self._growing.values())
-        self._at = 0  # in the first of those left, then in the table
-        self._table = np.empty((rows, K), np.int64)
+        self._at = 0  # in the first of those left, then in the tables
+        self._rows = {"table": _Rows(lambda: counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64))}
+        self._copy_beside(rows, K, fields)
         self._taken = np.zeros(rows, np.bool_)
         self.done = False
+
+    def _copy_beside(self, rows: int, K: int, fields: int) -> None:
+        """What hypotheses count beside the table."""
+        presence, decayed = self._statistics.presence, self._statistics.decayed
+        if presence:
+            self._small["texts"] = presence.counts.totals[:, :K].copy()
+            self._rows["presence"] = _Rows(
+                lambda: presence.counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64)
+            )
+        if D := decayed.tables.epoch.size:
+            self._small |= decayed.state(len(self._statistics.layout.groups), fields, K)
+            self._rows["decayed_table"] = _Rows(lambda: decayed.tables.table, np.empty((rows, D, K)))
+            self._rows["decayed_row_epoch"] = _Rows(
+                lambda: decayed.tables.row_epoch[:, :, np.newaxis], np.empty((rows, D, 1), np.int64)
+            )
 
     def keep(self, rows: npt.NDArray[np.int32]) -> None:
         """These rows are about to change; UNKNOWN and the like are passed over."""
         if not self.done:
-            first = 0 if self._left else self._at
-            _keep(self._statistics.counts.table, rows, first, self._taken, self._table)
+            fresh = np.empty(rows.size, np.int64)
+            found = _fresh(rows, 0 if self._left else self._at, self._taken, fresh)
+            self._copy_rows(fresh[:found])
+
+    def _copy_rows(self, rows: npt.NDArray[np.int64]) -> None:
+        for whole, copied in self._rows.values():
+            _copy(whole(), rows, copied)
 
     def advance(self, n_bytes: int) -> bool:
         """Copy about so many bytes more; whether that is all."""
@@ -103,9 +138,10 @@ class StateCopy:
                 self._left.pop(0)
                 self._at = 0
         if not self._left and not self.done:
-            rows, width = self._table.shape[0], max(8, self._table.shape[1] * 8)
+            rows = self._taken.size
+            width = max(8, sum(copied[:1].nbytes for _, copied in self._rows.values()))
             stop = min(rows, self._at + max(int(n_bytes > 0), n_bytes // width))
-            _copy_rows(self._statistics.counts.table, self._at, stop, self._taken, self._table)
+            self._copy_rows(self._at + np.flatnonzero(~self._taken[self._at : stop]))
             self._at = stop
             self.done = stop == rows
         return self.done
@@ -118,4 +154,12 @@ class StateCopy:
         """JSON-able values, and arrays without spare room, once all has been copied."""
         self.finish()
         copied: Mapping[str, Array] = {name: part.copied for name, part in self._growing.items()}
-        return self._meta, {**copied, **self._small, "table": self._table}
+        rows = {name: _without_sets(part.copied, name) for name, part in self._rows.items()}
+        return self._meta, {**copied, **self._small, **rows}
+
+
+def _without_sets(copied: Array, name: str) -> Array:
+    """A copy in the shape of its table: (row, class), (row, set, class), or (row, set) for epochs."""
+    if name == "decayed_row_epoch":
+        return copied[:, :, 0]
+    return copied if name == "decayed_table" else copied[:, 0]

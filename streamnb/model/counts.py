@@ -11,10 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.jit import kernel
+from streamnb.model.jit import inlined, kernel
 from streamnb.model.vocabulary import Vocabulary, grown
 
-__all__ = ["BERNOULLI", "MULTINOMIAL", "NOMINAL", "UNIT", "Counts", "Histograms"]
+__all__ = [
+    "BERNOULLI",
+    "MULTINOMIAL",
+    "NOMINAL",
+    "UNIT",
+    "Counts",
+    "Histograms",
+    "histogram_move",
+    "widen_rows",
+]
 
 UNIT = 1024
 MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
@@ -46,33 +55,56 @@ class Histograms(NamedTuple):
     stale: npt.NDArray[np.bool_]
 
 
-@kernel
-def histogram_move(histograms: Any, b: int, old: int, new: int) -> None:
-    """One word's count changes from `old` to `new`; counts of zero are not kept."""
-    weight, words = histograms.weight[b], histograms.words[b]
-    used = histograms.used[b]
-    if old > 0:
-        at = np.searchsorted(weight[:used], old)
-        words[at] -= 1
-        histograms.positive[b] -= 1
-        if words[at] == 0:
-            for i in range(at, used - 1):
-                weight[i] = weight[i + 1]
-                words[i] = words[i + 1]
-            used -= 1
-    if new > 0:
-        at = np.searchsorted(weight[:used], new)
-        histograms.positive[b] += 1
-        if at < used and weight[at] == new:
-            words[at] += 1
+@inlined
+def _place(weight: Any, b: int, used: int, count: int, first: int) -> int:
+    """Where `count` stands in row b, or would, of `used` counts; two from `first` on are tried first."""
+    for at in range(first, min(first + 2, used)):
+        if weight[b, at] >= count:
+            return at
+    low, high = 0, used
+    while low < high:
+        middle = (low + high) // 2
+        if weight[b, middle] < count:
+            low = middle + 1
         else:
-            for i in range(used, at, -1):
-                weight[i] = weight[i - 1]
-                words[i] = words[i - 1]
-            weight[at] = new
-            words[at] = 1
-            used += 1
-    histograms.used[b] = used
+            high = middle
+    return low
+
+
+@inlined
+def histogram_move(weight: Any, words: Any, used: Any, positive: Any, b: int, old: int, new: int) -> None:
+    """One word's count changes from `old` to `new` in histogram b; counts of zero are not kept.
+
+    Where it is the only word of its count and stays in its place, as frequent words do, only the count is
+    written over. The arrays are those of `Histograms`, one by one: a tuple of them costs more than the rest.
+    """
+    size, at = used[b], 0
+    if old > 0:
+        at = _place(weight, b, size, old, 0)
+        stays = (at == 0 or weight[b, at - 1] < new) and (at + 1 == size or new < weight[b, at + 1])
+        if words[b, at] == 1 and stays and new > 0:
+            weight[b, at] = new
+            return
+        words[b, at] -= 1
+        positive[b] -= 1
+        if words[b, at] == 0:
+            size -= 1
+            for i in range(at, size):
+                weight[b, i] = weight[b, i + 1]
+                words[b, i] = words[b, i + 1]
+    if new > 0:
+        at = _place(weight, b, size, new, at if new > old else 0)
+        positive[b] += 1
+        if at < size and weight[b, at] == new:
+            words[b, at] += 1
+        else:
+            for i in range(size, at, -1):
+                weight[b, i] = weight[b, i - 1]
+                words[b, i] = words[b, i - 1]
+            weight[b, at] = new
+            words[b, at] = 1
+            size += 1
+    used[b] = size
 
 
 class Counts:
@@ -127,7 +159,7 @@ class Counts:
             return
         wider = max(classes, columns + columns // 2)
         self.table = grown(self.table, (rows, wider))
-        _widen(self.table.reshape(-1), rows, columns, wider)
+        widen_rows(self.table.reshape(-1), rows, columns, wider)
         self.totals = np.pad(self.totals, ((0, 0), (0, wider - columns)))
         self.histograms = Histograms(
             *(_widen_classes(array, columns, wider) for array in self.histograms)
@@ -191,7 +223,7 @@ def _widen_classes(array: npt.NDArray[Any], columns: int, wider: int) -> npt.NDA
 
 
 @kernel
-def _widen(flat: Any, rows: int, columns: int, wider: int) -> None:
+def widen_rows(flat: Any, rows: int, columns: int, wider: int) -> None:
     """Move rows of `columns` to rows of `wider` in the same memory, last row first."""
     for row in range(rows - 1, -1, -1):
         for k in range(wider - 1, -1, -1):

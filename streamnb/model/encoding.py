@@ -123,6 +123,7 @@ class EventWriter:
         self._adds: list[bool] = []
         self._label: list[Hashable] = []
         self._weight: list[int] = []
+        self._time: list[float] = []
         self._event_items = [0]
         self._group: list[tuple[int, Name]] = []
         self._item: list[bytes] = []
@@ -158,8 +159,10 @@ class EventWriter:
         self._field.append(name)
         self._value.append(float(min(max(value, -LARGEST), LARGEST)))
 
-    def end(self, label: Hashable, weight: int) -> None:
+    def end(self, label: Hashable, weight: int, time: float | None = None) -> None:
         """Finish the event; it adds where it has a label and a weight (units) above zero.
+
+        Its time is in seconds; None, or what is not finite, is a time that is not known.
 
         Raises TypeError for a label that cannot be hashed.
         """
@@ -169,6 +172,7 @@ class EventWriter:
         self._adds.append(label is not None and weight > 0)
         self._label.append(label)
         self._weight.append(weight)
+        self._time.append(math.nan if time is None or not math.isfinite(time) else time)
         self._event_items.append(len(self._item))
         self._event_values.append(len(self._value))
 
@@ -192,6 +196,7 @@ class EventWriter:
             value=np.array(self._value, dtype=np.float64)[field >= 0],
             label=np.array(label, dtype=np.int64),
             weight=np.array(self._weight, dtype=np.int64),
+            time=np.array(self._time, dtype=np.float64),
         )
         skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
         most = mark_repeats(batch, layout.kinds) if layout.has_bernoulli else 0

@@ -26,6 +26,8 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
     tables.classes[k] += weight
     lowest = tables.classes[k]
     columns = tables.totals.shape[1]
+    histograms = tables.histograms
+    counted, words, used, positive = histograms.weight, histograms.words, histograms.used, histograms.positive
     previous = np.int64(-1)
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
         g = np.int64(batch.item_group[item])
@@ -33,7 +35,7 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
         b = tables.slot[g] * columns + k
         change = weight if bernoulli else batch.item_amount[item] * abs(weight) // UNIT * np.sign(weight)
         if bernoulli:
-            tables.histograms.stale[b] = True
+            histograms.stale[b] = True
             if g != previous:
                 tables.totals[g, k] += weight
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
@@ -47,7 +49,7 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
             tables.live[g] += np.int64(is_known) - np.int64(was_known)
             lowest = min(lowest, before + change)
             if bernoulli:
-                histogram_move(tables.histograms, b, before, before + change)
+                histogram_move(counted, words, used, positive, b, before, before + change)
             else:
                 tables.totals[g, k] += change
         lowest = min(lowest, tables.totals[g, k])

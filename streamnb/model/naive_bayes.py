@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,14 @@ from streamnb.model.counts import UNIT
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units, value_text
 from streamnb.model.evidence import Item, odds, single_events
 from streamnb.model.kernels import run, unlearn_event
+from streamnb.model.linear_view import LinearView, linear_view
+from streamnb.model.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.statistics import Moment, Statistics
-from streamnb.model.tables import GIVEN, LEARNED, UNIFORM, Tables
+from streamnb.model.tables import Tables
 
 __all__ = ["NaiveBayes", "Posteriors"]
 
 Label = Hashable
-Prior = Literal["learned", "uniform"] | Mapping[Any, float]
-_PRIOR_MODES = {"learned": LEARNED, "uniform": UNIFORM}
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
 
 
@@ -41,11 +41,13 @@ class Posteriors(NamedTuple):
         probabilities: float64[n, K]; zero for a class of which nothing had been learned yet, so that a row
             is all zero where the model was empty; else rows sum to 1.
         known: int64[n], how many of the classes had been met before each event.
+        hypotheses: float64[n, H], P(h | all learned before the event), by models that weigh hypotheses.
     """
 
     classes: list[Any]
     probabilities: npt.NDArray[np.float64]
     known: npt.NDArray[np.int64]
+    hypotheses: npt.NDArray[np.float64] | None = None
 
     def labels(self) -> list[Any]:
         """The most probable class of each event, None where the model was empty; of equals the first met."""
@@ -95,7 +97,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
     ) -> None:
         check_smoothing(alpha, None, None)
         check_smoothing(None, m, p)
-        _check_prior(prior)
+        check_prior(prior)
         Text(event_model=event_model)  # checks the name
         self.attributes = attributes
         self.alpha = alpha
@@ -157,8 +159,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
     def predict_posteriors(self, xs: Iterable[Any]) -> Posteriors:
         """P(v | x) of many events, by the model as it is."""
-        encoded = self._encode(xs)
-        return Posteriors(self.classes, self._run(encoded, predict=True), encoded.known)
+        return self._posteriors(self._encode(xs))
 
     def predict_proba_many(self, X: Any) -> Any:
         """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
@@ -187,6 +188,22 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         items = [item for item in items if item.log_odds != 0.0]
         return sorted(items, key=lambda item: -abs(item.log_odds))[:top]
 
+    def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
+        """Log P(positive | x) / P(negative | x) as a linear function, of the model as it is.
+
+        `negative` may be left out where there are two classes. Raises ValueError where one of the two has no
+        examples, or given priors rule out both.
+
+        Examples:
+            >>> model = NaiveBayes({"text": "text"})
+            >>> model.learn_one({"text": "win cash now"}, "spam")
+            >>> model.learn_one({"text": "lunch now"}, "ham")
+            >>> view = model.linear_view("spam")
+            >>> [(item.value, round(item.weight, 3)) for item in view.top(2)["spam"]]
+            [('win', 0.539), ('cash', 0.539)]
+        """
+        return linear_view(self._statistics, self._tables(), positive, negative, self._write)
+
     # -- learning -----------------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
@@ -194,22 +211,31 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
         Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
         """
-        self._run(self._encode([x], [y], [w]), learn=True)
+        self._learn(self._encode([x], [y], [w]))
 
     def learn_many(self, X: Any, y: Any, w: Iterable[float] | None = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
-        self._run(self._encode(_rows(X), y, w), learn=True)
+        self._learn(self._encode(_rows(X), y, w))
 
     def predict_then_learn_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Iterable[float] | None = None
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
         An event whose label is None is only predicted. How a stream is cut into calls changes nothing, but
         that classes first met in a later call have no column in an earlier one's answer.
+
+        Args:
+            xs: the events.
+            ys: their labels.
+            ws: their weights; 1 by default.
+            ts: their times in seconds, for models that forget; the others count alike at all times.
         """
-        encoded = self._encode(xs, ys, ws)
-        return Posteriors(self.classes, self._run(encoded, predict=True, learn=True), encoded.known)
+        return self._posteriors(self._encode(xs, ys, ws, ts), learn=True)
 
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.
@@ -304,16 +330,21 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
                     raise kind(f"attribute {name!r}: {error}") from error
 
     def _encode(
-        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Iterable[float] | None = None
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any] | None = None,
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
     ) -> Encoded:
         """Events as arrays; those with a label and a weight get their class, groups and rows."""
         xs = xs if isinstance(xs, Sequence) else list(xs)
         labels = [None] * len(xs) if ys is None else list(ys)
         weights = [UNIT] * len(xs) if ws is None else [units(w) for w in ws]
+        times = [None] * len(xs) if ts is None else ts
         writer = EventWriter()
-        for x, label, weight in zip(xs, labels, weights, strict=True):
+        for x, label, weight, time in zip(xs, labels, weights, times, strict=True):
             self._write(writer, x)
-            writer.end(label, weight)
+            writer.end(label, weight, time)
         return self._statistics.encode(writer)
 
     def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
@@ -321,6 +352,13 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         joints = np.empty((len(xs), len(self._statistics.classes)))
         self._run(self._encode(xs), predict=True, joints=joints)
         return [self._by_class(row) for row in joints]
+
+    def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
+        """Predict events in order, and learn them where they are to be learned."""
+        return Posteriors(self.classes, self._run(encoded, predict=True, learn=learn), encoded.known)
+
+    def _learn(self, encoded: Encoded) -> None:
+        self._run(encoded, learn=True)
 
     def _run(
         self,
@@ -356,7 +394,6 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             counts.histograms.stale[:] = True
         if self._smoothing.shape[1] < counts.kinds.size:
             self._smoothing = np.hstack([self._smoothing, self._smoothing_from(self._smoothing.shape[1])])
-        given = self.prior if isinstance(self.prior, Mapping) else {}
         return Tables(
             statistics.class_weights[:K],
             counts.table,
@@ -371,19 +408,26 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             self._smoothing[0],
             self._smoothing[1],
             self._smoothing[2],
-            np.array([given.get(label, 0.0) for label in statistics.classes], dtype=np.float64),
-            GIVEN if isinstance(self.prior, Mapping) else _PRIOR_MODES[self.prior],
+            prior_weights(self.prior, statistics.classes),
+            prior_mode(self.prior),
         )
 
     def _smoothing_from(self, first: int) -> npt.NDArray[np.float64]:
         """alpha, m (-1: use alpha) and p (nan: uniform) of the groups from `first` on. Shape (3, groups)."""
-        chosen = []
-        for _, name in islice(self._statistics.layout.groups, first, None):
-            spec = self._declared.get(name)
-            own = isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None)
-            alpha, m, p = (spec.alpha, spec.m, spec.p) if own else (self.alpha, self.m, self.p)  # type: ignore[union-attr]
-            chosen.append((alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p))
+        chosen = [
+            self._smoothing_of(name, self.alpha, self.m, self.p)
+            for _, name in islice(self._statistics.layout.groups, first, None)
+        ]
         return np.array(chosen, dtype=np.float64).reshape(-1, 3).T
+
+    def _smoothing_of(
+        self, name: Any, alpha: float | None, m: float | None, p: float | None
+    ) -> tuple[float, float, float]:
+        """alpha, m (-1: use alpha) and p (nan: uniform) of an attribute: its own, or those given."""
+        spec = self._declared.get(name)
+        if isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None):
+            alpha, m, p = spec.alpha, spec.m, spec.p
+        return alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p
 
     def _known(self) -> dict[Any, int]:
         """Label -> column, of the classes with examples."""
@@ -412,15 +456,6 @@ def _attribute(name: Any, spec: Attribute | str) -> Attribute:
     if spec in _KINDS:
         return _KINDS[spec]
     raise ValueError(f"attribute {name!r}: expected one of {', '.join(_KINDS)}, not {spec!r}")
-
-
-def _check_prior(prior: Prior) -> None:
-    if isinstance(prior, Mapping):
-        weights = list(prior.values())
-        if not all(0.0 <= weight < np.inf for weight in weights) or not sum(weights) > 0.0:
-            raise ValueError("given priors must be finite, not negative and not all zero")
-    elif prior not in {"learned", "uniform"}:
-        raise ValueError(f"prior must be 'learned', 'uniform' or a mapping, not {prior!r}")
 
 
 def _rows(X: Any) -> Any:

@@ -10,7 +10,8 @@ from river.base import tags
 
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL
 from streamnb.model.encoding import EventWriter, is_missing, value_text
-from streamnb.model.naive_bayes import NaiveBayes, Prior, place_text
+from streamnb.model.naive_bayes import NaiveBayes, place_text
+from streamnb.model.priors import Prior
 from streamnb.model.tokenizer import words
 
 __all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]

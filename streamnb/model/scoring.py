@@ -29,7 +29,7 @@ from streamnb.model.jit import kernel
 from streamnb.model.logspace import LN2, factors_until_overflow
 from streamnb.model.tables import LEARNED, UNIFORM
 
-__all__ = ["known", "score_event"]
+__all__ = ["known", "score_event", "score_priors", "score_value"]
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
@@ -68,23 +68,31 @@ def _split(product: Any, exponent: Any, K: int) -> None:
 
 
 @kernel
-def _score_priors(tables: Any, joint: Any) -> None:
-    """joint[k] = log P(class k); -inf for a class without examples."""
+def score_priors(classes: Any, weights: Any, mode: int, given: Any, joint: Any) -> None:
+    """joint[k] = log P(class k); -inf for a class without examples.
+
+    Args:
+        classes: weight learned of each class, zero where there is none.
+        weights: by which frequencies are learned.
+        mode: LEARNED, UNIFORM or GIVEN.
+        given: relative weights, for GIVEN.
+        joint: gets the result.
+    """
     K = joint.size
     total = 0.0
     for k in range(K):
         joint[k] = 0.0
-        if tables.classes[k] > 0:
-            if tables.prior_mode == LEARNED:
-                joint[k] = float(tables.classes[k])
-            elif tables.prior_mode == UNIFORM:
+        if classes[k] > 0:
+            if mode == LEARNED:
+                joint[k] = float(weights[k])
+            elif mode == UNIFORM:
                 joint[k] = 1.0
             else:
-                joint[k] = tables.prior[k]
+                joint[k] = given[k]
         total += joint[k]
-    if total == 0.0:  # priors were given for other classes only: these are all alike
+    if total == 0.0:  # priors were given for other classes only, or all is forgotten: these are all alike
         for k in range(K):
-            joint[k] = 1.0 if tables.classes[k] > 0 else 0.0
+            joint[k] = 1.0 if classes[k] > 0 else 0.0
             total += joint[k]
     for k in range(K):
         joint[k] = math.log(joint[k] / total) if joint[k] > 0.0 else -np.inf
@@ -201,8 +209,8 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, 
 
 
 @kernel
-def _score_value(tables: Any, f: int, x: float, joint: Any) -> None:
-    """Add log N(x; mean, variance) of continuous attribute f to every class.
+def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) -> None:
+    """Add log N(x; mean, variance) to every class; n, mean and M2 are the attribute's moments by class.
 
     A class with one example or none of the spread keeps its mean and takes the variance pooled within the
     classes; a class that never had the attribute takes the moments of all classes together. Where even the
@@ -213,31 +221,31 @@ def _score_value(tables: Any, f: int, x: float, joint: Any) -> None:
     inside = 0.0
     centre = 0.0
     for k in range(K):
-        if tables.n[f, k] > 0:
-            weight += tables.n[f, k] / UNIT
-            inside += tables.M2[f, k]
+        if n[k] > 0:
+            weight += n[k] / UNIT
+            inside += M2[k]
     if weight == 0.0:
         return
     pooled = inside / weight
     if pooled <= 0.0:
         return
     for k in range(K):
-        if tables.n[f, k] > 0:
-            centre += tables.mean[f, k] * (tables.n[f, k] / UNIT / weight)
+        if n[k] > 0:
+            centre += mean[k] * (n[k] / UNIT / weight)
     between = 0.0
     for k in range(K):
-        if tables.n[f, k] > 0:
-            between += (tables.n[f, k] / UNIT) * (tables.mean[f, k] - centre) ** 2
+        if n[k] > 0:
+            between += (n[k] / UNIT) * (mean[k] - centre) ** 2
     for k in range(K):
-        if tables.classes[k] == 0:
+        if classes[k] == 0:
             continue
-        mean, variance = centre, pooled + between / weight
-        if tables.n[f, k] > 0:
-            mean = tables.mean[f, k]
-            variance = tables.M2[f, k] / (tables.n[f, k] / UNIT)
+        centred, variance = centre, pooled + between / weight
+        if n[k] > 0:
+            centred = mean[k]
+            variance = M2[k] / (n[k] / UNIT)
             if variance <= 0.0:
                 variance = pooled
-        deviation = (x - mean) / math.sqrt(variance)
+        deviation = (x - centred) / math.sqrt(variance)
         joint[k] -= 0.5 * (_LOG_2PI + math.log(variance) + min(deviation * deviation, _SQUARE_LIMIT))
 
 
@@ -247,7 +255,7 @@ def score_event(
 ) -> None:
     """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
     K = joint.size
-    _score_priors(tables, joint)
+    score_priors(tables.classes, tables.classes, tables.prior_mode, tables.prior, joint)
     for k in range(K):
         misses[k] = 0
         product[k] = 1.0
@@ -263,6 +271,7 @@ def score_event(
             _score_shares(tables, batch, first, last, joint, misses, product, exponent)
         first = last
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
-        _score_value(tables, batch.value_field[v], batch.value[v], joint)
+        f = batch.value_field[v]
+        score_value(tables.n[f], tables.mean[f], tables.M2[f], tables.classes, batch.value[v], joint)
     for k in range(K):
         joint[k] += math.log(product[k]) + exponent[k] * LN2

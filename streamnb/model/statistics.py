@@ -7,6 +7,7 @@ they are read (smoothing, priors) is the model's affair, so that several models 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,11 @@ import numpy.typing as npt
 
 from streamnb.model.copying import StateCopy
 from streamnb.model.counts import NOMINAL, UNIT, Counts
+from streamnb.model.decay import Decayed
 from streamnb.model.encoding import Encoded, EventWriter, Layout
+from streamnb.model.hypotheses import Sources
 from streamnb.model.moments import Moments, merge_moments
+from streamnb.model.presence import Presence
 from streamnb.model.vocabulary import Vocabulary
 
 __all__ = ["Moment", "Statistics"]
@@ -42,9 +46,12 @@ class Statistics:
         vocabulary: words and values -> rows.
         counts: (row x class).
         moments: (continuous field x class).
+        sources: what is counted beside these, for hypotheses that read it.
+        presence: texts that hold a word, where they are counted; else None.
+        decayed: counts and moments that forget.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
         self.classes: dict[Hashable, int] = {}
         self.class_weights = np.zeros(2, dtype=np.int64)
         self.events = 0
@@ -52,6 +59,9 @@ class Statistics:
         self.counts = Counts()
         self.moments = Moments()
         self.layout = Layout(self.counts)
+        self.sources = sources
+        self.presence = Presence(bernoulli=sources.bernoulli) if sources.presence else None
+        self.decayed = Decayed(sources.decays)
         self._copy: StateCopy | None = None  # one that is not done yet
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,7 +73,8 @@ class Statistics:
         arrays = [self.class_weights, *self.counts.histograms]
         for part in (self.vocabulary, self.counts, self.moments):
             arrays += [held for held in vars(part).values() if isinstance(held, np.ndarray)]
-        return sum(array.nbytes for array in arrays)
+        beside = self.decayed.n_bytes + (self.presence.n_bytes if self.presence else 0)
+        return sum(array.nbytes for array in arrays) + beside
 
     def column(self, label: Hashable) -> int:
         """The column of a class, a new one where it is met for the first time."""
@@ -81,12 +92,18 @@ class Statistics:
         if self.class_weights.size < K:
             self.class_weights = np.pad(self.class_weights, (0, K - self.class_weights.size + K // 2))
         self.counts.room_for_classes(K)
-        self.counts.room_for_rows(self.vocabulary.size)
-        self.moments.room(len(self.layout.fields), K)
+        rows, fields = self.vocabulary.size, len(self.layout.fields)
+        self.counts.room_for_rows(rows)
+        self.moments.room(fields, K)
+        self.decayed.room(self.counts.kinds.size, rows, fields, K)
+        if self.presence:
+            self.presence.room(self.counts.kinds, rows, K)
 
     def room_for_texts(self, most: int) -> None:
         """Let the histograms of Bernoulli texts take one more text of `most` different words."""
         self.counts.room_for_counts(int(self.counts.histograms.used.max(initial=0)) + most)
+        if self.presence:
+            self.presence.room_for_texts(most)
 
     def group_of(self, name: Hashable) -> int:
         """The group of a discrete attribute. Raises KeyError."""
@@ -167,14 +184,25 @@ class Statistics:
         forgotten = np.setdiff1d(ranked, kept)
         for rows in (stopped, forgotten):
             self._take_from_totals(rows)
-            self.counts.table[rows] = 0
+            for table in self._row_tables():
+                table[rows] = 0
         self.vocabulary.stop(stopped)
         # Rows without any count say nothing: only stopped words have to be remembered.
         rest = np.flatnonzero(self.counts.table[:size].any(axis=1) | (self.vocabulary.groups[:size] < 0))
         self.vocabulary = self.vocabulary.select(rest)
         self.counts.table = self.counts.table[rest]
         self.counts.derive(self.vocabulary)
+        if self.sources.decays:
+            self.decayed.select(rest, self.vocabulary)
+        if self.presence:
+            self.presence.counts.table = self.presence.counts.table[rest]
+            self.presence.derive(self.vocabulary)
         return int(stopped.size + forgotten.size)
+
+    def _row_tables(self) -> list[npt.NDArray[Any]]:
+        """Every table that has a row for each word and value."""
+        decayed = [self.decayed.tables.table] if self.sources.decays else []
+        return [self.counts.table, *decayed, *([self.presence.counts.table] if self.presence else [])]
 
     def _take_from_totals(self, rows: npt.NDArray[np.int64]) -> None:
         """Class totals lose the tokens of `rows`; a Bernoulli total counts texts and stays."""
@@ -182,15 +210,22 @@ class Statistics:
         tokens = self.counts.slot[groups] < 0
         np.subtract.at(self.counts.totals, groups[tokens], self.counts.table[rows[tokens]])
 
-    def copying(self, kind: str) -> StateCopy:
+    def copying(
+        self,
+        kind: str,
+        more: Mapping[str, Any] = MappingProxyType({}),
+        arrays: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
+    ) -> StateCopy:
         """The state of a model of this kind as it is now, to be copied while learning goes on.
+
+        It has `more` values and `arrays` of the model's own, which are small and not changed.
 
         A copy that was begun is finished. Raises TypeError for labels and names that are not strings,
         booleans, numbers or None.
         """
         self.settle()
         self.make_room()
-        self._copy = StateCopy(self, kind)
+        self._copy = StateCopy(self, kind, more, arrays)
         return self._copy
 
     def keep(self, rows: npt.NDArray[np.int32]) -> None:
@@ -213,12 +248,13 @@ class Statistics:
             "classes": [_plain(label) for label in self.classes],
             "groups": [[kind, _plain(name)] for kind, name in self.layout.groups],
             "fields": [_plain(name) for name in self.layout.fields],
+            **({} if self.sources == Sources() else {"sources": self.sources.described()}),
         }
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Statistics:
         """The statistics of a `state`."""
-        statistics = cls()
+        statistics = cls(Sources.from_description(meta.get("sources", {})))
         statistics.events = meta["events"]
         for label in meta["classes"]:
             statistics.column(label)
@@ -235,6 +271,12 @@ class Statistics:
         statistics.counts.derive(statistics.vocabulary)
         for name, array in zip(("n", "mean", "M2"), statistics.moments, strict=True):
             array[:fields, :K] = arrays[name]
+        if statistics.presence:
+            statistics.presence.counts.table[:rows, :K] = arrays["presence"]
+            statistics.presence.counts.totals[:, :K] = arrays["texts"]
+            statistics.presence.derive(statistics.vocabulary)
+        if statistics.sources.decays:
+            statistics.decayed.load(arrays, statistics.counts.kinds.size, fields, K)
         return statistics
 
 

@@ -30,6 +30,7 @@ class Batch(NamedTuple):
         value: float64[v], finite.
         label: int64[n], class index, or -1: do not learn.
         weight: int64[n], units, above zero where there is a label.
+        time: float64[n], event time in seconds, nan where it is not known.
     """
 
     event_items: npt.NDArray[np.int64]
@@ -42,6 +43,7 @@ class Batch(NamedTuple):
     value: npt.NDArray[np.float64]
     label: npt.NDArray[np.int64]
     weight: npt.NDArray[np.int64]
+    time: npt.NDArray[np.float64]
 
 
 class Tables(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from streamnb.model.attributes import Text
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.progressive import ProgressiveValidation
 
@@ -26,4 +28,8 @@ def warm() -> None:
     model.unlearn_one(x, "c")
     model.merge(model.clone())
     model.prune(min_count=1)
+    hypotheses = [Hypothesis(), Hypothesis("bernoulli"), Hypothesis("presence", half_life=60.0)]
+    many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
+    for label in ("a", "b", "c"):
+        many.predict_then_learn_many([x, x], [label, None], ts=[1.0, 2.0])
     scores.window()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from streamnb.errors import MalformedEvent
-from streamnb.events import Event, Label, MetricsReport, Prediction
+from streamnb.events import Drift, Event, Label, MetricsReport, Prediction
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
 from streamnb.wire.schema import EventSchema
@@ -153,13 +153,21 @@ def decode_prediction(raw: bytes) -> Prediction:
     return _decode_as(Prediction, raw)
 
 
-def decode_metrics(raw: bytes) -> MetricsReport:
-    """The metrics report in a record; unknown fields are ignored. Raises `MalformedEvent`."""
-    return _decode_as(MetricsReport, raw)
+def decode_metrics(raw: bytes) -> MetricsReport | Drift:
+    """What a record of the metrics topic holds, which its ``kind`` says; unknown fields are ignored.
+
+    A record without a kind was written before there were two: it is a report. Raises `MalformedEvent`.
+    """
+    record = parse(raw, len(raw))
+    kind = record.get("kind", "report") if isinstance(record, dict) else None
+    return _convert(record, Drift) if kind == "drift" else _convert(record, MetricsReport)
 
 
 def _decode_as(kind: type[T], raw: bytes) -> T:
-    record = parse(raw, len(raw))
+    return _convert(parse(raw, len(raw)), kind)
+
+
+def _convert(record: Any, kind: type[T]) -> T:
     keys = find(record, is_nonfinite)
     if keys is not None:
         refuse("out-of-range", keys, "no finite double holds this number")
@@ -201,8 +209,8 @@ def encode_prediction(prediction: Prediction) -> bytes:
     return _encode(record)
 
 
-def encode_metrics(report: MetricsReport) -> bytes:
-    """The record of a metrics report. Raises ValueError, with the path, for a number that is not finite."""
+def encode_metrics(report: MetricsReport | Drift) -> bytes:
+    """The record of the metrics topic. Raises ValueError, with the path, for a number that is not finite."""
     return _encode(report)
 
 

@@ -1,0 +1,203 @@
+"""The Bayes optimal classifier over any River classifiers, each weighed by what it predicted so far."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from streamnb.model.draws import check_seed
+from streamnb.model.posterior import SequentialPosterior, weighted_mean
+from streamnb.model.progressive import ESCAPE
+
+__all__ = ["BayesOptimalClassifier", "PredictionMode"]
+
+PredictionMode = Literal["mixture", "map", "gibbs"]
+
+
+class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is untyped here
+    """A mixture of classifiers, weighed by their posterior probability given all that they predicted.
+
+        P(v | x, D) = sum over h of P(v | x, h) P(h | D)
+        P(h | D, (x, y)) is proportional to P(y | x, h) P(h | D), h having learned D but not yet (x, y)
+
+    **What the bound promises.** After T events the total log loss of the mixture, sum of -ln P(y | x, D), is
+    at most that of every classifier h plus ln 1/P0(h) + T ln 1/(1 - r), with P0 its prior and r the switching
+    rate. For n classifiers of equal prior and r = 0 that is the loss of the best one plus ln n in all,
+    however long the stream and wherever it comes from. It is promised for log loss and for
+    ``prediction="mixture"``: not for accuracy, nor for the other modes. The loss meant is that of the
+    predictions as they are published and as `ProgressiveValidation` scores them, but for rounding and for
+    1e-15 an event and label.
+
+    What a classifier says is read so:
+        sum         its probabilities are divided by their sum: none gains by claiming more than 1 in all.
+        floor       then each is raised to at least 1e-15, in weighing and in predicting: a label that a
+                    classifier does not know, or gives nothing, costs it 34.5 nats and not its life.
+        {}          of an untrained one: as if it gave nothing to any label.
+        NaN, inf    and negative numbers count as nothing.
+        no method   a classifier without `predict_proba_one` is taken to be certain of its `predict_one`.
+    Labels are those that any of them mentions; where none mentions any the prediction is empty.
+
+    Modes of prediction:
+        "mixture"   the Bayesian prediction; its most probable label is the Bayes optimal classification.
+        "map"       that of the most probable classifier alone.
+        "gibbs"     that of a classifier drawn from the posterior, anew after each event learned. The draw is
+                    a function of `seed` and the number of events learned, so a replay repeats it.
+
+    Args:
+        models: name -> classifier, or a sequence of classifiers, which are then named by their class,
+            numbered from 1 where several have the same. As in River's ensembles they are trained in place.
+        prior: name -> relative weight, of every model; None is equal weights. A model of weight zero learns
+            but is never listened to.
+        switching_rate: r, 0 <= r < 1, for streams whose best model changes.
+        prediction: "mixture", "map" or "gibbs".
+        seed: of the Gibbs draws, an integer from 0 to 2^128 - 1.
+
+    Raises:
+        ValueError: if there is no model, one occurs twice, `prior` names others, or a value is out of range.
+
+    Examples:
+        >>> from river import dummy
+        >>> from streamnb import BayesOptimalClassifier, CategoricalNB
+        >>> model = BayesOptimalClassifier({"class": dummy.PriorClassifier(), "colour": CategoricalNB()})
+        >>> for _ in range(4):
+        ...     model.learn_one({"colour": "red"}, "apple")
+        ...     model.learn_one({"colour": "yellow"}, "banana")
+        >>> {name: round(p, 2) for name, p in model.posterior.probabilities.items()}
+        {'class': 0.05, 'colour': 0.95}
+        >>> model.predict_one({"colour": "yellow"})
+        'banana'
+        >>> model.posterior.regret() <= model.posterior.bound()
+        True
+
+    References:
+        Mitchell, Machine Learning (1997), sections 6.7 and 6.8; Dawid (1984), "The prequential approach";
+        Herbster and Warmuth (1998), "Tracking the best expert".
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, base.Classifier] | Sequence[base.Classifier],
+        prior: Mapping[str, float] | None = None,
+        switching_rate: float = 0.0,
+        prediction: PredictionMode = "mixture",
+        seed: int = 0,
+    ) -> None:
+        if prediction not in get_args(PredictionMode):
+            raise ValueError(f"prediction must be one of {get_args(PredictionMode)}, got {prediction!r}")
+        check_seed(seed)
+        self.models = models
+        self.prior = prior
+        self.switching_rate = switching_rate
+        self.prediction = prediction
+        self.seed = seed
+        if len({id(model) for model in self._classifiers()}) < len(models):
+            raise ValueError("a model occurs twice: it would learn each event twice")
+        names = list(models) if isinstance(models, Mapping) else _names(models)
+        if prior is not None and prior.keys() != set(names):
+            raise ValueError(f"a prior of {list(prior)} for the models {names}")
+        self._posterior = SequentialPosterior(
+            names if prior is None else {name: prior[name] for name in names}, switching_rate
+        )
+
+    @property
+    def posterior(self) -> SequentialPosterior:
+        """The posterior over the models' names, with their losses, the regret and its bound; to be read."""
+        return self._posterior
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Weigh each model by what it gave to `y` before it learned this event, then let each learn it."""
+        answers = [_answer(model, x) for model in self._classifiers()]
+        self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
+        for model in self._classifiers():
+            model.learn_one(x, y)
+
+    def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """P(v | x, D) of each label that a model mentions, by the mode of prediction; they sum to 1."""
+        answers = [_answer(model, x) for model in self._classifiers()]
+        labels = list(dict.fromkeys(label for answer in answers for label in answer))
+        if not labels:
+            return {}
+        table = np.array([[answer.get(label, 0.0) for label in labels] for answer in answers])
+        mean = weighted_mean(self._listened(), np.maximum(table, ESCAPE))
+        return dict(zip(labels, (mean / math.fsum(mean)).tolist(), strict=True))
+
+    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002
+        """The same classifier before any event, of untrained clones of the models.
+
+        With `include_attributes` it is a copy with all that was learned.
+        """
+        fresh: dict[str, Any] = {}
+        if not include_attributes:
+            models = self.models
+            fresh["models"] = (
+                {name: model.clone() for name, model in models.items()}
+                if isinstance(models, Mapping)
+                else [model.clone() for model in models]
+            )
+        cloned: Self = super().clone(fresh | (new_params or {}), include_attributes)
+        return cloned
+
+    def _classifiers(self) -> list[Any]:
+        return list(self.models.values() if isinstance(self.models, Mapping) else self.models)
+
+    def _listened(self) -> npt.NDArray[np.float64]:
+        """The weight of each model in the next prediction; they sum to 1."""
+        posterior = self._posterior
+        if self.prediction == "mixture":
+            return np.array(list(posterior.probabilities.values()))
+        chosen = (
+            posterior.map() if self.prediction == "map" else posterior.draw(posterior.observations, self.seed)
+        )
+        return np.array([float(name == chosen) for name in posterior.hypotheses])
+
+    @property
+    def _multiclass(self) -> bool:
+        return all(model._multiclass for model in self._classifiers())  # noqa: SLF001  River's own
+
+    def _more_tags(self) -> set[str]:
+        return set().union(*(model._tags for model in self._classifiers()))  # noqa: SLF001  River's own
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model, naive_bayes, tree  # noqa: PLC0415  for River's checks alone
+
+        from streamnb.model.naive_bayes import NaiveBayes  # noqa: PLC0415  the same
+
+        gaussian = naive_bayes.GaussianNB
+        yield {"models": [gaussian(), tree.HoeffdingTreeClassifier()]}
+        yield {
+            "models": {"logistic": linear_model.LogisticRegression(), "bayes": gaussian()},
+            "prior": {"logistic": 2.0, "bayes": 1.0},
+            "switching_rate": 0.01,
+            "prediction": "gibbs",
+        }
+        yield {"models": [NaiveBayes(), gaussian()], "prediction": "map"}
+
+
+def _names(models: Sequence[Any]) -> list[str]:
+    """The classes' names, numbered where they are not unique."""
+    classes = [type(model).__name__ for model in models]
+    times, met = Counter(classes), Counter[str]()
+    names = []
+    for name in classes:
+        met[name] += 1
+        names.append(f"{name}-{met[name]}" if times[name] > 1 else name)
+    return names
+
+
+def _answer(model: Any, x: dict[Any, Any]) -> dict[Any, float]:
+    """P(v | x) as a model gives it, made to sum to 1; {} where it gives nothing to any label."""
+    try:
+        said = model.predict_proba_one(x)
+    except NotImplementedError:
+        label = model.predict_one(x)
+        return {} if label is None else {label: 1.0}
+    said = {label: float(p) if 0.0 <= p < math.inf else 0.0 for label, p in said.items()}
+    total = math.fsum(said.values())
+    return {label: p / total if total > 0.0 else 0.0 for label, p in said.items()}

@@ -1,0 +1,263 @@
+"""Many naive Bayes hypotheses over one set of counts, weighed by how well each has predicted so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes import Attribute, Nominal, Text
+from streamnb.model.bags import bags_of
+from streamnb.model.copying import StateCopy
+from streamnb.model.counts import NOMINAL
+from streamnb.model.draws import check_seed, uniforms
+from streamnb.model.encoding import Encoded, units
+from streamnb.model.hypotheses import Hypothesis, Readings, Sources, check_names
+from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
+from streamnb.model.hypothesis_scoring import Scratch
+from streamnb.model.naive_bayes import NaiveBayes, Posteriors
+from streamnb.model.posterior import SequentialPosterior
+from streamnb.model.presence import NO_PRESENCE, PresenceTables, count_presence
+from streamnb.model.statistics import Statistics
+
+__all__ = ["BayesOptimalNB", "PredictionMode"]
+
+PredictionMode = Literal["mixture", "map", "gibbs"]
+_MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
+_TWELVE = tuple(
+    Hypothesis(likelihood, alpha=alpha)
+    for likelihood in ("multinomial", "presence", "bernoulli", "complement")
+    for alpha in (1.0, 0.1, 0.01)
+)
+
+
+class BayesOptimalNB(NaiveBayes):
+    r"""Naive Bayes models that share their counts, under the posterior over which of them is right.
+
+        P(v | x, D) = sum_h P_h(v | x, D) P(h | D)        P(h | D) ~ P(h) prod_t P_h(v_t | x_t, D_<t)
+
+    Each event is predicted before it is learned, and every hypothesis is weighed by the probability that it
+    gave to the label. The total log loss of the mixture is at most that of any hypothesis + ln(1 / P(h)), and
+    with a switching rate r over T events + T ln(1 / (1 - r)): nothing has to be chosen beforehand.
+
+    A label never met before has probability `progressive.ESCAPE` under every hypothesis.
+
+    Args:
+        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". How
+            texts are read is the hypotheses' affair; a smoothing of its own holds for all of them.
+        hypotheses: what is weighed; by default the four likelihoods with alpha 1, .1 and .01.
+        switching_rate: probability that another hypothesis is right from one event to the next.
+        prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
+            from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
+        seed: of the draws, which depend on it and on the number of the event alone.
+
+    Examples:
+        >>> from streamnb import BayesOptimalNB, Hypothesis
+        >>> model = BayesOptimalNB({"text": "text"}, [Hypothesis("multinomial"), Hypothesis("bernoulli")])
+        >>> for text, label in [("win cash now", "spam"), ("lunch now", "ham"), ("cash prize", "spam")]:
+        ...     model.learn_one({"text": text}, label)
+        >>> model.predict_one({"text": "cash"})
+        'spam'
+        >>> {name: round(p, 2) for name, p in model.posterior.probabilities.items()}
+        {'multinomial alpha=1': 0.5, 'bernoulli alpha=1': 0.5}
+
+    References:
+        Mitchell, Machine Learning (1997), sections 6.7 and 6.8; Dawid (1984), JRSS A 147(2); Herbster and
+        Warmuth (1998), Machine Learning 32(2).
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[Any, Attribute | str] | None = None,
+        hypotheses: Sequence[Hypothesis] = _TWELVE,
+        switching_rate: float = 0.0,
+        prediction: PredictionMode = "mixture",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(attributes)
+        check_names(hypotheses)
+        if prediction not in _MODES:
+            raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
+        check_seed(seed)
+        for name, spec in self._declared.items():
+            if isinstance(spec, Text) and spec.event_model is not None:
+                raise ValueError(f"attribute {name!r}: how a text is read is said by the hypotheses")
+            if isinstance(spec, (Text, Nominal)) and 0.0 in (spec.alpha, spec.m):
+                raise ValueError(f"attribute {name!r}: smoothing of hypotheses must be above zero")
+        self.hypotheses = hypotheses
+        self.switching_rate = switching_rate
+        self.prediction = prediction
+        self.seed = seed
+        self._sources = Sources.of(hypotheses)
+        self._statistics = Statistics(self._sources)
+        self._posterior = self._new_posterior()
+        self._met = 0
+        self._smoothings = np.zeros((3, len(hypotheses), 0))
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def posterior(self) -> SequentialPosterior:
+        """P(h | D), the losses of the hypotheses and of the mixture, and their bound. Not to be changed."""
+        return self._posterior
+
+    @property
+    def n_met(self) -> int:
+        """How many events were learned, or predicted on the way: the number of the next draw."""
+        return self._met
+
+    def joint_log_likelihoods(self, x: Any) -> dict[str, dict[Any, float]]:
+        """Hypothesis -> log P_h(v, x) of every class v with examples (nats)."""
+        answers = self._answer(self._encode([x]), joints=True)
+        return {
+            hypothesis.label: self._by_class(joints)
+            for hypothesis, joints in zip(self.hypotheses, answers.joints[0], strict=True)
+        }
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)`` on counts and moments; the posterior keeps what was said of the event.
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned, or where
+        a hypothesis forgets: how much of the event is left depends on when it was learned.
+        """
+        if self._sources.decays:
+            raise UnlearnError(
+                "what tables that forget hold of an event is not known: it cannot be unlearned"
+            )
+        k, weight = self._statistics.classes.get(y, -1), units(w)
+        bags = bags_of(self._encode([x]).batch)
+        presence, kinds = self._presence(), self._statistics.counts.kinds
+        words = bags.rows[
+            np.isin(self._statistics.vocabulary.groups[bags.rows], np.flatnonzero(kinds != NOMINAL))
+        ]
+        if k >= 0 and presence.table.size and (presence.table[words, k] < weight).any():
+            raise UnlearnError(f"these words were never learned together as {y!r} with weight {w}")
+        super().unlearn_one(x, y, w)
+        if weight and presence.table.size:
+            self._statistics.room_for_texts(bags.most)
+            count_presence(self._presence(), kinds, bags, 0, k, -weight)
+
+    def merge(self, other: NaiveBayes) -> Self:  # noqa: ARG002
+        """Refused with ValueError: posteriors of two streams are no posterior of both.
+
+        What a hypothesis would have said of the other stream's events, had it learned this one's before, is
+        not known. The counts alone can be merged: learn them with a `NaiveBayes`.
+        """
+        raise ValueError(
+            "the posteriors of two streams cannot be merged; the counts of NaiveBayes models can"
+        )
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def copying(self) -> StateCopy:
+        """The `state` as it is now, to be copied while the model goes on learning."""
+        meta, arrays = self._posterior.state()
+        beside = {"posterior": {**meta, "met": self._met}}
+        return self._statistics.copying(
+            type(self).__name__, beside, {f"posterior_{name}": array for name, array in arrays.items()}
+        )
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a model with the same hypotheses; returns self."""
+        posterior = self._new_posterior()
+        if meta["type"] == type(self).__name__:
+            posterior = SequentialPosterior.from_state(
+                meta["posterior"],
+                {
+                    name.removeprefix("posterior_"): array
+                    for name, array in arrays.items()
+                    if name.startswith("posterior_")
+                },
+            )
+            if (posterior.hypotheses, posterior.switching_rate) != (
+                self._posterior.hypotheses,
+                self.switching_rate,
+            ):
+                raise ValueError(
+                    f"a state of the hypotheses {', '.join(map(str, posterior.hypotheses))}, "
+                    f"switching rate {posterior.switching_rate}"
+                )
+        super().load_state(meta, arrays)
+        if self._statistics.sources != self._sources:
+            raise ValueError("a state of other counts than the hypotheses need")
+        self._posterior, self._met = posterior, meta["posterior"]["met"]
+        self._smoothings = self._smoothings[:, :, :0]
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _new_posterior(self) -> SequentialPosterior:
+        return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
+
+    def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
+        answers = self._answer(encoded, learn=learn, predict=True)
+        return Posteriors(self.classes, answers.probabilities, encoded.known, answers.posteriors)
+
+    def _learn(self, encoded: Encoded) -> None:
+        self._answer(encoded, learn=True)
+
+    def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
+        """The hypotheses' log P_h(v, x), weighed as they are when they predict.
+
+        They add up over attributes, as log scores of one model do: they are the evidence of `explain_one`.
+        """
+        joints = self._answer(self._encode(xs), joints=True).joints
+        log_posterior = self._posterior.weights.log_posterior
+        shares = np.exp(log_posterior)
+        if self.prediction != "mixture":
+            draw = uniforms(self.seed, self._met, 1)[0]
+            shares = np.zeros(len(shares))
+            shares[chosen(log_posterior, _MODES[self.prediction], draw)] = 1.0
+        joints[:, shares == 0.0] = 0.0  # zero times infinity
+        return [self._by_class(row) for row in np.einsum("h,nhk->nk", shares, joints)]
+
+    def _answer(
+        self, encoded: Encoded, *, learn: bool = False, predict: bool = False, joints: bool = False
+    ) -> Answers:
+        """Predict events in order, and learn them; what was asked for."""
+        statistics, batch = self._statistics, encoded.batch
+        n, H, K = batch.label.size, len(self.hypotheses), len(statistics.classes)
+        answers = Answers(
+            np.zeros((n if predict else 0, K)),
+            np.zeros((n if predict else 0, H)),
+            np.zeros((n if joints else 0, H, K)),
+        )
+        bags = bags_of(batch)
+        readings = Readings.of(self.hypotheses, self._smoothed(), statistics.classes)
+        scratch = Scratch.of(H, K, len(self._sources.decays))
+        mode = _MODES[self.prediction]
+        draws = uniforms(self.seed, self._met, n) if predict and mode == GIBBS else np.zeros(n)
+        if learn:
+            statistics.keep(batch.rows)
+        done = 0
+        while done < n:
+            state = (self._tables(), self._presence(), statistics.decayed.tables, self._posterior.weights)
+            done = run_hypotheses(
+                done, state, readings, batch, bags, mode, draws, self.switching_rate, learn, scratch, answers
+            )
+            if done < n:
+                statistics.room_for_texts(bags.most)
+        if learn:
+            statistics.events += int(np.count_nonzero(batch.label >= 0))
+            self._met += n
+        return answers
+
+    def _presence(self) -> PresenceTables:
+        presence = self._statistics.presence
+        return presence.tables(len(self.hypotheses)) if presence else NO_PRESENCE
+
+    def _smoothed(self) -> npt.NDArray[np.float64]:
+        """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
+        have, groups = self._smoothings.shape[2], list(self._statistics.layout.groups)
+        if have < len(groups):
+            more = [
+                [self._smoothing_of(name, *h.smoothing) for _, name in groups[have:]] for h in self.hypotheses
+            ]
+            added = np.array(more, dtype=np.float64).transpose(2, 0, 1)
+            self._smoothings = np.concatenate([self._smoothings, added], axis=2)
+        return self._smoothings

@@ -1,0 +1,118 @@
+"""The hot path of many hypotheses: predict by all of them, weigh them, and learn, strictly in order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.decay import learn_decayed
+from streamnb.model.draws import choose
+from streamnb.model.hypothesis_scoring import score_hypotheses
+from streamnb.model.jit import kernel
+from streamnb.model.kernels import learn_event
+from streamnb.model.logspace import normalise
+from streamnb.model.presence import count_presence, has_room
+from streamnb.model.progressive import ESCAPE
+from streamnb.model.weights import observe
+
+__all__ = ["GIBBS", "MAP", "MIXTURE", "Answers", "chosen", "run_hypotheses"]
+
+MIXTURE, MAP, GIBBS = 0, 1, 2
+
+
+class Answers(NamedTuple):
+    """What is asked for n events; an array without rows is not.
+
+    Attributes:
+        probabilities: float64[n, K], P(class | event), as the mode says.
+        posteriors: float64[n, H], P(h | all that was learned before the event).
+        joints: float64[n, H, K], log P_h(class, event), -inf for a class without examples.
+    """
+
+    probabilities: npt.NDArray[np.float64]
+    posteriors: npt.NDArray[np.float64]
+    joints: npt.NDArray[np.float64]
+
+
+@kernel
+def chosen(log_posterior: Any, mode: int, uniform: float) -> int:
+    """The hypothesis that predicts alone: the most probable, the first of equals; or one that is drawn."""
+    return choose(log_posterior, uniform) if mode == GIBBS else int(np.argmax(log_posterior))
+
+
+@kernel
+def _answer(log_posterior: Any, by_hypothesis: Any, mode: int, uniform: float, probabilities: Any) -> None:
+    """What is predicted of one event, given P_h(class | event) (H, K)."""
+    if mode != MIXTURE:
+        probabilities[:] = by_hypothesis[chosen(log_posterior, mode, uniform)]
+        return
+    probabilities[:] = 0.0
+    for h in range(log_posterior.size):
+        weight = math.exp(log_posterior[h])
+        for k in range(probabilities.size):
+            probabilities[k] += weight * by_hypothesis[h, k]
+
+
+@kernel
+def run_hypotheses(
+    first: int,
+    state: Any,
+    readings: Any,
+    batch: Any,
+    bags: Any,
+    mode: int,
+    uniforms: Any,
+    switching_rate: float,
+    learn: bool,
+    scratch: Any,
+    answers: Any,
+) -> Any:
+    """From event `first` on: predict, weigh the hypotheses by what they said of the label, then learn.
+
+    Args:
+        first: the first event.
+        state: (Tables, PresenceTables, DecayedTables, Weights).
+        readings: how the hypotheses read them.
+        batch: the events.
+        bags: the same as bags.
+        mode: MIXTURE, MAP or GIBBS.
+        uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
+        switching_rate: of the posterior.
+        learn: whether to learn those that have a label.
+        scratch: room to work in.
+        answers: are filled.
+
+    Returns n, or the event before which the histograms need room for one more text.
+    """
+    tables, presence, decayed, weights = state
+    H, K = scratch.joint.shape
+    by_hypothesis = np.zeros((H, K))
+    misses = np.zeros(K, dtype=np.int64)
+    log_likelihoods = np.zeros(H)
+    for e in range(first, batch.label.size):
+        k = batch.label[e]
+        learns = learn and k >= 0
+        if learns and not has_room(presence, k, bags.most):
+            return e
+        score_hypotheses(tables, presence, decayed, readings, batch, bags, e, scratch)
+        for h in range(H):
+            normalise(scratch.joint[h], misses, by_hypothesis[h])
+        if answers.probabilities.shape[0]:
+            _answer(weights.log_posterior, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
+        if answers.posteriors.shape[0]:
+            answers.posteriors[e] = np.exp(weights.log_posterior)
+        if answers.joints.shape[0]:
+            answers.joints[e] = scratch.joint
+        if learns:
+            for h in range(H):
+                log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
+            observe(weights, log_likelihoods, switching_rate)
+            learn_event(tables, batch, e)
+            if presence.table.size:
+                count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])
+            if scratch.age.size:
+                learn_decayed(decayed, tables.kinds, batch, bags, e, scratch.age)
+    return batch.label.size

@@ -1,0 +1,406 @@
+"""The scores of an event by many hypotheses at once: log P_h(class, event), over counts that they share.
+
+For every different word of a text the counts are fetched once, from each source (words, texts that hold the
+word, tables that forget), and every hypothesis multiplies what it makes of them:
+
+    multinomial, presence   (c + s) / (n + S)
+    complement              (n' + S) / (c' + s)        c', n' = c and n summed over all other classes
+    Bernoulli               (c + s) / (N - c + S - s)  beside (N - c + S - s) / (N + S) for every known word
+
+with s = alpha, S = alpha |V| (Bernoulli 2 alpha) or s = m p, S = m; see `hypotheses.Hypothesis`. As in
+`scoring`, factors are multiplied as doubles, whose exponents are split off before they can overflow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.counts import NOMINAL, UNIT
+from streamnb.model.decay import ages, row_scale
+from streamnb.model.hypotheses import BERNOULLI, COMPLEMENT, FIRST_DECAYED, PRESENCE, PRESENT, TOKENS
+from streamnb.model.jit import inlined, kernel
+from streamnb.model.logspace import LN2
+from streamnb.model.scoring import score_priors, score_value
+from streamnb.model.tables import GIVEN
+
+__all__ = ["Scratch", "score_hypotheses"]
+
+_SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
+_SMALL = 1e-150  # far from the smallest double, even times the smallest factor
+_MOST_REPEATED = 4  # a word that occurs more often costs a logarithm
+
+
+class Scratch(NamedTuple):
+    """Room to work in for H hypotheses, K classes and D half-lives; holds nothing between two events.
+
+    Attributes:
+        joint: float64[H, K], the result.
+        above, below: float64[H, K], products of numerators and denominators.
+        exponent: int64[H, K], powers of two split off from them.
+        counts: float64[2 + D, K], of one row: by source, in units.
+        totals: float64[2 + D, K], of one group.
+        sums: float64[2 + D], of `counts` over classes.
+        all_totals: float64[2 + D], of `totals` over classes.
+        s, S, rest: float64[H], smoothing in units; rest = S - s, which a difference would not give exactly.
+        age: float64[D], half-lives since the beginning of the epoch.
+        scale: float64[D], 2^-age.
+        value: float64[K], log densities, or texts.
+    """
+
+    joint: npt.NDArray[np.float64]
+    above: npt.NDArray[np.float64]
+    below: npt.NDArray[np.float64]
+    exponent: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.float64]
+    totals: npt.NDArray[np.float64]
+    sums: npt.NDArray[np.float64]
+    all_totals: npt.NDArray[np.float64]
+    s: npt.NDArray[np.float64]
+    S: npt.NDArray[np.float64]
+    rest: npt.NDArray[np.float64]
+    age: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+    value: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, hypotheses: int, classes: int, decays: int) -> Scratch:
+        """Room for so many."""
+        by_class = (hypotheses, classes)
+        sources = (FIRST_DECAYED + decays, classes)
+        return cls(
+            np.empty(by_class),
+            np.empty(by_class),
+            np.empty(by_class),
+            np.empty(by_class, dtype=np.int64),
+            np.empty(sources),
+            np.empty(sources),
+            np.empty(sources[0]),
+            np.empty(sources[0]),
+            np.empty(hypotheses),
+            np.empty(hypotheses),
+            np.empty(hypotheses),
+            np.empty(decays),
+            np.empty(decays),
+            np.empty(classes),
+        )
+
+
+@inlined
+def _split(above: Any, below: Any, exponent: Any) -> None:
+    """Move the exponents of all products to `exponent`."""
+    for h in range(above.shape[0]):
+        for k in range(above.shape[1]):
+            mantissa, power = math.frexp(above[h, k])
+            above[h, k] = mantissa
+            exponent[h, k] += power
+            mantissa, power = math.frexp(below[h, k])
+            below[h, k] = mantissa
+            exponent[h, k] -= power
+
+
+@inlined
+def _set_smoothing(readings: Any, g: int, is_text: bool, live: int, scratch: Any) -> float:
+    """The smoothing of every hypothesis for group g; the largest power of two in a factor of such a group."""
+    low, high = 1.0, 1.0
+    for h in range(scratch.s.size):
+        is_bernoulli = is_text and readings.likelihood[h] == BERNOULLI
+        values = 2.0 if is_bernoulli else float(max(live, 1))
+        if readings.m[h, g] < 0.0:
+            scratch.s[h] = readings.alpha[h, g] * UNIT
+            scratch.S[h] = scratch.s[h] * values
+            scratch.rest[h] = scratch.s[h] * (values - 1.0)
+        else:
+            p = 1.0 / values if math.isnan(readings.p[h, g]) else readings.p[h, g]
+            scratch.s[h] = readings.m[h, g] * p * UNIT
+            scratch.S[h] = readings.m[h, g] * UNIT
+            scratch.rest[h] = readings.m[h, g] * (1.0 - p) * UNIT
+        low = min(low, scratch.s[h])
+        if is_bernoulli:
+            low = min(low, scratch.rest[h])
+        high = max(high, scratch.S[h])
+    return max(-math.log2(low), math.log2(high)) + 1.0
+
+
+@inlined
+def _fetch_totals(tables: Any, presence: Any, decayed: Any, g: int, is_text: bool, scratch: Any) -> float:
+    """The totals of group g from every source; the power of two of the largest."""
+    K = scratch.joint.shape[1]
+    for k in range(K):
+        scratch.totals[TOKENS, k] = float(tables.totals[g, k])
+        scratch.totals[PRESENT, k] = float(presence.words[g, k]) if is_text and presence.table.size else 0.0
+        for d in range(scratch.age.size):
+            scratch.totals[FIRST_DECAYED + d, k] = decayed.totals[d, g, k] * scratch.scale[d]
+    most = 1.0
+    for source in range(scratch.all_totals.size):
+        scratch.all_totals[source] = 0.0
+        for k in range(K):
+            scratch.all_totals[source] += scratch.totals[source, k]
+        most = max(most, scratch.all_totals[source])
+    if is_text and presence.table.size:
+        for k in range(K):
+            most = max(most, float(presence.texts[g, k]))
+    return math.log2(most) + 1.0
+
+
+@inlined
+def _fetch_counts(row: int, table: Any, presence_table: Any, counts: Any, sums: Any) -> bool:
+    """The counts of a row that do not forget; False where nothing was ever counted."""
+    total = 0.0
+    for k in range(counts.shape[1]):
+        counts[TOKENS, k] = float(table[row, k])
+        total += counts[TOKENS, k]
+    sums[TOKENS] = total
+    if total > 0.0 and presence_table.size:
+        for k in range(counts.shape[1]):
+            counts[PRESENT, k] = float(presence_table[row, k])
+    return total > 0.0
+
+
+@inlined
+def _fetch_decayed(
+    row: int, table: Any, epoch: Any, row_epoch: Any, scale: Any, counts: Any, sums: Any
+) -> None:
+    """The counts of a row that forget."""
+    for d in range(scale.size):
+        source = FIRST_DECAYED + d
+        now = row_scale(epoch[d] - row_epoch[row, d], scale[d])
+        total = 0.0
+        for k in range(counts.shape[1]):
+            counts[source, k] = table[row, d, k] * now
+            total += counts[source, k]
+        sums[source] = total
+
+
+@inlined
+def _word_once(
+    likelihood: Any,
+    source: Any,
+    s: Any,
+    rest: Any,
+    texts: Any,
+    counts: Any,
+    sums: Any,
+    above: Any,
+    below: Any,
+) -> None:
+    """What the first occurrence of a word says; `texts` (K,) is how many texts each class has."""
+    K = counts.shape[1]
+    for h in range(likelihood.size):
+        j, add = source[h], s[h]
+        if likelihood[h] == COMPLEMENT:
+            whole = sums[j] + add
+            for k in range(K):
+                below[h, k] *= max(whole - counts[j, k], add)
+        else:
+            for k in range(K):
+                above[h, k] *= counts[j, k] + add
+        if likelihood[h] == BERNOULLI:
+            for k in range(K):
+                below[h, k] *= texts[k] - counts[j, k] + rest[h]
+
+
+@inlined
+def _word_again(
+    likelihood: Any,
+    source: Any,
+    s: Any,
+    times: float,
+    counts: Any,
+    sums: Any,
+    above: Any,
+    below: Any,
+    joint: Any,
+) -> None:
+    """What `times` more occurrences of a word say, to those that count occurrences."""
+    for h in range(likelihood.size):
+        j, add = source[h], s[h]
+        if likelihood[h] == PRESENCE or likelihood[h] == BERNOULLI:
+            continue
+        complement = likelihood[h] == COMPLEMENT
+        for k in range(counts.shape[1]):
+            count = counts[j, k]
+            share = max(sums[j] - count, 0.0) + add if complement else count + add
+            if times == 1.0 and complement:
+                below[h, k] *= share
+            elif times == 1.0:
+                above[h, k] *= share
+            else:
+                joint[h, k] += times * math.log(share) * (-1.0 if complement else 1.0)
+
+
+@inlined
+def _log_rest(N: float, s: float, rest: float) -> float:
+    """Log of (N + rest) / (N + s + rest), to all digits whichever is small."""
+    return math.log1p(-s / (N + s + rest)) if s < N + rest else math.log((N + rest) / (N + s + rest))
+
+
+@kernel
+def _absent(histograms: Any, b: int, N: float, s: float, rest: float) -> float:
+    """Log probability that a text of a class holds none of the words that the class has."""
+    total, product = 0.0, 1.0
+    share = 1.0 / (N + s + rest)
+    for i in range(histograms.used[b]):
+        weight = float(histograms.weight[b, i])
+        if histograms.words[b, i] == 1:
+            product *= (N - weight + rest) * share
+            if product < _SMALL:
+                total += math.log(product)
+                product = 1.0
+        else:
+            total += histograms.words[b, i] * _log_rest(N - weight, weight + s, rest)
+    return total + math.log(product)
+
+
+@kernel
+def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: Any) -> None:
+    """What Bernoulli hypotheses say of a text before any of its words is looked at: all are absent."""
+    columns = presence.texts.shape[1]
+    for k in range(scratch.joint.shape[1]):
+        b = presence.slot[g] * columns + k
+        N = float(presence.texts[g, k])
+        others = float(tables.live[g] - presence.histograms.positive[b])
+        for h in range(scratch.joint.shape[0]):
+            if readings.likelihood[h] != BERNOULLI:
+                continue
+            s, rest = scratch.s[h], scratch.rest[h]
+            if presence.histograms.stale[b]:
+                presence.absent[h, b] = _absent(presence.histograms, b, N, s, rest)
+            scratch.joint[h, k] += presence.absent[h, b] + others * _log_rest(N, s, rest)
+        presence.histograms.stale[b] = False
+
+
+@kernel
+def _score_text(
+    tables: Any, presence: Any, decayed: Any, readings: Any, bags: Any, bag: int, scratch: Any
+) -> None:
+    """Add the factors of a text."""
+    g = bags.group[bag]
+    bits = _set_smoothing(readings, g, True, tables.live[g], scratch)
+    bits = max(bits, _fetch_totals(tables, presence, decayed, g, True, scratch)) + 1.0
+    if presence.slot.size > 0 and presence.slot[g] >= 0:
+        _score_absence(tables, presence, readings, g, scratch)
+    rows, amounts, table, presence_table = bags.rows, bags.amounts, tables.table, presence.table
+    fading, epoch, row_epoch = decayed.table, decayed.epoch, decayed.row_epoch
+    likelihood, source, joint, exponent = readings.likelihood, readings.texts, scratch.joint, scratch.exponent
+    counts, sums, above, below = scratch.counts, scratch.sums, scratch.above, scratch.below
+    s, S, rest, scale, texts = scratch.s, scratch.S, scratch.rest, scratch.scale, scratch.value
+    for k in range(texts.size):
+        texts[k] = float(presence.texts[g, k]) if presence_table.size else 0.0
+    most_repeated = _MOST_REPEATED if bits * (1 + _MOST_REPEATED) <= _SAFE_BITS else 0
+    words, amount, used = 0.0, 0.0, 0.0
+    for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
+        if not _fetch_counts(rows[j], table, presence_table, counts, sums):
+            continue
+        if scale.size:
+            _fetch_decayed(rows[j], fading, epoch, row_epoch, scale, counts, sums)
+        times = amounts[j] / UNIT
+        words += 1.0
+        amount += times
+        _word_once(likelihood, source, s, rest, texts, counts, sums, above, below)
+        again = times - 1.0
+        used += bits
+        if again == math.floor(again) and 0.0 <= again <= most_repeated:
+            used += bits * again
+            for _ in range(int(again)):
+                _word_again(likelihood, source, s, 1.0, counts, sums, above, below, joint)
+        else:
+            _word_again(likelihood, source, s, again, counts, sums, above, below, joint)
+        if used + bits * (1 + most_repeated) > _SAFE_BITS:
+            _split(above, below, exponent)
+            used = 0.0
+    _split(above, below, exponent)
+    for h in range(likelihood.size):
+        for k in range(texts.size):
+            total = scratch.totals[source[h], k]
+            if likelihood[h] == COMPLEMENT:
+                joint[h, k] += amount * math.log(max(scratch.all_totals[source[h]] - total, 0.0) + S[h])
+            elif likelihood[h] != BERNOULLI:
+                joint[h, k] -= (words if likelihood[h] == PRESENCE else amount) * math.log(total + S[h])
+
+
+@kernel
+def _score_nominal(
+    tables: Any, presence: Any, decayed: Any, readings: Any, bags: Any, bag: int, scratch: Any
+) -> None:
+    """Add the factor of a nominal attribute."""
+    g = bags.group[bag]
+    _set_smoothing(readings, g, False, tables.live[g], scratch)
+    _fetch_totals(tables, presence, decayed, g, False, scratch)
+    table, presence_table, counts, sums = tables.table, presence.table, scratch.counts, scratch.sums
+    fading, epoch, row_epoch, scale = decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale
+    for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
+        if not _fetch_counts(bags.rows[j], table, presence_table, counts, sums):
+            continue
+        if scale.size:
+            _fetch_decayed(bags.rows[j], fading, epoch, row_epoch, scale, counts, sums)
+        for h in range(scratch.joint.shape[0]):
+            source, s, S = readings.plain[h], scratch.s[h], scratch.S[h]
+            for k in range(scratch.joint.shape[1]):
+                scratch.above[h, k] *= (scratch.counts[source, k] + s) / (scratch.totals[source, k] + S)
+        _split(scratch.above, scratch.below, scratch.exponent)
+
+
+@kernel
+def _score_values(tables: Any, decayed: Any, readings: Any, batch: Any, e: int, scratch: Any) -> None:
+    """Add the factors of the continuous attributes, once for every source."""
+    for source in range(scratch.counts.shape[0]):
+        d = source - FIRST_DECAYED
+        if source == PRESENT:
+            continue
+        scratch.value[:] = 0.0
+        for v in range(batch.event_values[e], batch.event_values[e + 1]):
+            f, x = batch.value_field[v], batch.value[v]
+            if d < 0:
+                score_value(tables.n[f], tables.mean[f], tables.M2[f], tables.classes, x, scratch.value)
+            else:
+                score_value(
+                    decayed.n[d, f], decayed.mean[d, f], decayed.M2[d, f], tables.classes, x, scratch.value
+                )
+        for h in range(scratch.joint.shape[0]):
+            if readings.plain[h] == source:
+                scratch.joint[h] += scratch.value
+
+
+@inlined
+def _score_class_priors(tables: Any, decayed: Any, readings: Any, joint: Any) -> None:
+    """joint[h, k] = log P_h(class k); neighbours mostly have the same, which is then copied."""
+    mode, plain = readings.prior_mode, readings.plain
+    for h in range(joint.shape[0]):
+        d = plain[h] - FIRST_DECAYED
+        if h > 0 and plain[h] == plain[h - 1] and mode[h] == mode[h - 1] and mode[h] != GIVEN:
+            for k in range(joint.shape[1]):
+                joint[h, k] = joint[h - 1, k]
+        elif d < 0:
+            score_priors(tables.classes, tables.classes, mode[h], readings.prior[h], joint[h])
+        else:
+            score_priors(tables.classes, decayed.classes[d], mode[h], readings.prior[h], joint[h])
+
+
+@kernel
+def score_hypotheses(
+    tables: Any, presence: Any, decayed: Any, readings: Any, batch: Any, bags: Any, e: int, scratch: Any
+) -> None:
+    """scratch.joint[h, k] = log P_h(class k, event e); -inf for a class without examples."""
+    H, K = scratch.joint.shape
+    ages(decayed, batch.time[e], scratch.age)
+    for d in range(scratch.age.size):
+        scratch.scale[d] = 2.0 ** -scratch.age[d]
+    _score_class_priors(tables, decayed, readings, scratch.joint)
+    scratch.above[:] = 1.0
+    scratch.below[:] = 1.0
+    scratch.exponent[:] = 0
+    for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
+        if tables.kinds[bags.group[bag]] == NOMINAL:
+            _score_nominal(tables, presence, decayed, readings, bags, bag, scratch)
+        else:
+            _score_text(tables, presence, decayed, readings, bags, bag, scratch)
+    if batch.event_values[e + 1] > batch.event_values[e]:
+        _score_values(tables, decayed, readings, batch, e, scratch)
+    joint, above, below, exponent = scratch.joint, scratch.above, scratch.below, scratch.exponent
+    for h in range(H):
+        for k in range(K):
+            joint[h, k] += math.log(above[h, k] / below[h, k]) + exponent[h, k] * LN2

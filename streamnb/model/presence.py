@@ -1,0 +1,127 @@
+"""In how many texts of each class a word stands: the counts of the presence-only and Bernoulli models."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, Counts, Histograms, histogram_move
+from streamnb.model.jit import kernel
+from streamnb.model.vocabulary import Vocabulary
+
+__all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence", "has_room"]
+
+
+class PresenceTables(NamedTuple):
+    """What the kernels take.
+
+    Attributes:
+        table: int64[>= rows, >= classes], weight of the texts that hold a word.
+        texts: int64[groups, >= classes], weight of the texts.
+        words: int64[groups, >= classes], sum of the table over the words of a text attribute.
+        slot, histograms: as in `counts.Counts`; without Bernoulli hypotheses every slot is -1.
+        absent: float64[H, B], log probability that every word that a class has is absent, by hypothesis;
+            valid unless the histogram is stale.
+    """
+
+    table: npt.NDArray[np.int64]
+    texts: npt.NDArray[np.int64]
+    words: npt.NDArray[np.int64]
+    slot: npt.NDArray[np.int64]
+    histograms: Histograms
+    absent: npt.NDArray[np.float64]
+
+
+@kernel
+def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight: int) -> None:
+    """Add `weight` (which may be negative) to class k for every text of event e and every word in it."""
+    columns = presence.texts.shape[1]
+    table, histograms, rows = presence.table, presence.histograms, bags.rows
+    counted, words, used, positive = histograms.weight, histograms.words, histograms.used, histograms.positive
+    for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
+        g = bags.group[bag]
+        if kinds[g] == NOMINAL:
+            continue
+        first, stop = bags.bag_rows[bag], bags.bag_rows[bag + 1]
+        presence.texts[g, k] += weight
+        presence.words[g, k] += weight * (stop - first)
+        b = presence.slot[g] * columns + k
+        if b >= 0:
+            histograms.stale[b] = True
+        for j in range(first, stop):
+            before = table[rows[j], k]
+            table[rows[j], k] = before + weight
+            if b >= 0:
+                histogram_move(counted, words, used, positive, b, before, before + weight)
+
+
+@kernel
+def has_room(presence: Any, k: int, most: int) -> bool:
+    """Whether class k's histograms can take one more text of `most` different words."""
+    columns = presence.texts.shape[1]
+    for g in range(presence.slot.size):
+        if presence.slot[g] >= 0:
+            used = presence.histograms.used[presence.slot[g] * columns + k]
+            if used + most > presence.histograms.weight.shape[1]:
+                return False
+    return True
+
+
+class Presence:
+    """The tables, grown as rows, groups and classes appear.
+
+    Attributes:
+        counts: table, texts (its totals) and histograms.
+        words: see `PresenceTables`.
+    """
+
+    def __init__(self, *, bernoulli: bool) -> None:
+        self.counts = Counts()
+        self.words = np.zeros((0, 2), dtype=np.int64)
+        self._text_kind = BERNOULLI if bernoulli else MULTINOMIAL  # the other kind keeps no histograms
+        self._absent = np.zeros((0, 0))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables."""
+        arrays = [self.words, self._absent, self.counts.table, self.counts.totals, *self.counts.histograms]
+        return sum(array.nbytes for array in arrays)
+
+    def room(self, kinds: npt.NDArray[np.int64], rows: int, classes: int) -> None:
+        """Grow to these groups, rows and classes."""
+        for kind in kinds[self.counts.kinds.size :].tolist():
+            self.counts.add_group(NOMINAL if kind == NOMINAL else self._text_kind)
+        self.counts.room_for_classes(classes)
+        self.counts.room_for_rows(rows)
+        pad = [(0, have - had) for have, had in zip(self.counts.totals.shape, self.words.shape, strict=True)]
+        if pad != [(0, 0), (0, 0)]:
+            self.words = np.pad(self.words, pad)
+
+    def room_for_texts(self, most: int) -> None:
+        """Let the histograms take one more text of `most` different words."""
+        self.counts.room_for_counts(int(self.counts.histograms.used.max(initial=0)) + most)
+
+    def derive(self, vocabulary: Vocabulary) -> None:
+        """Make `words` and the histograms anew from the table, after it was replaced."""
+        self.counts.derive(vocabulary)
+        groups = vocabulary.groups[: vocabulary.size]
+        self.words[...] = 0
+        alive = groups >= 0  # stopped words have no counts
+        np.add.at(self.words, groups[alive], self.counts.table[: vocabulary.size][alive])
+
+    def tables(self, hypotheses: int) -> PresenceTables:
+        """As the kernels take them, for so many hypotheses."""
+        shape = (hypotheses, self.counts.histograms.stale.size)
+        if self._absent.shape != shape:
+            self._absent = np.zeros(shape)
+            self.counts.histograms.stale[:] = True
+        counts = self.counts
+        return PresenceTables(
+            counts.table, counts.totals, self.words, counts.slot, counts.histograms, self._absent
+        )
+
+
+NO_PRESENCE = Presence(bernoulli=False).tables(0)._replace(table=np.zeros((0, 0), dtype=np.int64))
+"""Where no hypothesis asks for presence."""
