@@ -173,3 +173,15 @@ def test_m_zero_is_the_limit(rows, x, p):
     )
     for label, exact in (tiny.posterior(x) if tiny.examples else {}).items():
         assert model.predict_proba_one(x)[label] == pytest.approx(float(exact), rel=1e-9, abs=1e-40)
+
+
+@pytest.mark.parametrize("p", [1 - 1e-6, 1 - 1e-9, 1 - 1e-12])
+def test_a_prior_estimate_near_one_costs_no_digits(p):
+    """What is left for absence is 1 - p; a difference of two large numbers would not hold it."""
+    how = ("m", 1e6, p)
+    attributes = {"text": ("bernoulli", how)}
+    rows = [({"text": text}, label, 1) for text, label in [("a b", "x"), ("b c", "y"), ("c", "y"), ("", "x")]]
+    model = learn(NaiveBayes({"text": Text(event_model="bernoulli", m=1e6, p=p)}), rows)
+    recount = Recount(attributes, rows)
+    for text in ("a", "b c", ""):
+        assert_equal(model, recount, {"text": text})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
 from streamnb.events import Scores
-from streamnb.model import progressive
+from streamnb.model import progressive, summing
 from streamnb.model.progressive import BINS, ESCAPE, ProgressiveValidation
 
 law = settings(deadline=None, max_examples=60)  # the first example may compile
@@ -251,7 +251,7 @@ def test_window_equals_a_new_object_that_saw_only_those_events(events, window_si
 @given(st.floats(0, 1e100), st.floats(0, 1e100))
 def test_one_addition_loses_nothing(first, second):
     sums = np.array([[first, 0.0]])
-    progressive._add(sums, 0, second)
+    summing.add(sums, 0, second)
     assert Fraction(sums[0, 0]) + Fraction(sums[0, 1]) == Fraction(first) + Fraction(second)
 
 

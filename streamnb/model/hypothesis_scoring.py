@@ -24,7 +24,7 @@ from streamnb.model.decay import ages, row_scale
 from streamnb.model.hypotheses import BERNOULLI, COMPLEMENT, FIRST_DECAYED, PRESENCE, PRESENT, TOKENS
 from streamnb.model.jit import inlined, kernel
 from streamnb.model.logspace import LN2
-from streamnb.model.scoring import score_priors, score_value
+from streamnb.model.scoring import log_away, score_priors, score_value
 from streamnb.model.tables import GIVEN
 
 __all__ = ["Scratch", "score_hypotheses"]
@@ -232,12 +232,6 @@ def _word_again(
                 joint[h, k] += times * math.log(share) * (-1.0 if complement else 1.0)
 
 
-@inlined
-def _log_rest(N: float, s: float, rest: float) -> float:
-    """Log of (N + rest) / (N + s + rest), to all digits whichever is small."""
-    return math.log1p(-s / (N + s + rest)) if s < N + rest else math.log((N + rest) / (N + s + rest))
-
-
 @kernel
 def _absent(histograms: Any, b: int, N: float, s: float, rest: float) -> float:
     """Log probability that a text of a class holds none of the words that the class has."""
@@ -251,7 +245,7 @@ def _absent(histograms: Any, b: int, N: float, s: float, rest: float) -> float:
                 total += math.log(product)
                 product = 1.0
         else:
-            total += histograms.words[b, i] * _log_rest(N - weight, weight + s, rest)
+            total += histograms.words[b, i] * log_away(weight + s, N - weight + rest)
     return total + math.log(product)
 
 
@@ -269,7 +263,7 @@ def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: A
             s, rest = scratch.s[h], scratch.rest[h]
             if presence.histograms.stale[b]:
                 presence.absent[h, b] = _absent(presence.histograms, b, N, s, rest)
-            scratch.joint[h, k] += presence.absent[h, b] + others * _log_rest(N, s, rest)
+            scratch.joint[h, k] += presence.absent[h, b] + others * log_away(s, N + rest)
         presence.histograms.stale[b] = False
 
 

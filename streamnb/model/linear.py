@@ -65,6 +65,7 @@ class Smoothing(NamedTuple):
     Attributes:
         s: added to a count.
         S: added to a total.
+        rest: S - s, which a difference would not give exactly.
         share: what a class without any observation gives to a value.
         floor: where s is zero a count of zero is a miss, a factor alpha x floor / n.
         floor_absent: the same of a Bernoulli word that no text of the class lacks.
@@ -72,6 +73,7 @@ class Smoothing(NamedTuple):
 
     s: float
     S: float
+    rest: float
     share: float
     floor: float
     floor_absent: float
@@ -80,9 +82,10 @@ class Smoothing(NamedTuple):
 def smoothing(alpha: float, m: float, p: float, values: float) -> Smoothing:
     """The m-estimate, or alpha where m < 0; p = nan is uniform over so many values (Bernoulli: two)."""
     if m < 0.0:
-        return Smoothing(alpha * UNIT, alpha * values * UNIT, 1.0 / values, 1.0, 1.0)
+        s = alpha * UNIT
+        return Smoothing(s, s * values, s * (values - 1.0), 1.0 / values, 1.0, 1.0)
     p = 1.0 / values if math.isnan(p) else p
-    return Smoothing(m * p * UNIT, m * UNIT, p, p, 1.0 - p)
+    return Smoothing(m * p * UNIT, m * UNIT, m * (1.0 - p) * UNIT, p, p, 1.0 - p)
 
 
 def log_odds_of_values(counts: Array, totals: Array, how: Smoothing) -> Limit:
@@ -122,7 +125,8 @@ def _presence(count: Array, n: float, how: Smoothing) -> tuple[Limit, Limit]:
         odds = math.log(how.share) - math.log1p(-how.share)
         nothing = np.full(count.size, math.log1p(-how.share))
         return Limit(np.full(count.size, odds), misses), Limit(nothing, misses)
-    here, away, whole = count + how.s, (n - count) + (how.S - how.s), n + how.S
+    here, away = count + how.s, (n - count) + how.rest
+    whole = here + away
     never, always = here <= 0.0, away <= 0.0
     few = np.where(
         here < away, here, 0.0

@@ -157,9 +157,9 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
         return self._by_class(self.predict_posteriors([x]).probabilities[0])
 
-    def predict_posteriors(self, xs: Iterable[Any]) -> Posteriors:
-        """P(v | x) of many events, by the model as it is."""
-        return self._posteriors(self._encode(xs))
+    def predict_posteriors(self, xs: Iterable[Any], ts: Iterable[float | None] | None = None) -> Posteriors:
+        """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""
+        return self._posteriors(self._encode(xs, ts=ts))
 
     def predict_proba_many(self, X: Any) -> Any:
         """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
@@ -206,16 +206,20 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
     # -- learning -----------------------------------------------------------------------------------------
 
-    def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-        """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024).
+    def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
+        """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024), of time `t` (seconds).
+
+        Time matters to models that forget alone; None is the latest so far.
 
         Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
         """
-        self._learn(self._encode([x], [y], [w]))
+        self._learn(self._encode([x], [y], [w], [t]))
 
-    def learn_many(self, X: Any, y: Any, w: Iterable[float] | None = None) -> None:
+    def learn_many(
+        self, X: Any, y: Any, w: Iterable[float] | None = None, ts: Iterable[float | None] | None = None
+    ) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
-        self._learn(self._encode(_rows(X), y, w))
+        self._learn(self._encode(_rows(X), y, w, ts))
 
     def predict_then_learn_many(
         self,

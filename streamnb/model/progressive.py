@@ -29,6 +29,7 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 from streamnb.events import Scores
 from streamnb.model.jit import kernel
+from streamnb.model.summing import add
 
 __all__ = ["BINS", "ESCAPE", "ProgressiveValidation"]
 
@@ -87,29 +88,17 @@ def _are_probabilities(values: Any) -> bool:
 
 
 @kernel
-def _add(sums: Any, row: int, term: float) -> None:
-    """Neumaier's step: what the sum loses to rounding goes to the second column."""
-    old = sums[row, 0]
-    new = old + term
-    if abs(old) >= abs(term):
-        sums[row, 1] += (old - new) + term
-    else:
-        sums[row, 1] += (term - new) + old
-    sums[row, 0] = new
-
-
-@kernel
 def _add_slot(labels: Any, terms: Any, slot: int, bins: Any, sums: Any) -> None:
     """Add the event in one slot of a ring to a tally."""
-    _add(sums, _LOSS, terms[slot, _LOSS])
-    _add(sums, _BRIER, terms[slot, _BRIER])
+    add(sums, _LOSS, terms[slot, _LOSS])
+    add(sums, _BRIER, terms[slot, _BRIER])
     if labels[slot, _PREDICTED] == _NOTHING:
         return
     confidence = terms[slot, _CONFIDENCE]
     b = max(0, math.ceil(confidence * BINS) - 1)
     bins[b, _COUNT] += 1
     bins[b, _RIGHT] += labels[slot, _PREDICTED] == labels[slot, _TRUTH]
-    _add(sums, _CONFIDENCE + b, confidence)
+    add(sums, _CONFIDENCE + b, confidence)
 
 
 @kernel

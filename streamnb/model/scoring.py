@@ -25,28 +25,30 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.counts import BERNOULLI, UNIT
-from streamnb.model.jit import kernel
+from streamnb.model.jit import inlined, kernel
 from streamnb.model.logspace import LN2, factors_until_overflow
 from streamnb.model.tables import LEARNED, UNIFORM
 
-__all__ = ["known", "score_event", "score_priors", "score_value"]
+__all__ = ["known", "log_away", "score_event", "score_priors", "score_value"]
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
 
 
 @kernel
-def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float]:
-    """(s, S, share, floor) of group g: what is added to a count and to a total, in units, and s / S.
+def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
+    """(s, S, S - s, share, floor) of group g: what is added to a count and to a total, in units.
 
-    `share` is what a class without any observation gives to a value. A miss (see above) is a factor
-    alpha x floor / n. For a Bernoulli group the values are two, present and absent.
+    S - s is worked out by itself: for a p near 1 a difference would lose its digits. `share`, s / S, is
+    what a class without any observation gives to a value. A miss (see above) is a factor alpha x floor / n.
+    For a Bernoulli group the values are two, present and absent.
     """
     values = 2.0 if tables.kinds[g] == BERNOULLI else float(max(tables.live[g], 1))
     if tables.m[g] < 0.0:
-        return tables.alpha[g] * UNIT, tables.alpha[g] * values * UNIT, 1.0 / values, 1.0
+        s = tables.alpha[g] * UNIT
+        return s, s * values, s * (values - 1.0), 1.0 / values, 1.0
     p = 1.0 / values if math.isnan(tables.p[g]) else tables.p[g]
-    return tables.m[g] * p * UNIT, tables.m[g] * UNIT, p, p
+    return tables.m[g] * p * UNIT, tables.m[g] * UNIT, tables.m[g] * (1.0 - p) * UNIT, p, p
 
 
 @kernel
@@ -105,7 +107,7 @@ def _score_shares(
     """Add the factors of items first..last, all of one multinomial or nominal group."""
     K = joint.size
     g = batch.item_group[first]
-    s, S, share, floor = _smoothing(tables, g)
+    s, S, _, share, floor = _smoothing(tables, g)
     highest = 1.0
     for k in range(K):
         highest = max(highest, float(tables.totals[g, k]))
@@ -146,18 +148,22 @@ def _score_shares(
             joint[k] += amount * (-math.log(whole) if whole > 0.0 else math.log(share))
 
 
+@inlined
+def log_away(here: float, away: float) -> float:
+    """Log of away / (here + away), to all digits whichever is small."""
+    return math.log1p(-here / (here + away)) if here < away else math.log(away / (here + away))
+
+
 @kernel
-def _absent(histograms: Any, b: int, n: int, s: float, S: float, floor: float) -> None:
+def _absent(histograms: Any, b: int, n: int, s: float, rest: float, floor: float) -> None:
     """Log probability that all words with a count are absent, of a class with n > 0 or S > 0."""
     total = 0.0
     misses = 0
     for i in range(histograms.used[b]):
         count, words = histograms.weight[b, i], histograms.words[b, i]
-        here, away = count + s, float(n - count) + (S - s)
-        if here < away:  # the many rare words: log(1 - here / (n + S)) loses no digit this way
-            total += words * math.log1p(-here / (n + S))
-        elif away > 0.0:
-            total += words * math.log(away / (n + S))
+        here, away = count + s, float(n - count) + rest
+        if away > 0.0:
+            total += words * log_away(here, away)
         else:
             misses += words
             total += words * math.log(floor * UNIT / n)
@@ -171,7 +177,7 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, 
     """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
     K = joint.size
     g = batch.item_group[first]
-    s, S, share, floor = _smoothing(tables, g)
+    s, S, rest, share, floor = _smoothing(tables, g)
     floor_absent = 1.0 if tables.m[g] < 0.0 else 1.0 - floor
     words = tables.live[g]
     histograms = tables.histograms
@@ -185,8 +191,8 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, 
             continue
         b = tables.slot[g] * columns + k
         if histograms.stale[b]:
-            _absent(histograms, b, n, s, S, floor_absent)
-        joint[k] += histograms.absent[b] + (words - histograms.positive[b]) * math.log1p(-s / (n + S))
+            _absent(histograms, b, n, s, rest, floor_absent)
+        joint[k] += histograms.absent[b] + (words - histograms.positive[b]) * log_away(s, n + rest)
         misses[k] += histograms.misses[b] * UNIT
     for item in range(first, last):
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
@@ -195,7 +201,7 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, 
                 continue
             for k in range(K):
                 n, count = tables.totals[g, k], tables.table[row, k]
-                here, away = count + s, float(n - count) + (S - s)
+                here, away = count + s, float(n - count) + rest
                 if n == 0 and S == 0.0:
                     joint[k] += math.log(share) - math.log1p(-share)
                 elif here > 0.0 and away > 0.0:

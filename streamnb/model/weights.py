@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.jit import kernel
+from streamnb.model.summing import add
 
 __all__ = ["Floats", "Weights", "observe", "observe_many", "restored", "start", "weighted_mean"]
 
@@ -62,20 +63,6 @@ def start(prior: npt.ArrayLike) -> Weights:
 
 
 @kernel
-def _add_loss(losses: Any, row: int, loss: float) -> None:
-    """Neumaier's step; an infinite sum stays infinite, with nothing to compensate."""
-    old = losses[row, 0]
-    new = old + loss
-    losses[row, 0] = new
-    if math.isinf(new):
-        losses[row, 1] = 0.0
-    elif abs(old) >= abs(loss):
-        losses[row, 1] += (old - new) + loss
-    else:
-        losses[row, 1] += (loss - new) + old
-
-
-@kernel
 def _share(weights: Any, switching_rate: float) -> None:
     """P(h) becomes (1 - r) P(h) + r P0(h), in log space, for 0 < r < 1."""
     log_stay, log_switch = math.log1p(-switching_rate), math.log(switching_rate)
@@ -109,8 +96,8 @@ def observe(weights: Any, log_likelihoods: Any, switching_rate: float) -> float:
     for h in range(H):
         joint = weights.log_posterior[h] + log_likelihoods[h]
         weights.log_posterior[h] = (joint - top) - log_total
-        _add_loss(weights.losses, h, -log_likelihoods[h])
-    _add_loss(weights.losses, H, -(top + log_total))
+        add(weights.losses, h, -log_likelihoods[h])
+    add(weights.losses, H, -(top + log_total))
     weights.observations[0] += 1
     if switching_rate > 0.0:
         _share(weights, switching_rate)
