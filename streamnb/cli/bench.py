@@ -21,6 +21,8 @@ from streamnb.cli.files import numbered
 from streamnb.cli.tables import table
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.model import generated
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.one_kind import MultinomialNB
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import EventSchema
@@ -39,6 +41,7 @@ def run(options: argparse.Namespace) -> int:
     tokens = sum(len(_WORD.findall(text.lower())) for text in texts)
     contenders: dict[str, Callable[[Sequence[str], Sequence[str]], object]] = {
         "streamnb MultinomialNB": _streamnb,
+        "streamnb BayesOptimalNB, 12 hypotheses": _hypotheses,
         "River BagOfWords | MultinomialNB": _river,
         "re tokenising alone": _tokenise,
     }
@@ -84,7 +87,14 @@ def _decoded(raw: bytes) -> tuple[str, str] | None:
 
 
 def _streamnb(texts: Sequence[str], labels: Sequence[str]) -> object:
-    model = MultinomialNB()
+    return _progressive(MultinomialNB(), texts, labels)
+
+
+def _hypotheses(texts: Sequence[str], labels: Sequence[str]) -> object:
+    return _progressive(BayesOptimalNB({"text": "text"}), [{"text": text} for text in texts], labels)
+
+
+def _progressive(model: NaiveBayes, texts: Sequence[Any], labels: Sequence[str]) -> NaiveBayes:
     for start in range(0, len(texts), _AT_ONCE):
         stop = start + _AT_ONCE
         model.predict_then_learn_many(texts[start:stop], labels[start:stop]).labels()

@@ -21,7 +21,15 @@ import numpy.typing as npt
 
 from streamnb.model.counts import NOMINAL, UNIT
 from streamnb.model.decay import ages, row_scale
-from streamnb.model.hypotheses import BERNOULLI, COMPLEMENT, FIRST_DECAYED, PRESENCE, PRESENT, TOKENS
+from streamnb.model.hypotheses import (
+    BERNOULLI,
+    COMPLEMENT,
+    FIRST_DECAYED,
+    MULTINOMIAL,
+    PRESENCE,
+    PRESENT,
+    TOKENS,
+)
 from streamnb.model.jit import inlined, kernel
 from streamnb.model.logspace import LN2
 from streamnb.model.scoring import log_away, score_priors, score_value
@@ -31,7 +39,6 @@ __all__ = ["Scratch", "score_hypotheses"]
 
 _SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
 _SMALL = 1e-150  # far from the smallest double, even times the smallest factor
-_MOST_REPEATED = 4  # a word that occurs more often costs a logarithm
 
 
 class Scratch(NamedTuple):
@@ -49,6 +56,7 @@ class Scratch(NamedTuple):
         age: float64[D], half-lives since the beginning of the epoch.
         scale: float64[D], 2^-age.
         value: float64[K], log densities, or texts.
+        power: float64[K], of the factors of one word.
     """
 
     joint: npt.NDArray[np.float64]
@@ -65,6 +73,7 @@ class Scratch(NamedTuple):
     age: npt.NDArray[np.float64]
     scale: npt.NDArray[np.float64]
     value: npt.NDArray[np.float64]
+    power: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, hypotheses: int, classes: int, decays: int) -> Scratch:
@@ -85,6 +94,7 @@ class Scratch(NamedTuple):
             np.empty(hypotheses),
             np.empty(decays),
             np.empty(decays),
+            np.empty(classes),
             np.empty(classes),
         )
 
@@ -204,32 +214,57 @@ def _word_once(
 
 
 @inlined
+def _multiply_by_power(product: Any, h: int, power: Any, n: int) -> None:
+    """product[h] *= power^n by squaring, for n >= 1, class by class; `power` is used up."""
+    while True:
+        if n & 1:
+            for k in range(power.size):
+                product[h, k] *= power[k]
+        n >>= 1
+        if n == 0:
+            break
+        for k in range(power.size):
+            power[k] *= power[k]
+
+
+@inlined
 def _word_again(
     likelihood: Any,
     source: Any,
     s: Any,
-    times: float,
+    times: int,
     counts: Any,
     sums: Any,
     above: Any,
     below: Any,
-    joint: Any,
+    power: Any,
 ) -> None:
     """What `times` more occurrences of a word say, to those that count occurrences."""
     for h in range(likelihood.size):
         j, add = source[h], s[h]
-        if likelihood[h] == PRESENCE or likelihood[h] == BERNOULLI:
-            continue
-        complement = likelihood[h] == COMPLEMENT
+        if likelihood[h] == COMPLEMENT:
+            whole = sums[j] + add
+            for k in range(power.size):
+                power[k] = max(whole - counts[j, k], add)
+            _multiply_by_power(below, h, power, times)
+        elif likelihood[h] == MULTINOMIAL:
+            for k in range(power.size):
+                power[k] = counts[j, k] + add
+            _multiply_by_power(above, h, power, times)
+
+
+@inlined
+def _word_in_logs(
+    likelihood: Any, source: Any, s: Any, times: float, counts: Any, sums: Any, joint: Any
+) -> None:
+    """The same, for as many occurrences, or parts of one, as no product can hold."""
+    for h in range(likelihood.size):
+        j, add = source[h], s[h]
         for k in range(counts.shape[1]):
-            count = counts[j, k]
-            share = max(sums[j] - count, 0.0) + add if complement else count + add
-            if times == 1.0 and complement:
-                below[h, k] *= share
-            elif times == 1.0:
-                above[h, k] *= share
-            else:
-                joint[h, k] += times * math.log(share) * (-1.0 if complement else 1.0)
+            if likelihood[h] == COMPLEMENT:
+                joint[h, k] -= times * math.log(max(sums[j] - counts[j, k], 0.0) + add)
+            elif likelihood[h] == MULTINOMIAL:
+                joint[h, k] += times * math.log(counts[j, k] + add)
 
 
 @kernel
@@ -281,10 +316,10 @@ def _score_text(
     fading, epoch, row_epoch = decayed.table, decayed.epoch, decayed.row_epoch
     likelihood, source, joint, exponent = readings.likelihood, readings.texts, scratch.joint, scratch.exponent
     counts, sums, above, below = scratch.counts, scratch.sums, scratch.above, scratch.below
+    power = scratch.power
     s, S, rest, scale, texts = scratch.s, scratch.S, scratch.rest, scratch.scale, scratch.value
     for k in range(texts.size):
         texts[k] = float(presence.texts[g, k]) if presence_table.size else 0.0
-    most_repeated = _MOST_REPEATED if bits * (1 + _MOST_REPEATED) <= _SAFE_BITS else 0
     words, amount, used = 0.0, 0.0, 0.0
     for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
         if not _fetch_counts(rows[j], table, presence_table, counts, sums):
@@ -294,18 +329,16 @@ def _score_text(
         times = amounts[j] / UNIT
         words += 1.0
         amount += times
-        _word_once(likelihood, source, s, rest, texts, counts, sums, above, below)
-        again = times - 1.0
-        used += bits
-        if again == math.floor(again) and 0.0 <= again <= most_repeated:
-            used += bits * again
-            for _ in range(int(again)):
-                _word_again(likelihood, source, s, 1.0, counts, sums, above, below, joint)
-        else:
-            _word_again(likelihood, source, s, again, counts, sums, above, below, joint)
-        if used + bits * (1 + most_repeated) > _SAFE_BITS:
+        whole = times == math.floor(times) and bits * times <= _SAFE_BITS
+        used += bits * times if whole else bits
+        if used > _SAFE_BITS:
             _split(above, below, exponent)
-            used = 0.0
+            used = bits * times if whole else bits
+        _word_once(likelihood, source, s, rest, texts, counts, sums, above, below)
+        if not whole:
+            _word_in_logs(likelihood, source, s, times - 1.0, counts, sums, joint)
+        elif times > 1.0:
+            _word_again(likelihood, source, s, int(times) - 1, counts, sums, above, below, power)
     _split(above, below, exponent)
     for h in range(likelihood.size):
         for k in range(texts.size):
