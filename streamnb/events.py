@@ -17,9 +17,11 @@ __all__ = [
     "Drift",
     "Event",
     "Evidence",
+    "HypothesisScore",
     "Label",
     "MetricsReport",
     "ModelInfo",
+    "PosteriorReport",
     "Prediction",
     "Scores",
 ]
@@ -95,6 +97,7 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
         status: "ready", or "empty" while the model knows no class.
         truth: the event's own label, where it had one.
         evidence: the strongest attribute values, where evidence was asked for.
+        hypotheses: hypothesis -> its probability by all learned before the event, where that was asked for.
         model: which model, at which age.
         ts: the journalled time of the commit that published the prediction, seconds since the epoch.
     """
@@ -108,6 +111,7 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     ts: float
     truth: str | None = None
     evidence: tuple[Evidence, ...] | None = None
+    hypotheses: dict[str, float] | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -154,7 +158,45 @@ class Scores(msgspec.Struct, frozen=True):
     calibration_error: float
 
 
-class MetricsReport(msgspec.Struct, frozen=True, tag="report", tag_field="kind"):
+class HypothesisScore(msgspec.Struct, frozen=True):
+    """How one hypothesis has fared.
+
+    Attributes:
+        name: what the configuration calls it, or how it reads.
+        prior: its probability beforehand.
+        posterior: its probability now, P(h | D).
+        loss: its total log loss, nats.
+    """
+
+    name: str
+    prior: float
+    posterior: float
+    loss: float
+
+
+class PosteriorReport(msgspec.Struct, frozen=True):
+    """How the hypotheses of a model have fared; see `streamnb.model.posterior` for the bound.
+
+    Attributes:
+        hypotheses: in the order of the configuration.
+        best: the name of the one with the least total log loss, the first of equals.
+        loss: total log loss of the mixture of all, nats, whichever of them predicts.
+        regret: what that is above the loss of the best.
+        bound: what the regret cannot exceed but by rounding: ln(1 / prior of the best) + T ln(1 / (1 - r)).
+        observations: T, the labelled events that were learned.
+        switching_rate: r.
+    """
+
+    hypotheses: tuple[HypothesisScore, ...]
+    best: str
+    loss: float
+    regret: float
+    bound: float
+    observations: int
+    switching_rate: float
+
+
+class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report", tag_field="kind"):
     """The state of progressive validation at one commit.
 
     Attributes:
@@ -171,6 +213,7 @@ class MetricsReport(msgspec.Struct, frozen=True, tag="report", tag_field="kind")
         attributes: how many attribute rows the model holds.
         model: which model.
         ts: the journalled time of the commit, seconds since the epoch.
+        posterior: of the hypotheses, where the model weighs some.
     """
 
     events: int
@@ -185,6 +228,7 @@ class MetricsReport(msgspec.Struct, frozen=True, tag="report", tag_field="kind")
     attributes: int
     model: ModelInfo
     ts: float
+    posterior: PosteriorReport | None = None
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):

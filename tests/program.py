@@ -98,7 +98,7 @@ class Program:
         environment: beyond the test's own.
         secrets: what must never be said.
         model: whose model and topics; else a new one.
-        sections: more of the configuration, such as ``kafka={"give_up_after": "3s"}``.
+        sections: more of the configuration, such as ``kafka={"give_up_after": "3s"}``; a list is one of tables.
     """
 
     def __init__(self, folder, address, *, environment=None, secrets=(), model=None, **sections):
@@ -115,8 +115,10 @@ class Program:
             "topics": self.topics,
             "http": {"listen": ""},
         }
+        lists = {name: tables for name, tables in sections.items() if isinstance(tables, list)}
+        plain = {name: section for name, section in sections.items() if name not in lists}
         self.file.write_text(
-            _toml({name: own.get(name, {}) | sections.get(name, {}) for name in own | sections})
+            _toml({name: own.get(name, {}) | plain.get(name, {}) for name in own | plain}, lists)
         )
 
     def start(self, *arguments):
@@ -146,8 +148,11 @@ class Program:
             command.kill()
 
 
-def _toml(sections):
+def _toml(sections, lists):
     lines = []
+    for name, tables in lists.items():
+        for table in tables:
+            lines += [f"[[{name}]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
     for name, section in sections.items():
         tables = {key: value for key, value in section.items() if isinstance(value, dict)}
         lines.append(f"[{name}]")

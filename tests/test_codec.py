@@ -19,9 +19,11 @@ from streamnb.events import (
     DeadLetter,
     Event,
     Evidence,
+    HypothesisScore,
     Label,
     MetricsReport,
     ModelInfo,
+    PosteriorReport,
     Prediction,
     Scores,
 )
@@ -447,18 +449,23 @@ PREDICTION = Prediction(
     ts=1.5,
     truth="ham",
     evidence=(Evidence("text", "free", 1.25), Evidence("links", 3.0, -0.5)),
+    hypotheses={"presence alpha=1": 0.75, "other": 0.25},
 )
 SCORES = Scores(2, 0.5, 0.7, 0.4, 0.1, 0.3, 0.2)
 REPORT = MetricsReport(
     3, 2, 1, SCORES, SCORES, 100, 2, ("a", "b"), ((1, 0, 1), (0, 0, 0)), 9, ModelInfo("d", 2), 4.5
 )
+POSTERIOR = PosteriorReport((HypothesisScore("h", 1.0, 1.0, 1.5),), "h", 1.5, 0.0, 0.0, 2, 0.0)
 
 
 def test_a_prediction_has_its_fields_in_the_order_of_the_contract():
-    fields = ["id", "label", "probability", "probabilities", "status", "truth", "evidence", "model", "ts"]
-    assert list(json.loads(encode_prediction(PREDICTION))) == fields
-    bare = msgspec.structs.replace(PREDICTION, truth=None, evidence=None)
-    assert list(json.loads(encode_prediction(bare))) == [f for f in fields if f not in ("truth", "evidence")]
+    first, optional = (
+        ["id", "label", "probability", "probabilities", "status"],
+        ["truth", "evidence", "hypotheses"],
+    )
+    assert list(json.loads(encode_prediction(PREDICTION))) == [*first, *optional, "model", "ts"]
+    bare = msgspec.structs.replace(PREDICTION, **dict.fromkeys(optional))
+    assert list(json.loads(encode_prediction(bare))) == [*first, "model", "ts"]
 
 
 def test_predictions_and_metrics_survive_the_wire():
@@ -466,6 +473,11 @@ def test_predictions_and_metrics_survive_the_wire():
     for prediction in (PREDICTION, empty, msgspec.structs.replace(PREDICTION, evidence=())):
         assert decode_prediction(encode_prediction(prediction)) == prediction
     assert decode_metrics(encode_metrics(REPORT)) == REPORT
+    assert "posterior" not in json.loads(encode_metrics(REPORT)), (
+        "as a report was before there were hypotheses"
+    )
+    weighing = msgspec.structs.replace(REPORT, posterior=POSTERIOR)
+    assert decode_metrics(encode_metrics(weighing)) == weighing
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -613,9 +625,13 @@ def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
 
 
 def test_the_examples_of_the_page_agree_with_themselves():
-    report, drift = (decode_metrics(block.encode()) for block in blocks("json metrics"))
+    report, weighing, drift = (decode_metrics(block.encode()) for block in blocks("json metrics"))
     assert sum(map(sum, report.confusion)) == report.cumulative.events
     assert drift.detector in DETECTORS
+    posterior = weighing.posterior
+    assert sum(h.posterior for h in posterior.hypotheses) == sum(h.prior for h in posterior.hypotheses) == 1
+    assert posterior.loss - min(h.loss for h in posterior.hypotheses) == pytest.approx(posterior.regret)
+    assert posterior.bound == pytest.approx(math.log(2), abs=0.005)
     for block in blocks("json prediction"):
         assert sum(json.loads(block)["probabilities"].values()) in (0, pytest.approx(1))
 

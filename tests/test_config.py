@@ -17,6 +17,7 @@ from streamnb.config import (
     KEYS,
     AttributeConfig,
     Config,
+    HypothesisConfig,
     Secret,
     config_hash,
     load,
@@ -622,6 +623,7 @@ WEIGHTS = "a table of label = weight, finite, none below 0 and not all 0"
 LIST = "[[attributes]] tables, or a list of tables"
 TEXT_ATTRIBUTE = '{name="t", kind="text"}'
 
+LASTING = "no half_life of the Bernoulli likelihood; presence is one that forgets"
 FILE_ERRORS = [
     # unknown keys, at every level
     ("[log]\nsesion_timeout = '1s'", "log.sesion_timeout is unknown; did you mean log.session_timeout?"),
@@ -771,6 +773,71 @@ FILE_ERRORS = [
         """attributes = [{name='n', kind='nominal', path='$["label"]'}]""",
         'attributes[0].path is "$.label"; expected another path than events.label has',
     ),
+    # hypotheses
+    ("hypotheses = {}", f"hypotheses is {{}}; expected {LIST.replace('attributes', 'hypotheses')}"),
+    (
+        "hypotheses = ['presence']",
+        'hypotheses[0] is "presence"; expected a table such as { likelihood = ..., alpha = ... }',
+    ),
+    (
+        "hypotheses = [{}, {likelyhood='presence'}]",
+        "hypotheses[1].likelyhood is unknown; did you mean hypotheses[1].likelihood?",
+    ),
+    (
+        "hypotheses = [{likelihood='gaussian'}]",
+        'hypotheses[0].likelihood is "gaussian"; expected "multinomial", "presence", "bernoulli" or "complement"',
+    ),
+    ("hypotheses = [{alpha=0}]", "hypotheses[0].alpha is 0; expected a finite number above 0"),
+    ("hypotheses = [{m=0.0}]", "hypotheses[0].m is 0.0; expected a finite number above 0"),
+    ("hypotheses = [{weight=-1}]", "hypotheses[0].weight is -1; expected a finite number above 0"),
+    (
+        "hypotheses = [{alpha=1, m=2}]",
+        "hypotheses[0].m is 2.0 and hypotheses[0].alpha is 1.0; expected one of them",
+    ),
+    ("hypotheses = [{p=0.5}]", "hypotheses[0].p is 0.5; expected hypotheses[0].m beside it"),
+    (
+        "hypotheses = [{half_life=7}]",
+        'hypotheses[0].half_life is 7; expected a duration above 0 with its unit (ms, s, m, h, d), such as "30s"',
+    ),
+    (
+        "hypotheses = [{name='x'}, {}, {name='x'}]",
+        'hypotheses[2].name is "x"; expected another name than hypotheses[0] has',
+    ),
+    (
+        "hypotheses = [{likelihood='bernoulli', half_life='36h'}]",
+        f'hypotheses[0].half_life is "36h"; expected {LASTING}',
+    ),
+    (
+        "hypotheses = [{half_life='1d'}]\n[model]\nevent_model = 'bernoulli'",
+        f'hypotheses[0].half_life is "1d"; expected {LASTING}',
+    ),
+    (
+        "hypotheses = [{alpha=1}, {}]\n[model]\nalpha = 0",
+        "model.alpha is 0.0; expected a finite number above 0, for hypotheses[1] to take",
+    ),
+    (
+        "hypotheses = [{}]\n[model]\nm = 0",
+        "model.m is 0.0; expected a finite number above 0, for hypotheses[0] to take",
+    ),
+    (
+        "hypotheses = [{prior='given'}]",
+        'hypotheses[0].prior is "given"; expected weights in model.priors beside it',
+    ),
+    (
+        "hypotheses = [{}]\nattributes = [{name='t', kind='text', event_model='bernoulli'}]",
+        'attributes[0].event_model is "bernoulli"; expected no event_model beside hypotheses, which say how texts are read',
+    ),
+    (
+        "hypotheses = [{}]\nattributes = [{name='n', kind='nominal', alpha=0}]",
+        "attributes[0].alpha is 0.0; expected a finite number above 0 beside hypotheses",
+    ),
+    ("[posterior]\nprediction = 'best'", 'posterior.prediction is "best"; expected "mixture", "map" or "gibbs"'),
+    (
+        "[posterior]\nswitching_rate = 1.0",
+        "posterior.switching_rate is 1.0; expected a number of 0 or more, and below 1",
+    ),
+    ("[posterior]\nseed = -1", "posterior.seed is -1; expected an integer of 0 or more"),
+    ("[predictions]\nhypotheses = 1", "predictions.hypotheses is 1; expected true or false"),
 ]  # fmt: skip
 
 
@@ -899,6 +966,20 @@ ATTRIBUTE_LISTS = st.dictionaries(NAMES, ATTRIBUTE, max_size=4).map(
     lambda tables: [{"name": name, **table} for name, table in tables.items()]
 )
 COUNTS = st.integers(1, 2**63 - 1)
+POSITIVE = st.floats(min_value=1e-3, max_value=1e9)
+HYPOTHESIS = st.fixed_dictionaries(
+    {},
+    optional={
+        "likelihood": st.sampled_from(["multinomial", "presence", "complement"]),
+        "alpha": POSITIVE,
+        "prior": st.sampled_from(["learned", "uniform"]),
+        "half_life": SECONDS_.map(format_duration),
+        "weight": POSITIVE,
+    },
+)
+HYPOTHESIS_LISTS = st.dictionaries(NAMES, HYPOTHESIS, max_size=4).map(
+    lambda tables: [{"name": name, **table} for name, table in tables.items()]
+)
 CLIENT_TABLES = st.fixed_dictionaries(
     {},
     optional={
@@ -920,8 +1001,10 @@ def files(draw):
         "replication": draw(st.integers(0, 10)), "retention": format_duration(draw(SECONDS_)),
     }  # fmt: skip
     priors = draw(st.dictionaries(TEXT, st.floats(0.1, 1e9), max_size=3))
+    hypotheses = draw(HYPOTHESIS_LISTS)
     return {
-        "attributes": draw(ATTRIBUTE_LISTS),
+        "attributes": [] if hypotheses else draw(ATTRIBUTE_LISTS),
+        "hypotheses": hypotheses,
         "log": {
             "url": draw(st.sampled_from(["sqlite:///" + draw(NAMES) + ".db", "kafka://a:1,[::1]:2"])),
             "session_timeout": format_duration(draw(SECONDS_)),
@@ -938,16 +1021,17 @@ def files(draw):
         "events": {"id": draw(PATHS), "label": "$.no.such.label", "max_bytes": format_size(draw(COUNTS))},
         "model": {
             "name": draw(NAMES),
-            "event_model": draw(EVENT_MODELS),
+            "event_model": "multinomial" if hypotheses else draw(EVENT_MODELS),
             "prior": "given" if priors else draw(st.sampled_from(["learned", "uniform"])),
             "priors": priors,
             "prune": {"every": draw(st.integers(0, 10**9)), "min_count": draw(REALS)},
-            **draw(SMOOTHINGS),
+            **({"m": 0.5, "p": 0.25} if hypotheses else draw(SMOOTHINGS)),
         },
+        "posterior": {"switching_rate": draw(st.floats(0, 1, exclude_max=True)), "seed": draw(COUNTS)},
         "commit": {"events": draw(COUNTS), "interval": format_duration(draw(REALS))},
         "snapshots": {"folder": draw(TEXT), "every": format_duration(draw(SECONDS_))},
         "metrics": {"window": draw(COUNTS)},
-        "predictions": {"evidence": draw(st.integers(0, 100))},
+        "predictions": {"evidence": draw(st.integers(0, 100)), "hypotheses": draw(st.booleans())},
         "drift": {"detectors": draw(st.lists(st.sampled_from(DETECTORS), unique=True))},
     }
 
@@ -1010,7 +1094,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "cd2382a4405f3bcb9f56c4a9c39c618ff6e290e37a00421789bae8edb0b2a498"
+    assert config_hash(Config()) == "486f633960c4aeb6f6afc2009bfdfa33e0ae7fe57a7a595d2d4105724385f11d"
 
 
 CHANGES = {
@@ -1023,9 +1107,10 @@ CHANGES = {
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
-    "model.prune.max_attributes": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
+    "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
+    "posterior.switching_rate": "0.1", "posterior.seed": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "predictions.evidence": "1", "drift.detectors": "adwin", "http.listen": "",
+    "metrics.every": "2s", "metrics.window": "1", "predictions.evidence": "1", "predictions.hypotheses": "true", "drift.detectors": "adwin", "http.listen": "",
 }  # fmt: skip
 BESIDE = {"model.p": ["model.m=2"], "model.priors": ["model.prior=given"]}
 
@@ -1067,7 +1152,7 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 def test_there_are_files():
     assert [path.name for path in FILES] == [
-        "bernoulli.toml", "default.toml", "kafka-tls.toml", "kafka.toml", "mixed.toml", "sms.toml"
+        "bernoulli.toml", "default.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "mixed.toml", "sms.toml"
     ]  # fmt: skip
 
 
@@ -1139,10 +1224,22 @@ def test_the_manual_and_the_code_agree_on_every_key():
     assert manual == code
 
 
-def test_the_manual_and_the_code_agree_on_the_keys_of_an_attribute():
-    manual = rows(MANUAL.partition("\n## Attributes\n")[2])
+@pytest.mark.parametrize(
+    ("chapter", "section"), [("Attributes", AttributeConfig), ("Hypotheses", HypothesisConfig)]
+)
+def test_the_manual_and_the_code_agree_on_the_keys_of_a_table(chapter, section):
+    manual = rows(MANUAL.partition(f"\n## {chapter}\n")[2].partition("\n## ")[0])
     assert {key: kind for key, (kind, _) in manual.items()} == {
-        name: kind.name for name, kind in members(AttributeConfig).items() if isinstance(kind, Kind)
+        name: kind.name for name, kind in members(section).items() if isinstance(kind, Kind)
+    }
+
+
+def test_the_manual_has_the_defaults_of_a_hypothesis():
+    manual = rows(MANUAL.partition("\n## Hypotheses\n")[2])
+    default = HypothesisConfig()
+    assert {key: default_ for key, (_, default_) in manual.items()} == {
+        name: "not set" if at(default, name) is None else kind.write(at(default, name))
+        for name, kind in members(HypothesisConfig).items()
     }
 
 

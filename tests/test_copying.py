@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb import NaiveBayes, Text
+from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes, Text
 from streamnb.wire.snapshot import part_digest
 
 WORDS = [f"w{i}" for i in range(300)]
@@ -87,3 +87,76 @@ def test_a_slice_is_bounded_however_large_the_table():
     _, arrays = copy.state()
     assert steps >= sum(array.nbytes for array in arrays.values()) // (1 << 12) - 20
     assert np.array_equal(arrays["table"], model.state()[1]["table"])
+
+
+HYPOTHESES = [
+    Hypothesis("bernoulli"),
+    Hypothesis("complement", half_life=2.0),
+    Hypothesis("presence", half_life=100.0),
+    Hypothesis("multinomial"),
+]
+
+
+def new_frame():
+    return BayesOptimalNB({"text": "text", "subject": "text"}, HYPOTHESES, 0.01, "gibbs")
+
+
+def go_on(model, rng, n, t):
+    """Learn n events, some of them without label or time; returns the time after them."""
+    xs = [
+        {
+            "text": " ".join(rng.choices(WORDS, k=rng.randrange(12))),
+            "subject": rng.choice(WORDS),
+            "colour": rng.choice("rgb"),
+            "x": rng.gauss(0, 1),
+        }
+        for _ in range(n)
+    ]
+    ts = [t + i * rng.choice([0.0, 1.0, 40.0]) for i in range(n)]
+    ys = [rng.choice(["a", "b", "c", None][: 2 + n % 3]) for _ in xs]
+    model.predict_then_learn_many(xs, ys, ts=[rng.choice([t, t, None]) for t in ts])
+    return max([t, *ts])
+
+
+@given(
+    seed=st.integers(0, 1000),
+    before=st.integers(0, 40),
+    steps=st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 30)), max_size=12),
+)
+def test_posterior_presence_and_what_forgets_are_of_the_same_moment(seed, before, steps):
+    rng = random.Random(seed)
+    model = new_frame()
+    t = go_on(model, rng, before, 0.0)
+    twin = copies.deepcopy(model)
+    at_once = part_digest(*twin.state())
+    copy = model.copying()
+    for n_bytes, events in steps:
+        copy.advance(n_bytes)
+        t = go_on(model, rng, events, t)
+    assert part_digest(*copy.state()) == at_once
+    again = new_frame().load_state(*copy.state())
+    go_on(again, random.Random(1), 20, t)
+    go_on(twin, random.Random(1), 20, t)
+    assert part_digest(*again.state()) == part_digest(*twin.state())
+
+
+@pytest.mark.parametrize("change", ["prune", "unlearn", "load"])
+def test_whatever_else_changes_the_frame_waits_for_the_copy(change):
+    rng = random.Random(7)
+    lasting = [h for h in HYPOTHESES if h.half_life is None]
+    model, other = (BayesOptimalNB({"text": "text", "subject": "text"}, lasting) for _ in range(2))
+    for each in (model, other):
+        go_on(each, rng, 50, 0.0)
+    x = {"text": "w1 w2 w1", "subject": "w3"}
+    model.learn_one(x, "a")
+    at_once = part_digest(*copies.deepcopy(model).state())
+    copy = model.copying()
+    copy.advance(1000)
+    if change == "prune":
+        assert model.prune(min_count=2, drop_most_frequent=3) > 0
+    elif change == "unlearn":
+        model.unlearn_one(x, "a")
+    else:
+        model.load_state(*other.state())
+    go_on(model, rng, 20, 50.0)
+    assert part_digest(*copy.state()) == at_once

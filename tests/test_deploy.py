@@ -32,6 +32,7 @@ from streamnb.adapters.prometheus import PrometheusSensor
 from streamnb.cli import build_parser
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, State
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -125,7 +126,7 @@ class Source:
         self.sensor, health = PrometheusSensor(), Health()
         self._endpoints = Endpoints(("127.0.0.1", 0), health, self.sensor.web_app())
         self.address = "{}:{}".format(*self._endpoints.address)
-        self.learner = new_learner()
+        self.learner = new_learner(model=BayesOptimalNB({"text": "text"}, switching_rate=0.01))
         self._n = 0
         self.sensor.entered(State.RUNNING)
         self.sensor.recovered(0.5, 0)

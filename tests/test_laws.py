@@ -221,6 +221,19 @@ BAGS = st.fixed_dictionaries(
 BAG_EXAMPLES = st.lists(st.tuples(BAGS, LABELS, st.sampled_from([1.0, 0.25, 3 / 1024])), max_size=8)
 
 
+def test_a_text_without_a_word_that_all_texts_have_cannot_be_unlearned():
+    """What would be left is a word in more texts than there are."""
+    model = NaiveBayes({"text": Text(event_model="bernoulli")})
+    for x, y in [({"text": "a b"}, "x"), ({"z": "1"}, "x"), ({"text": "b"}, "y")]:
+        model.learn_one(x, y)
+    before = bytes_of(model)
+    with pytest.raises(UnlearnError, match="never learned"):
+        model.unlearn_one({"text": "a"}, "x")
+    assert bytes_of(model) == before
+    model.unlearn_one({"text": "a b"}, "x")
+    assert model.class_counts("text") == {"b": {"y": 1.0}}
+
+
 @given(BAG_EXAMPLES, BAG_EXAMPLES)
 def test_fractional_counts_of_fractional_weight_are_unlearned(rows, passing):
     model = taught(rows)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -24,7 +25,15 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from streamnb.adapters.prometheus import LONGEST_NAME, MOST_NAMES, PrometheusSensor
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, State
-from streamnb.events import DETECTORS, REASONS, MetricsReport, ModelInfo, Scores
+from streamnb.events import (
+    DETECTORS,
+    REASONS,
+    HypothesisScore,
+    MetricsReport,
+    ModelInfo,
+    PosteriorReport,
+    Scores,
+)
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 COUNTS = st.integers(0, 10_000)
@@ -51,7 +60,21 @@ COMMITS = st.builds(
 )
 
 
-def report(cumulative, window):
+POSTERIOR = PosteriorReport(
+    hypotheses=(
+        HypothesisScore("presence alpha=1", 0.5, 0.75, 4.0),
+        HypothesisScore("other", 0.5, 0.25, 6.0),
+    ),
+    best="presence alpha=1",
+    loss=4.5,
+    regret=0.5,
+    bound=0.6931471805599453,
+    observations=8,
+    switching_rate=0.0,
+)
+
+
+def report(cumulative, window, posterior=None):
     return MetricsReport(
         events=9,
         learned=8,
@@ -65,6 +88,7 @@ def report(cumulative, window):
         attributes=17,
         model=ModelInfo("default", 8),
         ts=1790000000.0,
+        posterior=posterior,
     )
 
 
@@ -78,7 +102,7 @@ def tell_everything(sensor):
         "drifts": {"ddm": 1},
     }
     sensor.committed(commit(**told))
-    sensor.reported(report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)] * 2))
+    sensor.reported(report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)] * 2, POSTERIOR))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
 
@@ -346,6 +370,33 @@ def test_promtool_reads_the_examples_of_the_page(promtool, tmp_path):
     file.write_text(json.dumps({"groups": [{"name": "examples", "rules": rules}]}))
     checked = promtool("rules", str(file))
     assert f"SUCCESS: {len(examples)} rules found" in checked.stdout, checked.stdout + checked.stderr
+
+
+def test_hypotheses_are_told_where_the_model_weighs_some_and_only_there():
+    sensor, scores = PrometheusSensor(), Scores(8, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)
+    names = ("streamnb_hypothesis", "streamnb_mixture", "streamnb_regret")
+    sensor.reported(report(scores, scores))
+    assert not [line for line in exposed(sensor).splitlines() if any(name in line for name in names)]
+    for _ in range(2):
+        sensor.reported(report(scores, scores, POSTERIOR))
+        found = {
+            (sample.name, sample.labels.get("hypothesis")): sample.value
+            for family in parse(exposed(sensor))
+            for sample in family.samples
+            if sample.name.startswith(names)
+        }
+        assert found == {
+            ("streamnb_hypothesis_posterior_ratio", "presence alpha=1"): 0.75,
+            ("streamnb_hypothesis_posterior_ratio", "other"): 0.25,
+            ("streamnb_hypothesis_log_loss", "presence alpha=1"): 0.5,
+            ("streamnb_hypothesis_log_loss", "other"): 0.75,
+            ("streamnb_mixture_log_loss", None): 0.5625,
+            ("streamnb_regret_nats", None): 0.5,
+            ("streamnb_regret_bound_nats", None): 0.6931471805599453,
+        }
+    nothing = replace(POSTERIOR, observations=0, loss=0.0, regret=0.0)
+    sensor.reported(report(scores, scores, nothing))
+    assert "streamnb_mixture_log_loss NaN" in exposed(sensor)
 
 
 def documented():

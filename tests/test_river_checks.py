@@ -7,7 +7,16 @@ from collections import Counter
 import pytest
 from river import base, checks, compose, feature_extraction, naive_bayes
 
-from streamnb import BayesOptimalClassifier, BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes
+from streamnb import (
+    BayesOptimalClassifier,
+    BayesOptimalNB,
+    BernoulliNB,
+    CategoricalNB,
+    GaussianNB,
+    Hypothesis,
+    MultinomialNB,
+    NaiveBayes,
+)
 
 CLASSIFIERS = [NaiveBayes, MultinomialNB, BernoulliNB, CategoricalNB, GaussianNB]
 ONCE = """check_repr check_str check_tags check_clone_same_class check_clone_is_idempotent
@@ -78,6 +87,42 @@ def test_the_checks_that_run_on_a_mixture_are_these(i):
 )
 def test_river_check_of_a_mixture(i, check):
     check(mixture(i).clone())
+
+
+FORGETTING = (Hypothesis(), Hypothesis("presence", half_life=60.0), Hypothesis("bernoulli"))
+SHARED = {
+    "mixture": {},
+    "map, forgetting": {"prediction": "map", "hypotheses": FORGETTING},
+    "gibbs, forgetting and switching": {
+        "prediction": "gibbs",
+        "hypotheses": FORGETTING,
+        "switching_rate": 0.01,
+    },
+}
+
+
+def shared(name):
+    """Native hypotheses over one set of counts."""
+    return BayesOptimalNB(**SHARED[name])
+
+
+def test_the_checks_that_run_on_native_hypotheses_are_these():
+    assert isinstance(BayesOptimalNB(), base.MiniBatchClassifier)
+    assert not BayesOptimalNB()._unit_test_skips()
+    ran = Counter(check.__name__ for check in checks.yield_checks(BayesOptimalNB()))
+    assert ran == Counter(ONCE + PER_DATASET * 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        pytest.param(name, check, id=f"{name}-{number}-{check.__name__}")
+        for name in SHARED
+        for number, check in enumerate(checks.yield_checks(shared(name)))
+    ],
+)
+def test_river_check_of_native_hypotheses(name, check):
+    check(shared(name).clone())
 
 
 def test_a_pipeline_of_river_gives_the_same_as_texts():

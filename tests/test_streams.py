@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import math
+
+import numpy as np
 import pytest
 from test_cli import answer
+
+from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes
+from streamnb.model.progressive import ESCAPE
 
 
 def accuracy(*arguments):
@@ -47,3 +55,30 @@ def test_tables_are_taken_as_they_come(streams, name):
     assert (told["dead_letters"], told["learned"]) == (0, told["events"])
     majority = max(sum(row) for row in told["confusion"]) / told["events"]
     assert told["cumulative"]["accuracy"] > (majority if name != "river_solarflare" else 0.6)
+
+
+def probabilities_of(model, xs, ys):
+    """What was given to the label of each event, before it was learned."""
+    answer = model.predict_then_learn_many(xs, ys)
+    column = {label: k for k, label in enumerate(answer.classes)}
+    return np.array([row[column[y]] for row, y in zip(answer.probabilities, ys, strict=True)])
+
+
+def test_the_mixture_is_as_good_as_the_best_hypothesis_on_real_messages(streams):
+    """Its total loss lies at most ln 12 above the best of the twelve; two of these are models of their own."""
+    with gzip.open(streams / "sms_spam.jsonl.gz", "rt", encoding="utf-8") as lines:
+        events = [json.loads(line) for line in lines]
+    xs, ys = [{"text": event["text"]} for event in events], [event["label"] for event in events]
+    model = BayesOptimalNB({"text": "text"})
+    p = probabilities_of(model, xs, ys)
+    losses = model.posterior.losses
+    assert len(losses) == 12
+    assert -np.log(np.maximum(p, ESCAPE)).sum() == pytest.approx(-model.posterior.log_evidence, rel=1e-9)
+    assert model.posterior.regret() <= math.log(12) + 1e-9
+    assert (p > 0.5).mean() >= 0.98
+    for h in (Hypothesis("multinomial"), Hypothesis("bernoulli", alpha=0.1)):
+        alone = probabilities_of(
+            NaiveBayes({"text": "text"}, h.alpha or 1.0, event_model=h.likelihood), xs, ys
+        )
+        own = -np.log(np.maximum(alone, ESCAPE)).sum()
+        assert losses[h.label] == pytest.approx(own, rel=1e-9)

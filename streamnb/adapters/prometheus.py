@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, State
-from streamnb.events import MetricsReport, Scores
+from streamnb.events import MetricsReport, PosteriorReport, Scores
 
 __all__ = ["PrometheusSensor"]
 
@@ -64,6 +64,7 @@ class PrometheusSensor(Sensor):
         self._labels, self._reasons = _Names(), _Names()
         self._lagging: set[Partition] = set()
         self._metrics = CollectorRegistry()
+        self._weighing: _Weighing | None = None  # a model without hypotheses has none of these metrics
         self._count_events()
         self._measure_commits()
         self._measure_the_model()
@@ -162,12 +163,14 @@ class PrometheusSensor(Sensor):
             self._journal.set(commit.n)
 
     def reported(self, report: MetricsReport) -> None:
-        """Keep the scores, of everything and of the window, and the model's extent."""
+        """Keep the scores, of everything and of the window, the model's extent, and the posterior."""
         with self._lock:
             self._set_scores("all", report.cumulative)
             self._set_scores("window", report.window)
             self._attributes.set(report.attributes)
             self._classes.set(report.classes)
+            if report.posterior is not None:
+                self._set_posterior(report.posterior)
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
         """Keep the lag of these partitions and no others."""
@@ -191,6 +194,11 @@ class PrometheusSensor(Sensor):
         with self._lock:
             self._unsaved.inc()
 
+    def _set_posterior(self, posterior: PosteriorReport) -> None:
+        if self._weighing is None:
+            self._weighing = _Weighing(self._metrics)
+        self._weighing.set(posterior)
+
     def _set_state(self, current: State) -> None:
         for state in State:
             self._state.labels(state.value).set(state is current)
@@ -198,6 +206,34 @@ class PrometheusSensor(Sensor):
     def _set_scores(self, scope: str, scores: Scores) -> None:
         for field, gauge in self._scores.items():
             gauge.labels(scope).set(getattr(scores, field))
+
+
+class _Weighing:
+    """What a model that weighs hypotheses has beside other metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, registry=registry)
+        self._posterior = gauge(
+            "streamnb_hypothesis_posterior_ratio", "Probability of a hypothesis.", ["hypothesis"]
+        )
+        self._log_loss = gauge(
+            "streamnb_hypothesis_log_loss", "Mean of -ln P(truth) by one hypothesis, in nats.", ["hypothesis"]
+        )
+        self._mixture = gauge("streamnb_mixture_log_loss", "The same by the mixture of all hypotheses.")
+        self._regret = gauge(
+            "streamnb_regret_nats", "Total log loss of the mixture less that of the best hypothesis."
+        )
+        self._bound = gauge("streamnb_regret_bound_nats", "What the regret cannot exceed.")
+
+    def set(self, posterior: PosteriorReport) -> None:
+        """Keep what a report says."""
+        events = posterior.observations
+        for scored in posterior.hypotheses:
+            self._posterior.labels(scored.name).set(scored.posterior)
+            self._log_loss.labels(scored.name).set(scored.loss / events if events else np.nan)
+        self._mixture.set(posterior.loss / events if events else np.nan)
+        self._regret.set(posterior.regret)
+        self._bound.set(posterior.bound)
 
 
 class _Names:

@@ -13,6 +13,7 @@ from streamnb.cli.tables import table
 from streamnb.config import changes, restored, shaping_of
 from streamnb.engine.checkpoint import Checkpoint
 from streamnb.engine.learner import Learner
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.counts import UNIT
 from streamnb.model.statistics import Moment, Statistics
 
@@ -43,6 +44,7 @@ def differences(before: State, after: State, top: int) -> dict[str, Any]:
         },
         "strongest": _strongest(old, new, top),
         "moments": list(_moments(before.learner, after.learner)),
+        "posterior": _posterior(before.learner, after.learner),
     }
 
 
@@ -81,6 +83,19 @@ def _weights(before: Learner, after: Learner) -> list[dict[str, Any]]:
         {"label": str(label), "before": old.get(label, 0.0), "after": new.get(label, 0.0)}
         for label in {**old, **new}
         if old.get(label, 0.0) != new.get(label, 0.0)
+    ]
+
+
+def _posterior(before: Learner, after: Learner) -> list[dict[str, Any]]:
+    """P(h | D) of each hypothesis; None where there is none of that name, or none are weighed."""
+    old, new = (
+        model.posterior.probabilities if isinstance(model, BayesOptimalNB) else {}
+        for model in (before.model, after.model)
+    )
+    return [
+        {"hypothesis": str(name), "before": old.get(name), "after": new.get(name)}
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
     ]
 
 
@@ -166,6 +181,13 @@ def print_differences(answer: Mapping[str, Any]) -> None:
         f"{answer['attributes']['gone']:,} are gone"
     )
     _print_rows(answer["configuration"], ("key", "before", "after"))
+    _print_rows(
+        [
+            {**moved, **{side: _shown(moved[side]) for side in ("before", "after")}}
+            for moved in answer["posterior"]
+        ],
+        ("hypothesis", "before", "after"),
+    )
     _print_rows(answer["classes"], ("label", "before", "after"))
     _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
     moved = [

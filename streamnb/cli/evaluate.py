@@ -83,11 +83,17 @@ def _progressive(
 def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row], tally: Tally) -> None:
     """Learn the training rows, forget what pruning says, then score the others without learning them."""
     events = list(_decoded(learner, train, tally))
-    learner.model.learn_many([event.x for event in events], [event.label for event in events])
+    learner.model.learn_many(
+        [event.x for event in events],
+        [event.label for event in events],
+        ts=[event.ts for event in events],
+    )
     learner.prune()
     scored = _decoded(learner, test, tally)
     while part := list(islice(scored, _AT_ONCE)):
-        posteriors = learner.model.predict_posteriors([event.x for event in part])
+        posteriors = learner.model.predict_posteriors(
+            [event.x for event in part], [event.ts for event in part]
+        )
         column = {label: k for k, label in enumerate(posteriors.classes)}
         truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
         learner.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))

@@ -7,13 +7,20 @@ import json
 from contextlib import closing
 from typing import Any
 
+import msgspec
+
 from streamnb.cli import wiring
-from streamnb.cli.tables import table
+from streamnb.cli.map_hypothesis import as_naive_bayes, map_hypothesis
+from streamnb.cli.tables import print_posterior, table
 from streamnb.engine.learner import Learner
+from streamnb.engine.posterior_report import posterior_report
 from streamnb.engine.recovery import recover
 from streamnb.errors import LogError
+from streamnb.events import PosteriorReport
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.evidence import LIMIT
 from streamnb.model.linear_view import LinearView
+from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.strongest import strongest
 from streamnb.wire.snapshot import part_digest
 
@@ -69,8 +76,28 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
         "classes": classes,
         "moments": moments,
     }
+    posterior = posterior_report(model)
+    if posterior is not None:
+        described["posterior"] = msgspec.to_builtins(posterior)
     pair = [label for label, weight in weights.items() if weight]
-    return described if len(pair) != 2 else {**described, "linear": linear(model.linear_view(*pair), top)}
+    if len(pair) == 2:
+        read_by, told = _linear_model(model)
+        described["linear"] = linear(read_by.linear_view(*pair), top) | told
+    return described
+
+
+def _linear_model(model: NaiveBayes) -> tuple[NaiveBayes, dict[str, str]]:
+    """A model that is a linear function of the event; and of many hypotheses which, where one of them is."""
+    if not isinstance(model, BayesOptimalNB):
+        return model, {}
+    hypothesis = map_hypothesis(model)
+    plain = as_naive_bayes(model, hypothesis)
+    if plain is not None:
+        return plain, {"of": f"the most probable hypothesis, {hypothesis.label}"}
+    return model, {
+        "of": f"the shared counts, read as multinomial with alpha = 1: the most probable hypothesis, "
+        f"{hypothesis.label}, is no linear function of them"
+    }
 
 
 def linear(view: LinearView, top: int) -> dict[str, Any]:
@@ -117,6 +144,9 @@ def print_description(description: dict[str, Any]) -> None:
         f"model {description['model']}: {description['learned']:,} events learned, "
         f"{len(description['classes'])} classes, {description['attributes']:,} words and values"
     )
+    if "posterior" in description:
+        print()
+        print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
     view = description.get("linear")
     if view:
         _print_function(view)
@@ -142,6 +172,8 @@ def print_description(description: dict[str, Any]) -> None:
 def _print_function(view: dict[str, Any]) -> None:
     """What is added up: the bias, and what texts and numbers bring of their own."""
     print(f"\nlog odds of {view['positive']} against {view['negative']}: weights of what an event has, and")
+    if "of" in view:
+        print(f"(of {view['of']})")
     rows = [("every event", view["bias"])]
     rows += [(f"no word of {name}, where there is one", share) for name, share in view["absent"].items()]
     print(table(rows, ("bias of", "log odds")))

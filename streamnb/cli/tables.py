@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from streamnb.events import MetricsReport, Scores
+from streamnb.events import MetricsReport, PosteriorReport, Scores
 
-__all__ = ["print_report", "table"]
+__all__ = ["print_posterior", "print_report", "table"]
 
 _MOST_CLASSES = 10
 
@@ -26,7 +26,7 @@ def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
 
 
 def print_report(report: MetricsReport) -> None:
-    """Scores, and the confusion of classes where there are few."""
+    """Scores, the confusion of classes where there are few, and the hypotheses where there are some."""
     print(
         f"{report.events:,} events, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
         f"{report.classes} classes, {report.attributes:,} words and values"
@@ -47,6 +47,28 @@ def print_report(report: MetricsReport) -> None:
         known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
         rows_of_truth = zip(report.labels, report.confusion, strict=False)
         print(table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
+    if report.posterior is not None:
+        print()
+        print_posterior(report.posterior)
+
+
+def print_posterior(report: PosteriorReport) -> None:
+    """The hypotheses, the most probable first; and how far the mixture of all is behind the best.
+
+    Losses are those of the hypotheses and of their mixture, whichever of them the predictions are made by.
+    """
+    events = report.observations
+    if not events:
+        print(f"{len(report.hypotheses)} hypotheses, and nothing has been learned to weigh them by")
+        return
+    ranked = sorted(report.hypotheses, key=lambda h: (-h.posterior, h.loss))
+    rows: list[tuple[object, ...]]
+    rows = [(h.name, h.posterior, h.loss / events, f"{h.loss - report.loss:+,.2f}") for h in ranked]
+    rows.append(("mixture of all", 1.0, report.loss / events, f"{0.0:+,.2f}"))
+    print(table(rows, ("hypothesis", "posterior", "log loss", "nats against the mixture")))
+    rate = report.switching_rate
+    terms = "ln(1/prior)" + (f" + T ln(1/(1-r)), T = {events:,}, r = {rate:g}" if rate else "")
+    print(f"regret {report.regret:,.2f} nats against {report.best}, at most {report.bound:,.2f} = {terms}")
 
 
 def _size(scores: Scores) -> str:

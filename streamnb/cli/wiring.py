@@ -8,21 +8,33 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli.watching import Waiting
-from streamnb.config import AttributeConfig, Config, changes, config_hash, restored, shaping_of
+from streamnb.config import (
+    AttributeConfig,
+    Config,
+    HypothesisConfig,
+    ModelConfig,
+    changes,
+    config_hash,
+    restored,
+    shaping_of,
+)
 from streamnb.engine.checkpoint import Change, Identity
 from streamnb.engine.learner import Learner, Pruning, Settings
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.priors import Prior
 from streamnb.model.warm import warm
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
@@ -65,20 +77,27 @@ def schema(config: Config) -> EventSchema:
 
 
 def model(config: Config) -> NaiveBayes:
-    """A model that has learned nothing yet."""
+    """A model that has learned nothing yet: one that weighs hypotheses, where there are some."""
     read_by = config.model
+    hypotheses = [_hypothesis(i, declared, read_by) for i, declared in enumerate(config.hypotheses)]
     try:
         declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
-        return NaiveBayes(
-            declared or {"text": Text()},
-            alpha=read_by.alpha,
-            m=read_by.m,
-            p=read_by.p,
-            prior=dict(read_by.priors) if read_by.prior == "given" else read_by.prior,
-            event_model=read_by.event_model,
+        declared = declared or {"text": Text()}
+        if not hypotheses:
+            return NaiveBayes(
+                declared,
+                alpha=read_by.alpha,
+                m=read_by.m,
+                p=read_by.p,
+                prior=_prior(read_by.prior, read_by),
+                event_model=read_by.event_model,
+            )
+        posterior = config.posterior
+        return BayesOptimalNB(
+            declared, hypotheses, posterior.switching_rate, posterior.prediction, posterior.seed
         )
     except ValueError as error:
-        raise ConfigError(f"model: {error}") from error
+        raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
 
 
 def learner(config: Config) -> Learner:
@@ -99,6 +118,7 @@ def settings(config: Config) -> Settings:
         report_seconds=config.metrics.every,
         window=config.metrics.window,
         evidence=config.predictions.evidence,
+        hypotheses=config.predictions.hypotheses,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
     )
@@ -225,3 +245,28 @@ def _attribute(declared: AttributeConfig) -> Attribute:
     if declared.kind == "text":
         return Text(**smoothing, event_model=declared.event_model)
     return Nominal(**smoothing) if declared.kind == "nominal" else Continuous()
+
+
+def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> Hypothesis:
+    """A hypothesis, with what it leaves out taken from the model."""
+    if declared.has_smoothing:
+        alpha, m, p = declared.alpha, declared.m, declared.p
+    else:
+        alpha, m, p = (None if read_by.m is not None else read_by.alpha), read_by.m, read_by.p
+    try:
+        return Hypothesis(
+            likelihood=declared.likelihood or read_by.event_model,
+            alpha=alpha,
+            m=m,
+            p=p,
+            prior=_prior(declared.prior or read_by.prior, read_by),
+            half_life=declared.half_life,
+            weight=declared.weight,
+            name=declared.name or "",
+        )
+    except ValueError as error:
+        raise ConfigError(f"hypotheses[{number}]: {error}") from error
+
+
+def _prior(name: Literal["learned", "uniform", "given"], read_by: ModelConfig) -> Prior:
+    return dict(read_by.priors) if name == "given" else name

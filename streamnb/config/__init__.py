@@ -6,6 +6,7 @@ Every key, its unit and its default stand in docs/configuration.md.
 from streamnb.config.attributes import AttributeConfig
 from streamnb.config.changes import Changed, changes, restored
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
+from streamnb.config.hypotheses import HypothesisConfig, PosteriorConfig
 from streamnb.config.layers import load, variable
 from streamnb.config.schema import (
     KEYS,
@@ -31,10 +32,12 @@ __all__ = [
     "Config",
     "EventsConfig",
     "HttpConfig",
+    "HypothesisConfig",
     "KafkaConfig",
     "LogConfig",
     "MetricsConfig",
     "ModelConfig",
+    "PosteriorConfig",
     "PredictionsConfig",
     "PruneConfig",
     "Secret",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec.structs import asdict
-
 from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, Kind, choice, number, refused
-from streamnb.config.sections import Section, members, unknown
-from streamnb.config.toml import literal
+from streamnb.config.sections import Section
+from streamnb.config.table_lists import kinds_of, read_entries, write_tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes import EventModel
 from streamnb.wire.paths import render_path
@@ -61,24 +59,15 @@ class _Attributes(Kind[Any], frozen=True):
 
 
 def _read_table(key: str, table: object) -> AttributeConfig:
-    if not isinstance(table, dict):
-        raise refused(key, table, "a table with name and kind")
-    values = {name: _read_entry(key, name, value) for name, value in table.items()}
+    values = read_entries(AttributeConfig, key, table, "a table with name and kind")
     for name in ("name", "kind"):
         if name not in values:
-            raise ConfigError(f"{key}.{name} is missing; expected {_kinds()[name].expected}")
+            raise ConfigError(f"{key}.{name} is missing; expected {kinds_of(AttributeConfig)[name].expected}")
     if "path" not in values:
         values["path"] = _default_path(key, values["name"], values["kind"])
     attribute = AttributeConfig(**values)
     _check(key, attribute)
     return attribute
-
-
-def _read_entry(key: str, name: str, value: object) -> Any:
-    kinds = _kinds()
-    if name not in kinds:
-        raise unknown(f"{key}.{name}", [f"{key}.{known}" for known in kinds])
-    return kinds[name].read(f"{key}.{name}", value)
 
 
 def _default_path(key: str, name: str, kind: str) -> str:
@@ -96,19 +85,9 @@ def _check(key: str, attribute: AttributeConfig) -> None:
     check_smoothing(key, attribute.alpha, attribute.m, attribute.p)
 
 
-def _write(attributes: tuple[AttributeConfig, ...]) -> str:
-    """A line for each attribute; what it leaves to the model is left out."""
-    tables = [{k: v for k, v in asdict(attribute).items() if v is not None} for attribute in attributes]
-    return "[\n" + "".join(f"    {literal(table)},\n" for table in tables) + "]" if tables else "[]"
-
-
-def _kinds() -> dict[str, Kind[Any]]:
-    return {name: kind for name, kind in members(AttributeConfig).items() if isinstance(kind, Kind)}
-
-
 ATTRIBUTES = _Attributes(
     "list of tables",
     "[[attributes]] tables, or a list of tables",
     lambda value: value if isinstance(value, list) else None,
-    _write,
+    write_tables,
 )

@@ -3,6 +3,9 @@
 Counts and moments do not depend on how they are read: smoothing, priors, reports and names of output topics
 may change in the life of a model, and so may what is forgotten or refused, and who watches for drift, from
 now on. What an event is may not: old and new events would be counted as if they were alike.
+
+Nor may what hypotheses are: the posterior has weighed what they said, and each would be another one. Where
+there are hypotheses, that holds of smoothing and priors too, which they take from the model.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ __all__ = ["Changed", "changes", "restored"]
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*)
         | attributes\.([\w-]+|".*")\.(alpha|m|p)
+        | posterior\.(prediction|seed)
         | predictions\..*
         | drift\..*
         | metrics\.(every|every_events)
@@ -30,6 +34,13 @@ _MAY_CHANGE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_WEIGHED = re.compile(
+    r"""  model\.(alpha|m|p|prior|priors(\..*)?)
+        | attributes\.([\w-]+|".*")\.(alpha|m|p)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_UNREAD = re.compile(r"posterior\..*")
 _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
@@ -46,8 +57,9 @@ class Changed(NamedTuple):
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed]:
     """Every key, in alphabetical order, that has not the same value in both of two `shaping_of`."""
     old, new = dict(_flat(before)), dict(_flat(after))
+    weighs = bool(before.get("hypotheses") or after.get("hypotheses"))
     return [
-        Changed(key, old.get(key, _ABSENT), new.get(key, _ABSENT), _MAY_CHANGE.fullmatch(key) is not None)
+        Changed(key, old.get(key, _ABSENT), new.get(key, _ABSENT), _may_change(key, weighs=weighs))
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     ]
@@ -71,8 +83,18 @@ def restored(shaping: Mapping[str, Any]) -> Config:
     return config
 
 
+def _may_change(key: str, *, weighs: bool) -> bool:
+    """Whether it may, in the life of a model that weighs hypotheses, or does not."""
+    if weighs:
+        return _MAY_CHANGE.fullmatch(key) is not None and _WEIGHED.fullmatch(key) is None
+    return _MAY_CHANGE.fullmatch(key) is not None or _UNREAD.fullmatch(key) is not None
+
+
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted key -> value as JSON; attributes by their names, in quotes where these are no bare words."""
+    """Dotted key -> value as JSON; attributes by their names, in quotes where these are no bare words.
+
+    Hypotheses are told by their places, as errors of the configuration tell them.
+    """
     if isinstance(value, Mapping):
         for name, member in value.items():
             yield from _flat(member, f"{path}.{name}" if path else name)
@@ -82,5 +104,9 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             quoted = name if _BARE.fullmatch(name) else msgspec.json.encode(name).decode()
             yield from _flat(attribute, f"{path}.{quoted}")
         yield f"{path} (order)", ", ".join(attribute["name"] for attribute in value)
+    elif path == "hypotheses":
+        for i, hypothesis in enumerate(value):
+            given = {name: member for name, member in hypothesis.items() if member is not None}
+            yield from _flat(given, f"{path}[{i}]")
     else:
         yield path, msgspec.json.encode(value).decode()

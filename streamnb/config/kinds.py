@@ -17,6 +17,7 @@ from streamnb.errors import ConfigError
 from streamnb.wire.paths import parse_path, render_path
 
 __all__ = [
+    "ABOVE_ZERO",
     "ADDRESS",
     "BOOLEAN",
     "JSON_PATH",
@@ -24,6 +25,7 @@ __all__ = [
     "NAME",
     "PROPORTION",
     "PROXY_URL",
+    "RATE",
     "SECRET",
     "SIZE",
     "STRING",
@@ -195,6 +197,8 @@ def _finite(value: object) -> float | None:
 
 
 PROPORTION = _real("a number between 0 and 1, both excluded", lambda real: 0.0 < real < 1.0)
+RATE = _real("a number of 0 or more, and below 1", lambda real: 0.0 <= real < 1.0)
+ABOVE_ZERO = _real("a finite number above 0", lambda real: real > 0.0)
 
 
 # Quantities with units

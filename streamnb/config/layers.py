@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from streamnb.config.attributes import check_smoothing
-from streamnb.config.kinds import SECRET, Kind, refused
+from streamnb.config.hypotheses import misfits_of_attributes
+from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
 from streamnb.config.schema import KEYS, Config
 from streamnb.config.sections import Section, members, unknown, walk
 from streamnb.config.toml import from_literal
+from streamnb.config.units import format_duration
 from streamnb.errors import ConfigError
 
 __all__ = ["load", "variable"]
@@ -186,12 +188,32 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Seq
         yield ("kafka.password_file",), refused("kafka.password_file", kafka.password_file, expected)
     if model.prior == "given" and not model.priors:
         yield ("model.prior",), refused("model.prior", model.prior, "weights in model.priors beside it")
-    if model.prior != "given" and model.priors:
+    if model.priors and "given" not in {model.prior, *(h.prior for h in config.hypotheses)}:
         yield ("model.priors",), refused("model.priors", model.priors, 'model.prior = "given" beside it')
     for i, attribute in enumerate(config.attributes):
         if attribute.path == config.events.label:
             key = f"attributes[{i}].path"
             yield ("attributes",), refused(key, attribute.path, "another path than events.label has")
+    if config.hypotheses:
+        yield from _hypotheses(config)
+
+
+def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """What cannot stand beside hypotheses, and what they cannot take from the model."""
+    yield from ((("attributes",), error) for error in misfits_of_attributes(config.attributes))
+    model = config.model
+    smoothing, amount = ("alpha", model.alpha) if model.m is None else ("m", model.m)
+    for i, hypothesis in enumerate(config.hypotheses):
+        key = f"hypotheses[{i}]"
+        if amount == 0.0 and not hypothesis.has_smoothing:
+            expected = f"{ABOVE_ZERO.expected}, for {key} to take"
+            yield (f"model.{smoothing}",), refused(f"model.{smoothing}", amount, expected)
+        if hypothesis.prior == "given" and not model.priors:
+            yield ("hypotheses",), refused(f"{key}.prior", "given", "weights in model.priors beside it")
+        if hypothesis.half_life is not None and hypothesis.read_as(model.event_model) == "bernoulli":
+            found = format_duration(hypothesis.half_life)
+            expected = "no half_life of the Bernoulli likelihood; presence is one that forgets"
+            yield ("hypotheses", "model.event_model"), refused(f"{key}.half_life", found, expected)
 
 
 def _same_topics(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:

@@ -13,7 +13,9 @@ import msgspec
 
 from streamnb.config.attributes import ATTRIBUTES, AttributeConfig
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
+from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig
 from streamnb.config.kinds import (
+    BOOLEAN,
     JSON_PATH,
     NAME,
     PROPORTION,
@@ -189,9 +191,11 @@ class PredictionsConfig(Section, frozen=True):
 
     Attributes:
         evidence: the most items of evidence.
+        hypotheses: whether it says how probable each hypothesis was.
     """
 
     evidence: Annotated[int, whole(0, 100)] = 0
+    hypotheses: Annotated[bool, BOOLEAN] = False
 
 
 def _detectors(value: object) -> tuple[DetectorName, ...] | None:
@@ -229,6 +233,7 @@ class Config(Section, frozen=True):
 
     Attributes:
         attributes: the attributes of an event; none declared takes them as they come.
+        hypotheses: what the model weighs; none declared is a single naive Bayes model.
     """
 
     log: LogConfig = LogConfig()
@@ -237,6 +242,8 @@ class Config(Section, frozen=True):
     events: EventsConfig = EventsConfig()
     attributes: Annotated[tuple[AttributeConfig, ...], ATTRIBUTES] = ()
     model: ModelConfig = ModelConfig()
+    hypotheses: Annotated[tuple[HypothesisConfig, ...], HYPOTHESES] = ()
+    posterior: PosteriorConfig = PosteriorConfig()
     commit: CommitConfig = CommitConfig()
     snapshots: SnapshotsConfig = SnapshotsConfig()
     metrics: MetricsConfig = MetricsConfig()

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from streamnb.engine.ports import NewRecord, Record
+from streamnb.engine.posterior_report import posterior_of, posterior_report
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import DeadLetter, Drift, Event, Evidence, MetricsReport, ModelInfo, Prediction
 from streamnb.model.copying import StateCopy
@@ -55,6 +57,7 @@ class Settings:
         report_seconds: a commit also reports where the last report is this old.
         window: labelled events in the sliding window.
         evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
+        hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
         pruning: what is forgotten, and when.
         detectors: who watches the predictions for drift; see `streamnb.model.drift`.
     """
@@ -68,6 +71,7 @@ class Settings:
     report_seconds: float = 1.0
     window: int = 1000
     evidence: int = 0
+    hypotheses: bool = False
     pruning: Pruning = Pruning()
     detectors: tuple[str, ...] = ()
 
@@ -170,6 +174,7 @@ class Learner:
             attributes=self.model.n_attributes,
             model=ModelInfo(self.settings.name, self.model.n_events),
             ts=now,
+            posterior=posterior_report(self.model),
         )
 
     def parts(self) -> dict[str, Part]:
@@ -245,6 +250,7 @@ class Learner:
             [event.x for event in events],
             [event.label for event in events],
             [event.weight for event in events],
+            [event.ts for event in events],
         )
         column = {label: k for k, label in enumerate(posteriors.classes)}
         truths = [column.get(event.label, -1) for event in events]
@@ -252,8 +258,8 @@ class Learner:
         self._prune(learned)
         predictions = []
         watched = bool(self.drift.names)
-        for event, number, answer in zip(events, consumed, _answers(posteriors), strict=True):
-            label, probabilities = answer
+        answers = zip(events, consumed, _answers(posteriors), self._weighed(posteriors), strict=True)
+        for event, number, (label, probabilities), hypotheses in answers:
             prediction = Prediction(
                 id=event.id,
                 label=label,
@@ -264,6 +270,7 @@ class Learner:
                 ts=now,
                 truth=event.label,
                 evidence=evidence,
+                hypotheses=hypotheses,
             )
             value = encode_prediction(prediction)
             predictions.append(NewRecord(self.settings.predictions, event.id.encode(), value))
@@ -274,6 +281,14 @@ class Learner:
                 self.tally.learned[event.label] += 1
                 learned += 1
         return iter(predictions)
+
+    def _weighed(self, posteriors: Posteriors) -> Iterator[dict[str, float] | None]:
+        """Hypothesis -> P(h | all learned before) of each event; None where nobody asks or there are none."""
+        posterior = posterior_of(self.model)
+        if not self.settings.hypotheses or posterior is None or posteriors.hypotheses is None:
+            return repeat(None, len(posteriors.known))
+        names = posterior.hypotheses
+        return (dict(zip(names, row, strict=True)) for row in posteriors.hypotheses.tolist())
 
     def _drifts(self, prediction: Prediction, consumed: int) -> Iterator[NewRecord]:
         """Tell the detectors how a prediction came out; what they find follows it among the outputs.
@@ -308,7 +323,7 @@ class Learner:
         return self.model.prune(pruning.min_count, pruning.drop_most_frequent, pruning.max_attributes)
 
     def _evidence(self, event: Event) -> tuple[Evidence, ...]:
-        found = self.model.explain_one(event.x, self.settings.evidence)
+        found = self.model.explain_one(event.x, self.settings.evidence, event.ts)
         return tuple(Evidence(str(item.attribute), item.value, item.log_odds) for item in found)
 
     def _dead_letter(self, record: Record, error: MalformedEvent) -> NewRecord:

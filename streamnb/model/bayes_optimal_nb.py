@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes import Attribute, Nominal, Text
-from streamnb.model.bags import bags_of
+from streamnb.model.bags import Bags, bags_of
 from streamnb.model.copying import StateCopy
-from streamnb.model.counts import NOMINAL
+from streamnb.model.counts import NOMINAL, UNIT
 from streamnb.model.draws import check_seed, uniforms
-from streamnb.model.encoding import Encoded, units
+from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units
 from streamnb.model.hypotheses import Hypothesis, Readings, Sources, check_names
 from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
 from streamnb.model.hypothesis_scoring import Scratch
@@ -131,16 +131,13 @@ class BayesOptimalNB(NaiveBayes):
             )
         k, weight = self._statistics.classes.get(y, -1), units(w)
         bags = bags_of(self._encode([x]).batch)
-        presence, kinds = self._presence(), self._statistics.counts.kinds
-        words = bags.rows[
-            np.isin(self._statistics.vocabulary.groups[bags.rows], np.flatnonzero(kinds != NOMINAL))
-        ]
-        if k >= 0 and presence.table.size and (presence.table[words, k] < weight).any():
+        counted = self._statistics.presence is not None
+        if k >= 0 and counted and not self._may_hold(bags, k, weight):
             raise UnlearnError(f"these words were never learned together as {y!r} with weight {w}")
         super().unlearn_one(x, y, w)
-        if weight and presence.table.size:
+        if weight and counted:
             self._statistics.room_for_texts(bags.most)
-            count_presence(self._presence(), kinds, bags, 0, k, -weight)
+            count_presence(self._presence(), self._statistics.counts.kinds, bags, 0, k, -weight)
 
     def merge(self, other: NaiveBayes) -> Self:  # noqa: ARG002
         """Refused with ValueError: posteriors of two streams are no posterior of both.
@@ -182,9 +179,9 @@ class BayesOptimalNB(NaiveBayes):
                     f"a state of the hypotheses {', '.join(map(str, posterior.hypotheses))}, "
                     f"switching rate {posterior.switching_rate}"
                 )
+            if Sources.from_description(meta.get("sources", {})) != self._sources:
+                raise ValueError("a state of other counts than the hypotheses need")
         super().load_state(meta, arrays)
-        if self._statistics.sources != self._sources:
-            raise ValueError("a state of other counts than the hypotheses need")
         self._posterior, self._met = posterior, meta["posterior"]["met"]
         self._smoothings = self._smoothings[:, :, :0]
         return self
@@ -194,6 +191,31 @@ class BayesOptimalNB(NaiveBayes):
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
 
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """As any model; but a bag whose words all occur zero times is a text without words."""
+        super()._place(writer, name, value)
+        bag = isinstance(self._declared.get(name), Text) and isinstance(value, Mapping)
+        if bag and not all(is_missing(times) for times in value.values()):
+            writer.text(text_kind("multinomial"), name, "")
+
+    def _may_hold(self, bags: Bags, k: int, weight: int) -> bool:
+        """Whether class k can have learned these texts: the words that are in all its texts are in these."""
+        presence, kinds = self._presence(), self._statistics.counts.kinds
+        for g, first, stop in zip(bags.group, bags.bag_rows[:-1], bags.bag_rows[1:], strict=True):
+            if kinds[g] == NOMINAL:
+                continue
+            rows = bags.rows[first:stop][bags.amounts[first:stop] * weight >= UNIT]
+            held, texts_left = presence.table[rows, k], presence.texts[g, k] - weight
+            if texts_left < 0 or (held < weight).any():
+                return False
+            if presence.slot[g] >= 0:
+                b = presence.slot[g] * presence.texts.shape[1] + k
+                in_more = presence.histograms.weight[b, : presence.histograms.used[b]] > texts_left
+                words = presence.histograms.words[b, : in_more.size][in_more].sum()
+                if words > np.count_nonzero(held > texts_left):
+                    return False
+        return True
+
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         answers = self._answer(encoded, learn=learn, predict=True)
         return Posteriors(self.classes, answers.probabilities, encoded.known, answers.posteriors)
@@ -201,12 +223,12 @@ class BayesOptimalNB(NaiveBayes):
     def _learn(self, encoded: Encoded) -> None:
         self._answer(encoded, learn=True)
 
-    def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
+    def _joints(self, xs: Sequence[Any], t: float | None = None) -> list[dict[Any, float]]:
         """The hypotheses' log P_h(v, x), weighed as they are when they predict.
 
         They add up over attributes, as log scores of one model do: they are the evidence of `explain_one`.
         """
-        joints = self._answer(self._encode(xs), joints=True).joints
+        joints = self._answer(self._encode(xs, ts=[t] * len(xs)), joints=True).joints
         log_posterior = self._posterior.weights.log_posterior
         shares = np.exp(log_posterior)
         if self.prediction != "mixture":
@@ -231,7 +253,9 @@ class BayesOptimalNB(NaiveBayes):
         readings = Readings.of(self.hypotheses, self._smoothed(), statistics.classes)
         scratch = Scratch.of(H, K, len(self._sources.decays))
         mode = _MODES[self.prediction]
-        draws = uniforms(self.seed, self._met, n) if predict and mode == GIBBS else np.zeros(n)
+        draws = np.zeros(n)
+        if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
+            draws += uniforms(self.seed, self._met, n if learn else 1)
         if learn:
             statistics.keep(batch.rows)
         done = 0

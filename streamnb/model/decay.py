@@ -129,6 +129,8 @@ def learn_decayed(decayed: Any, kinds: Any, batch: Any, bags: Any, e: int, age: 
             counts_presence = decayed.presence[d] and kinds[g] != NOMINAL
             for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
                 row = bags.rows[j]
+                if bags.amounts[j] * batch.weight[e] < UNIT:  # as in `presence`: too small a part of a word
+                    continue
                 epochs = decayed.epoch[d] - decayed.row_epoch[row, d]
                 if epochs > 0:
                     decayed.table[row, d] *= _epochs_gone(epochs)

@@ -204,7 +204,9 @@ class Readings(NamedTuple):
             alpha,
             m,
             p,
-            np.array([prior_weights(h.prior, classes) for h in hypotheses]).reshape(-1, len(classes)),
+            np.array([prior_weights(h.prior, classes) for h in hypotheses]).reshape(
+                len(hypotheses), len(classes)
+            ),
             np.array([prior_mode(h.prior) for h in hypotheses], dtype=np.int64),
         )
 

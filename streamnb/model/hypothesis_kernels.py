@@ -111,7 +111,7 @@ def run_hypotheses(
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
             observe(weights, log_likelihoods, switching_rate)
             learn_event(tables, batch, e)
-            if presence.table.size:
+            if presence.slot.size:
                 count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])
             if scratch.age.size:
                 learn_decayed(decayed, tables.kinds, batch, bags, e, scratch.age)

@@ -202,9 +202,8 @@ def _word_once(
     for h in range(likelihood.size):
         j, add = source[h], s[h]
         if likelihood[h] == COMPLEMENT:
-            whole = sums[j] + add
-            for k in range(K):
-                below[h, k] *= max(whole - counts[j, k], add)
+            for k in range(K):  # the difference first: it is exact, and `add` may be lost in the sum
+                below[h, k] *= max(sums[j] - counts[j, k], 0.0) + add
         else:
             for k in range(K):
                 above[h, k] *= counts[j, k] + add
@@ -243,9 +242,8 @@ def _word_again(
     for h in range(likelihood.size):
         j, add = source[h], s[h]
         if likelihood[h] == COMPLEMENT:
-            whole = sums[j] + add
             for k in range(power.size):
-                power[k] = max(whole - counts[j, k], add)
+                power[k] = max(sums[j] - counts[j, k], 0.0) + add
             _multiply_by_power(below, h, power, times)
         elif likelihood[h] == MULTINOMIAL:
             for k in range(power.size):

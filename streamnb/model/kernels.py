@@ -67,6 +67,20 @@ def learn_event(tables: Any, batch: Any, e: int) -> None:
 
 
 @kernel
+def _words_in_more_texts_than_there_are(tables: Any, batch: Any, e: int, k: int) -> bool:
+    """Whether class k has a word in more texts than it has, of a Bernoulli text that event e has."""
+    columns = tables.totals.shape[1]
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g = batch.item_group[item]
+        if tables.kinds[g] == BERNOULLI:
+            b = tables.slot[g] * columns + k
+            used = tables.histograms.used[b]
+            if used > 0 and tables.histograms.weight[b, used - 1] > tables.totals[g, k]:
+                return True
+    return False
+
+
+@kernel
 def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
     """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
     k, weight = batch.label[e], batch.weight[e]
@@ -76,7 +90,8 @@ def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         if tables.n[batch.value_field[v], k] < weight:
             return False
-    if _count_event(tables, batch, e, k, -weight) < 0:
+    lowest = _count_event(tables, batch, e, k, -weight)
+    if lowest < 0 or _words_in_more_texts_than_there_are(tables, batch, e, k):
         _count_event(tables, batch, e, k, weight)
         return False
     for v in range(batch.event_values[e], batch.event_values[e + 1]):

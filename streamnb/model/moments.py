@@ -33,7 +33,8 @@ def learn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: in
     total = n[f, k] + weight
     delta = x - mean[f, k]
     mean[f, k] += delta * (weight / total)
-    M2[f, k] += (weight / UNIT) * delta * (x - mean[f, k])
+    # Never negative but where rounding carried the mean beyond x, as it does once old weight is almost gone.
+    M2[f, k] += max((weight / UNIT) * delta * (x - mean[f, k]), 0.0)
     n[f, k] = total
 
 

@@ -169,18 +169,20 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         columns = {label: probabilities[:, k] for label, k in self._known().items()}
         return pd.DataFrame(columns, index=X.index)
 
-    def explain_one(self, x: Any, top: int | None = None) -> list[Item]:
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What each attribute value adds to the log odds of the predicted class against the runner-up.
+
+        At the time `t` (seconds), for models that forget.
 
         The strongest first, at most `top`; values that say nothing are left out. Empty with fewer than two
         classes. See `evidence` for what an item is.
         """
-        probabilities = self.predict_proba_one(x)
+        probabilities = self._by_class(self.predict_posteriors([x], [t]).probabilities[0])
         if len(probabilities) < 2:
             return []
         first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
         singles = list(single_events(*self._texts(x)))
-        joints = self._joints([event for single in singles for event in single[2:]])
+        joints = self._joints([event for single in singles for event in single[2:]], t)
         items = [
             Item(name, value, odds(joints[2 * i], joints[2 * i + 1], first, second))
             for i, (name, value, _, _) in enumerate(singles)
@@ -351,10 +353,10 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             writer.end(label, weight, time)
         return self._statistics.encode(writer)
 
-    def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
+    def _joints(self, xs: Sequence[Any], t: float | None = None) -> list[dict[Any, float]]:
         """Log P(v, x) of every class v with examples, of each event."""
         joints = np.empty((len(xs), len(self._statistics.classes)))
-        self._run(self._encode(xs), predict=True, joints=joints)
+        self._run(self._encode(xs, ts=[t] * len(xs)), predict=True, joints=joints)
         return [self._by_class(row) for row in joints]
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, Counts, Histograms, histogram_move
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, Histograms, histogram_move
 from streamnb.model.jit import kernel
 from streamnb.model.vocabulary import Vocabulary
 
@@ -36,7 +36,11 @@ class PresenceTables(NamedTuple):
 
 @kernel
 def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight: int) -> None:
-    """Add `weight` (which may be negative) to class k for every text of event e and every word in it."""
+    """Add `weight` (which may be negative) to class k for every text of event e and every word in it.
+
+    A word that occurs so small a part of once that, times the weight, it counts nothing is not in the text:
+    it is not known either.
+    """
     columns = presence.texts.shape[1]
     table, histograms, rows = presence.table, presence.histograms, bags.rows
     counted, words, used, positive = histograms.weight, histograms.words, histograms.used, histograms.positive
@@ -46,11 +50,13 @@ def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight:
             continue
         first, stop = bags.bag_rows[bag], bags.bag_rows[bag + 1]
         presence.texts[g, k] += weight
-        presence.words[g, k] += weight * (stop - first)
         b = presence.slot[g] * columns + k
         if b >= 0:
             histograms.stale[b] = True
         for j in range(first, stop):
+            if bags.amounts[j] * abs(weight) < UNIT:
+                continue
+            presence.words[g, k] += weight
             before = table[rows[j], k]
             table[rows[j], k] = before + weight
             if b >= 0:

@@ -204,6 +204,8 @@ def encode_prediction(prediction: Prediction) -> bytes:
         record["truth"] = prediction.truth
     if prediction.evidence is not None:
         record["evidence"] = prediction.evidence
+    if prediction.hypotheses is not None:
+        record["hypotheses"] = prediction.hypotheses
     record["model"] = prediction.model
     record["ts"] = prediction.ts
     return _encode(record)

@@ -17,6 +17,7 @@ from crashes.seams import Seams
 from prefixed import PrefixedKafkaLog
 from service import Ticking, digests, new_learner, new_worker
 
+from streamnb import BayesOptimalNB, Hypothesis
 from streamnb.adapters import sqlite_log, sqlite_store
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
@@ -64,7 +65,14 @@ def live(order):
 
 
 def fresh_learner():
-    return new_learner(report_every=REPORT_EVERY, report_seconds=1e9)
+    """One whose state depends on the order of events: it weighs hypotheses, draws among them, and forgets."""
+    hypotheses = [
+        Hypothesis("multinomial", alpha=0.1),
+        Hypothesis("bernoulli"),
+        Hypothesis("presence", half_life=3600.0),
+    ]
+    model = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.01, prediction="gibbs", seed=7)
+    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9)
 
 
 def _serve(order, folder, seams, clock, came):

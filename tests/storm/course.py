@@ -108,9 +108,20 @@ def rage(cluster: Cluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]
     }
 
 
-def _sections() -> dict[str, dict[str, Any]]:
-    """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short."""
+def _sections() -> dict[str, Any]:
+    """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short.
+
+    What is learned depends on the order of events: hypotheses are weighed, drawn, and some of them forget.
+    """
     return {
+        "hypotheses": [
+            {"likelihood": "multinomial", "alpha": 0.1},
+            {"likelihood": "bernoulli"},
+            {"likelihood": "presence", "half_life": "1d"},
+        ],
+        "posterior": {"prediction": "gibbs", "switching_rate": 0.001},
+        "predictions": {"hypotheses": True},
+        "drift": {"detectors": ["adwin", "ddm"]},
         "log": {"session_timeout": f"{SESSION:.0f}s"},
         "kafka": {"transaction_timeout": "10s"},
         "topics": {"partitions": 3},

@@ -47,6 +47,8 @@ def _event(rng: random.Random, name: str) -> dict:
     for missing in rng.sample(sorted(features), rng.choice([0, 0, 1, 2])):
         features[missing] = None
     event = {"id": name, "text": _text(rng, k), "features": features}
+    if rng.random() < 0.9:  # a minute from one to the next, but for those that come late
+        event["ts"] = 1_790_000_000.0 + 60.0 * (int(name.partition("-")[2]) - rng.choice([0, 0, 0, 100]))
     if rng.random() < 0.85:
         event["label"] = LABELS[k]
     return event

@@ -9,11 +9,15 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from streamnb.engine.learner import Learner
+from streamnb.engine.verification.bookkeeping import Books
 from streamnb.engine.verification.exact_moments import ExactMoments
+from streamnb.engine.verification.fading import Group, Row
 from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.recount import Group, Recount
+from streamnb.engine.verification.forgotten import Forgetting
+from streamnb.engine.verification.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.model.counts import UNIT
 from streamnb.model.statistics import Statistics
@@ -23,26 +27,29 @@ __all__ = ["Compared", "State", "compare", "recount_of"]
 
 
 class State(NamedTuple):
-    """What a learner has learned, and how many records it has seen."""
+    """What a learner has learned, how many records it has seen, and how it weighs hypotheses."""
 
     statistics: Statistics
     consumed: int
     dead_letters: int
+    books: Books | None = None
 
     @classmethod
     def of(cls, learner: Learner) -> State:
         """That of a learner."""
-        return cls(learner.model.statistics, learner.consumed, learner.dead_letters)
+        books = Books.of(learner.model)
+        return cls(learner.model.statistics, learner.consumed, learner.dead_letters, books)
 
     @classmethod
     def read(cls, parts: Mapping[str, Part]) -> State:
         """That of a snapshot. Raises SnapshotError where it holds none."""
         try:
-            meta, arrays = parts["model"]
+            meta, arrays = model = parts["model"]
             counters = parts["learner"].meta
             groups = arrays["groups"]
             np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
-            return cls(Statistics.from_state(meta, arrays), counters["consumed"], counters["dead_letters"])
+            statistics = Statistics.from_state(meta, arrays)
+            return cls(statistics, counters["consumed"], counters["dead_letters"], Books.read(model))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
 
@@ -52,7 +59,7 @@ class Compared:
     """How many numbers are equal.
 
     Attributes:
-        counts: of classes, rows and totals.
+        counts: of classes, rows and totals, those that forget among them.
         moments: cells of continuous attributes.
     """
 
@@ -61,11 +68,11 @@ class Compared:
 
 
 class _Row(NamedTuple):
-    """A row of a table: its group and key, its counts above or below zero, and whether it is stopped."""
+    """A row of a table: its counts above or below zero, the texts that hold it, and whether it is stopped."""
 
-    group: Group
-    word: str
+    row: Row
     counts: dict[str, int]
+    presence: dict[str, int]
     is_stopped: bool
 
 
@@ -74,20 +81,28 @@ def _rows(statistics: Statistics) -> Iterator[_Row]:
     owners, labels = list(statistics.layout.groups), [str(label) for label in statistics.classes]
     vocabulary = statistics.vocabulary
     groups = vocabulary.groups[: vocabulary.size].tolist()
+    tables = [statistics.counts.table]
+    tables += [statistics.presence.counts.table] if statistics.presence else []
     for row, (group, key) in enumerate(zip(groups, vocabulary.keys(), strict=True)):
-        counts = statistics.counts.table[row]
-        found = {labels[k]: int(counts[k]) for k in np.flatnonzero(counts).tolist()}
+        found, presence = [
+            {labels[k]: int(table[row, k]) for k in np.flatnonzero(table[row]).tolist()} for table in tables
+        ] + [{}] * (2 - len(tables))
         kind, name = owners[group if group >= 0 else ~group]  # State.read has seen to it that there is one
-        yield _Row((kind, str(name)), key.decode(errors="backslashreplace"), found, group < 0)
+        yield _Row(((kind, str(name)), key.decode(errors="backslashreplace")), found, presence, group < 0)
 
 
-def _totals(statistics: Statistics) -> dict[Group, dict[str, int]]:
+def _totals(statistics: Statistics, table: npt.NDArray[np.int64]) -> dict[Group, dict[str, int]]:
+    """The totals of groups, by class."""
     return {
         (kind, str(name)): {
             str(label): int(total) for label, total in zip(statistics.classes, totals.tolist(), strict=False)
         }
-        for (kind, name), totals in zip(statistics.layout.groups, statistics.counts.totals, strict=True)
+        for (kind, name), totals in zip(statistics.layout.groups, table, strict=True)
     }
+
+
+def _texts(statistics: Statistics) -> dict[Group, dict[str, int]]:
+    return _totals(statistics, statistics.presence.counts.totals) if statistics.presence else {}
 
 
 def _classes(statistics: Statistics) -> dict[str, int]:
@@ -106,24 +121,34 @@ def _moments(statistics: Statistics) -> dict[tuple[str, str], tuple[int, float, 
 
 
 def recount_of(state: State) -> Recount:
-    """A recount that begins with a state. Raises SnapshotError where its moments are none."""
+    """A recount that begins with a state. Raises SnapshotError where its numbers are none."""
     recount = Recount()
     recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
     recount.events = state.statistics.events
     recount.classes.update(_classes(state.statistics))
-    for (kind, name), by_class in _totals(state.statistics).items():
+    for (kind, name), by_class in _totals(state.statistics, state.statistics.counts.totals).items():
         recount.totals[recount.group(kind, name)].update(by_class)
-    for (kind, name), word, counts, is_stopped in _rows(state.statistics):
+    for (kind, name), by_class in _texts(state.statistics).items():
+        recount.texts[recount.group(kind, name)].update(by_class)
+    for ((kind, name), word), counts, presence, is_stopped in _rows(state.statistics):
         row = (recount.group(kind, name), word)
         if is_stopped:
             recount.stopped.add(row)
-        else:
-            recount.rows[row] = counts
+            continue
+        recount.rows[row] = counts
+        if presence:
+            recount.presence[row] = presence
     for cell, (n, mean, M2) in _moments(state.statistics).items():  # noqa: N806
         if not (n > 0 and math.isfinite(mean) and 0.0 <= M2 < math.inf):
             raise SnapshotError(f"{cell[0]!r} of class {cell[1]!r} has moments {n}, {mean}, {M2}")
         recount.moments[cell] = ExactMoments.of(n, mean, M2)
+    recount.choose(state.statistics.sources)
+    _forgetting(recount, state.statistics).begin()
     return recount
+
+
+def _forgetting(recount: Recount, statistics: Statistics) -> Forgetting:
+    return Forgetting(recount, statistics, [row.row for row in _rows(statistics)] if recount.fading else [])
 
 
 def compare(recount: Recount, state: State, check: str, at: int, findings: Findings) -> Compared:
@@ -146,15 +171,24 @@ def compare(recount: Recount, state: State, check: str, at: int, findings: Findi
         ("events learned", recount.events, state.statistics.events),
     ):
         comparing.number(name, {}, counted, learned)
+    if state.books is not None:
+        comparing.books(recount, state.books)
     comparing.by_class("weight", {}, recount.classes, _classes(state.statistics))
     comparing.rows(recount, state.statistics)
-    totals = _totals(state.statistics)
-    for group in {**recount.totals, **totals}:
-        place = {"attribute": group[1]}
-        comparing.by_class("total", place, recount.totals.get(group, {}), totals.get(group, {}))
+    totals = _totals(state.statistics, state.statistics.counts.totals)
+    comparing.by_group("total", recount.totals, totals)
+    comparing.by_group("texts", recount.texts, _texts(state.statistics))
     learned_moments = _moments(state.statistics)
     for cell in {**recount.moments, **learned_moments}:
         comparing.cell(*cell, recount.moments.get(cell), learned_moments.get(cell, (0, 0.0, 0.0)))
+    if not recount.events:  # nothing has been counted yet, in whichever tables
+        recount.choose(state.statistics.sources)
+    if recount.sources != state.statistics.sources:
+        comparing.number("sources of counts", {}, recount.sources, state.statistics.sources)
+    elif recount.fading:
+        counts, moments = _forgetting(recount, state.statistics).compare(comparing.number)
+        comparing.equal.counts += counts
+        comparing.equal.moments += moments
     return comparing.equal
 
 
@@ -195,11 +229,29 @@ class _Comparing:
             else:
                 self.number(what, {**place, "class": label}, pair[0] / UNIT, pair[1] / UNIT)
 
+    def by_group(
+        self,
+        what: str,
+        counted: Mapping[Group, Mapping[str, int]],
+        learned: Mapping[Group, Mapping[str, int]],
+    ) -> None:
+        """Weights by attribute and class."""
+        for group in {**counted, **learned}:
+            self.by_class(what, {"attribute": group[1]}, counted.get(group, {}), learned.get(group, {}))
+
+    def books(self, recount: Recount, books: Books) -> None:
+        """What a posterior says of itself."""
+        met = recount.consumed - recount.dead_letters
+        self.number("observations of the posterior", {}, recount.events, books.posterior.observations)
+        self.number("events that the hypotheses met", {}, met, books.met)
+        for what, hypothesis, found, expected in books.faults():
+            self.number(what, {"hypothesis": hypothesis}, expected, found)
+
     def rows(self, recount: Recount, statistics: Statistics) -> None:
         """The words and values: each that was learned, and those that were counted and not learned."""
-        seen: set[tuple[Group, str]] = set()
-        for group, word, learned, is_stopped in _rows(statistics):
-            row, place = (group, word), {"attribute": group[1], "value": word}
+        seen: set[Row] = set()
+        for row, learned, presence, is_stopped in _rows(statistics):
+            place = {"attribute": row[0][1], "value": row[1]}
             if row in seen:
                 self.number("rows", place, 1, 2)
                 continue
@@ -208,9 +260,12 @@ class _Comparing:
                 here, there = ("stopped", "not stopped")[:: 1 if is_stopped else -1]
                 self.number("word", place, there, here)
             self.by_class("count", place, recount.rows.get(row, {}), learned)
+            self.by_class("texts", place, recount.presence.get(row, {}), presence)
         for row, counted in recount.rows.items():
             if row not in seen:
-                self.by_class("count", {"attribute": row[0][1], "value": row[1]}, counted, {})
+                place = {"attribute": row[0][1], "value": row[1]}
+                self.by_class("count", place, counted, {})
+                self.by_class("texts", place, recount.presence.get(row, {}), {})
         for group, word in sorted(recount.stopped - seen):
             self.number("word", {"attribute": group[1], "value": word}, "stopped", "not there")
 

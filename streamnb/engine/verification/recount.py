@@ -9,20 +9,19 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamnb.engine.learner import Pruning, Settings
 from streamnb.engine.verification.exact_moments import ExactMoments
+from streamnb.engine.verification.fading import Clock, Fading, Group, Row
 from streamnb.events import Event
 from streamnb.model.attributes import Continuous, Nominal, Text
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT
+from streamnb.model.hypotheses import Sources
 from streamnb.model.moments import LARGEST
 from streamnb.model.naive_bayes import NaiveBayes
 
 __all__ = ["Group", "Plan", "Recount"]
-
-Group = tuple[int, str]
-"""Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
 
 _CONTINUOUS = -1
 _WORDS = re.compile(r"\w+")
@@ -35,10 +34,12 @@ class Plan:
     Attributes:
         settings: of the learner.
         kinds: declared attribute -> its kind.
+        sources: what is counted beside words and values.
     """
 
     settings: Settings
     kinds: Mapping[str, int]
+    sources: Sources = field(default_factory=Sources)
 
     @classmethod
     def of(cls, settings: Settings, model: NaiveBayes) -> Plan:
@@ -53,7 +54,7 @@ class Plan:
                 kinds[name] = NOMINAL
             elif spec == "continuous" or isinstance(spec, Continuous):
                 kinds[name] = _CONTINUOUS
-        return cls(settings, kinds)
+        return cls(settings, kinds, model.statistics.sources)
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
@@ -73,6 +74,11 @@ class Recount:
         totals: group -> class -> words, texts (Bernoulli) or events that have it (nominal).
         stopped: words that are never counted again.
         moments: (continuous attribute, class) -> sums.
+        sources: what is counted beside these, below.
+        presence: (group, word) -> class -> texts that hold the word.
+        texts: group of texts -> class -> texts.
+        clock: event time, where something forgets.
+        fading: counts and moments that forget, in the order of the sources.
     """
 
     def __init__(self) -> None:
@@ -80,11 +86,22 @@ class Recount:
         self.dead_letters = 0
         self.events = 0
         self.classes: dict[str, int] = defaultdict(int)
-        self.rows: dict[tuple[Group, str], dict[str, int]] = {}
+        self.rows: dict[Row, dict[str, int]] = {}
         self.totals: dict[Group, dict[str, int]] = {}
-        self.stopped: set[tuple[Group, str]] = set()
+        self.stopped: set[Row] = set()
         self.moments: dict[tuple[str, str], ExactMoments] = defaultdict(ExactMoments)
         self._groups: dict[Group, Group] = {}  # so that the rows of a group share one object
+        self.presence: dict[Row, dict[str, int]] = {}
+        self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.clock = Clock()
+        self.choose(Sources())
+
+    def choose(self, sources: Sources) -> None:
+        """Count these beside the others, from the beginning."""
+        self.sources = sources
+        self.fading = [
+            Fading(half_life, self.clock, presence=presence) for half_life, presence in sources.decays
+        ]
 
     def take(self, event: Event | None, plan: Plan) -> None:
         """Count one record; None is one that is no event."""
@@ -95,13 +112,21 @@ class Recount:
         weight = round(event.weight * UNIT)
         if event.label is None or weight == 0:
             return
+        if not self.events and plan.sources != self.sources:
+            self.choose(plan.sources)
         self.events += 1
         self.classes[event.label] += weight
+        if self.fading:
+            self.clock.learn(event.ts)
+        for fading in self.fading:
+            fading.begin(event.label, weight)
         for name, value in event.x.items():
             kind = plan.kind(name, value)
             if kind == _CONTINUOUS:
                 number = min(max(float(value), -LARGEST), LARGEST)
                 self.moments[name, event.label].add(number, weight)
+                for fading in self.fading:
+                    fading.value(name, event.label, number)
             else:
                 self._count(self.group(kind, name), value, event.label, weight)
         every = plan.settings.pruning.every
@@ -119,6 +144,9 @@ class Recount:
         words = {_as_text(value): 1} if kind == NOMINAL else Counter(_WORDS.findall(str(value).lower()))
         if kind == BERNOULLI:
             self.totals[group][label] += weight
+        counts_presence = self.sources.presence and kind != NOMINAL
+        if counts_presence:
+            self.texts[group][label] += weight
         for word, times in words.items():
             row = (group, word)
             if row in self.stopped:
@@ -128,6 +156,11 @@ class Recount:
             counts[label] = counts.get(label, 0) + change
             if kind != BERNOULLI:
                 self.totals[group][label] += change
+            if counts_presence:
+                texts = self.presence.setdefault(row, {})
+                texts[label] = texts.get(label, 0) + weight
+            for fading in self.fading:
+                fading.count(row, label, times)
 
     def prune(self, pruning: Pruning) -> None:
         """Forget words of texts.
@@ -144,12 +177,16 @@ class Recount:
         kept = [row for row in rest if counts[row] >= pruning.min_count * UNIT]
         if pruning.max_attributes is not None:
             kept = kept[: max(0, pruning.max_attributes - values)]
-        for row in (*stopped, *(set(rest) - set(kept)), *(row for row, count in counts.items() if not count)):
+        gone = [*stopped, *(set(rest) - set(kept)), *(row for row, count in counts.items() if not count)]
+        for row in gone:
             self._forget(row)
+        for fading in self.fading:
+            fading.forget(gone)
         self.stopped.update(stopped)
 
     def _forget(self, row: tuple[Group, str]) -> None:
         group, _ = row
+        self.presence.pop(row, None)
         for label, count in self.rows.pop(row).items():
             if group[0] != BERNOULLI:  # whose totals are texts
                 self.totals[group][label] -= count
