@@ -551,13 +551,15 @@ def test_a_clone_is_untrained():
 
 
 def test_a_state_of_other_hypotheses_is_refused_and_changes_nothing():
-    model = BayesOptimalNB(MIXED, [Hypothesis("bernoulli", name="it")])
+    rival = Hypothesis("multinomial", name="rival")
+    model = BayesOptimalNB(MIXED, [Hypothesis("bernoulli", name="it"), rival])
     model.learn_one({"body": "a"}, "ham")
     before = bytes_of(model)
     others = [
-        BayesOptimalNB(MIXED, [Hypothesis("multinomial", name="it")]),
-        BayesOptimalNB(MIXED, [Hypothesis("bernoulli")]),
-        BayesOptimalNB(MIXED, [Hypothesis("bernoulli", name="it")], switching_rate=0.5),
+        BayesOptimalNB(MIXED, [Hypothesis("multinomial", name="it"), rival]),
+        BayesOptimalNB(MIXED, [Hypothesis("bernoulli"), rival]),
+        BayesOptimalNB(MIXED, [Hypothesis("bernoulli", name="it", weight=2.0), rival]),
+        BayesOptimalNB(MIXED, [Hypothesis("bernoulli", name="it"), rival], switching_rate=0.5),
         NaiveBayes(MIXED),
     ]
     for other in others:
@@ -748,3 +750,60 @@ def test_a_histogram_is_how_many_words_have_which_count(moves, b):
         assert list(zip(weight[b, :size].tolist(), number[b, :size].tolist(), strict=True)) == expected
         assert positive[b] == sum(count > 0 for count in counts.values())
     assert [used[other] for other in range(3) if other != b] == [0, 0]
+
+
+def test_evidence_forgets_as_predictions_do():
+    """What is long past says nothing, of an event of now."""
+    model = BayesOptimalNB({"text": "text"}, [Hypothesis("presence", half_life=10.0)])
+    for text, label in [("win cash", "spam"), ("lunch", "ham")]:
+        model.learn_one({"text": text}, label, t=0.0)
+    fresh, stale = (model.explain_one({"text": "cash"}, t=t) for t in (0.0, 600.0))
+    assert fresh[0].log_odds > 0.3
+    assert not stale or abs(stale[0].log_odds) < 1e-12
+
+
+def test_a_hypothesis_that_rules_a_class_out_leaves_the_evidence_to_the_others():
+    """Its share of an infinite score would be infinite, however small the share."""
+    open_minded, sure = Hypothesis("presence"), Hypothesis("multinomial", prior={"spam": 1.0})
+    rows = [
+        ("win cash now", "spam"),
+        ("lunch now", "ham"),
+        ("cash prize", "spam"),
+        ("see you at lunch", "ham"),
+    ]
+    alone, both = (BayesOptimalNB({"text": "text"}, h) for h in ([open_minded], [open_minded, sure]))
+    for text, label in rows:
+        alone.learn_one({"text": text}, label)
+        both.learn_one({"text": text}, label)
+    assert 0.0 < both.posterior.probabilities[sure.label] < 1.0
+    expected, found = (
+        {item.value: item.log_odds for item in model.explain_one({"text": "cash lunch"})}
+        for model in (alone, both)
+    )
+    assert found.keys() == expected.keys() == {"cash", "lunch"}
+    assert all(abs(odds) < 10.0 and odds * expected[word] > 0.0 for word, odds in found.items())
+
+
+def test_a_mixture_has_no_linear_view_and_no_joint_probability_but_a_posterior():
+    model = BayesOptimalNB({"text": "text"})
+    for text, label in [("win cash now", "spam"), ("lunch now", "ham")]:
+        model.learn_one({"text": text}, label)
+    with pytest.raises(ValueError, match="no linear function"):
+        model.linear_view("spam")
+    joint, probabilities = (
+        model.joint_log_likelihood({"text": "cash"}),
+        model.predict_proba_one({"text": "cash"}),
+    )
+    assert joint == {label: math.log(p) for label, p in probabilities.items()}
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, 10**400])
+def test_a_time_that_is_none_is_not_known(time):
+    """The same as no time: now."""
+    known, unknown = (
+        BayesOptimalNB({"text": "text"}, [Hypothesis("presence", half_life=10.0)]) for _ in "ab"
+    )
+    for model, t in ((known, None), (unknown, time)):
+        model.learn_one({"text": "a"}, "x", t=100.0)
+        model.learn_one({"text": "b"}, "y", t=t)
+    assert bytes_of(known) == bytes_of(unknown)

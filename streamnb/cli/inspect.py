@@ -82,7 +82,7 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     pair = [label for label, weight in weights.items() if weight]
     if len(pair) == 2:
         read_by, told = _linear_model(model)
-        described["linear"] = linear(read_by.linear_view(*pair), top) | told
+        described["linear"] = linear(NaiveBayes.linear_view(read_by, *pair), top) | told
     return described
 
 

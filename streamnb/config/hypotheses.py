@@ -66,7 +66,7 @@ class PosteriorConfig(Section, frozen=True):
 
     prediction: Annotated[Literal["mixture", "map", "gibbs"], choice("mixture", "map", "gibbs")] = "mixture"
     switching_rate: Annotated[float, RATE] = 0.0
-    seed: Annotated[int, whole(0)] = 0
+    seed: Annotated[int, whole(0, 2**63 - 1)] = 0
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig]) -> Iterator[ConfigError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -18,6 +19,7 @@ from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind,
 from streamnb.model.hypotheses import Hypothesis, Readings, Sources, check_names
 from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
 from streamnb.model.hypothesis_scoring import Scratch
+from streamnb.model.linear_view import LinearView
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.presence import NO_PRESENCE, PresenceTables, count_presence
@@ -109,6 +111,15 @@ class BayesOptimalNB(NaiveBayes):
         """How many events were learned, or predicted on the way: the number of the next draw."""
         return self._met
 
+    def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
+        """Class -> log P(v | x), which is log P(v, x) but for a constant; -inf where it is zero.
+
+        The joint probabilities of the hypotheses cannot be added: complement has none.
+        """
+        return {
+            label: math.log(p) if p > 0.0 else -math.inf for label, p in self.predict_proba_one(x).items()
+        }
+
     def joint_log_likelihoods(self, x: Any) -> dict[str, dict[Any, float]]:
         """Hypothesis -> log P_h(v, x) of every class v with examples (nats)."""
         answers = self._answer(self._encode([x]), joints=True)
@@ -116,6 +127,10 @@ class BayesOptimalNB(NaiveBayes):
             hypothesis.label: self._by_class(joints)
             for hypothesis, joints in zip(self.hypotheses, answers.joints[0], strict=True)
         }
+
+    def linear_view(self, positive: Any, negative: Any = None) -> LinearView:  # noqa: ARG002
+        """Refused with ValueError: a mixture is no linear function of the event."""
+        raise ValueError("what many hypotheses say together is no linear function of an event")
 
     # -- learning -----------------------------------------------------------------------------------------
 
@@ -171,14 +186,8 @@ class BayesOptimalNB(NaiveBayes):
                     if name.startswith("posterior_")
                 },
             )
-            if (posterior.hypotheses, posterior.switching_rate) != (
-                self._posterior.hypotheses,
-                self.switching_rate,
-            ):
-                raise ValueError(
-                    f"a state of the hypotheses {', '.join(map(str, posterior.hypotheses))}, "
-                    f"switching rate {posterior.switching_rate}"
-                )
+            if _weighed_by(posterior) != _weighed_by(self._posterior):
+                raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
             if Sources.from_description(meta.get("sources", {})) != self._sources:
                 raise ValueError("a state of other counts than the hypotheses need")
         super().load_state(meta, arrays)
@@ -236,6 +245,8 @@ class BayesOptimalNB(NaiveBayes):
             shares = np.zeros(len(shares))
             shares[chosen(log_posterior, _MODES[self.prediction], draw)] = 1.0
         joints[:, shares == 0.0] = 0.0  # zero times infinity
+        ruled_out = np.isneginf(joints)  # by a prior, or all of the class is forgotten: others speak of it
+        joints[ruled_out & ~ruled_out[:, shares > 0.0].all(axis=1, keepdims=True)] = 0.0
         return [self._by_class(row) for row in np.einsum("h,nhk->nk", shares, joints)]
 
     def _answer(
@@ -285,3 +296,8 @@ class BayesOptimalNB(NaiveBayes):
             added = np.array(more, dtype=np.float64).transpose(2, 0, 1)
             self._smoothings = np.concatenate([self._smoothings, added], axis=2)
         return self._smoothings
+
+
+def _weighed_by(posterior: SequentialPosterior) -> tuple[object, ...]:
+    """What two posteriors have in common that one can go on where the other stopped."""
+    return posterior.hypotheses, posterior.switching_rate, posterior.weights.log_prior.tolist()

@@ -162,7 +162,7 @@ class EventWriter:
     def end(self, label: Hashable, weight: int, time: float | None = None) -> None:
         """Finish the event; it adds where it has a label and a weight (units) above zero.
 
-        Its time is in seconds; None, or what is not finite, is a time that is not known.
+        Its time is in seconds; None, or what no finite double holds, is a time that is not known.
 
         Raises TypeError for a label that cannot be hashed.
         """
@@ -172,7 +172,7 @@ class EventWriter:
         self._adds.append(label is not None and weight > 0)
         self._label.append(label)
         self._weight.append(weight)
-        self._time.append(math.nan if time is None or not math.isfinite(time) else time)
+        self._time.append(_seconds(time))
         self._event_items.append(len(self._item))
         self._event_values.append(len(self._value))
 
@@ -233,6 +233,15 @@ class EventWriter:
         adds = np.repeat(np.array(self._adds), np.diff(self._event_items))[known]
         tokens = Tokens(items, np.array(self._whole)[known], group[known])
         return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds)
+
+
+def _seconds(time: float | None) -> float:
+    """A time as a finite double, or nan."""
+    try:
+        seconds = math.nan if time is None else float(time)
+    except OverflowError:  # an integer that is larger than any
+        return math.nan
+    return seconds if math.isfinite(seconds) else math.nan
 
 
 def text_kind(event_model: str) -> int:

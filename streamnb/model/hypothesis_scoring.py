@@ -50,8 +50,7 @@ class Scratch(NamedTuple):
         exponent: int64[H, K], powers of two split off from them.
         counts: float64[2 + D, K], of one row: by source, in units.
         totals: float64[2 + D, K], of one group.
-        sums: float64[2 + D], of `counts` over classes.
-        all_totals: float64[2 + D], of `totals` over classes.
+        others, other_totals: float64[2 + D, K], of `counts` and `totals` over all other classes.
         s, S, rest: float64[H], smoothing in units; rest = S - s, which a difference would not give exactly.
         age: float64[D], half-lives since the beginning of the epoch.
         scale: float64[D], 2^-age.
@@ -65,8 +64,8 @@ class Scratch(NamedTuple):
     exponent: npt.NDArray[np.int64]
     counts: npt.NDArray[np.float64]
     totals: npt.NDArray[np.float64]
-    sums: npt.NDArray[np.float64]
-    all_totals: npt.NDArray[np.float64]
+    others: npt.NDArray[np.float64]
+    other_totals: npt.NDArray[np.float64]
     s: npt.NDArray[np.float64]
     S: npt.NDArray[np.float64]
     rest: npt.NDArray[np.float64]
@@ -87,8 +86,8 @@ class Scratch(NamedTuple):
             np.empty(by_class, dtype=np.int64),
             np.empty(sources),
             np.empty(sources),
-            np.empty(sources[0]),
-            np.empty(sources[0]),
+            np.empty(sources),
+            np.empty(sources),
             np.empty(hypotheses),
             np.empty(hypotheses),
             np.empty(hypotheses),
@@ -97,6 +96,20 @@ class Scratch(NamedTuple):
             np.empty(classes),
             np.empty(classes),
         )
+
+
+@inlined
+def _sum_others(counts: Any, source: int, others: Any) -> float:
+    """What all other classes have, for a difference would lose its digits; and what all have together."""
+    total = 0.0
+    for k in range(counts.shape[1]):
+        others[source, k] = total
+        total += counts[source, k]
+    after = 0.0
+    for k in range(counts.shape[1] - 1, -1, -1):
+        others[source, k] += after
+        after += counts[source, k]
+    return total
 
 
 @inlined
@@ -145,11 +158,8 @@ def _fetch_totals(tables: Any, presence: Any, decayed: Any, g: int, is_text: boo
         for d in range(scratch.age.size):
             scratch.totals[FIRST_DECAYED + d, k] = decayed.totals[d, g, k] * scratch.scale[d]
     most = 1.0
-    for source in range(scratch.all_totals.size):
-        scratch.all_totals[source] = 0.0
-        for k in range(K):
-            scratch.all_totals[source] += scratch.totals[source, k]
-        most = max(most, scratch.all_totals[source])
+    for source in range(scratch.totals.shape[0]):
+        most = max(most, _sum_others(scratch.totals, source, scratch.other_totals))
     if is_text and presence.table.size:
         for k in range(K):
             most = max(most, float(presence.texts[g, k]))
@@ -157,13 +167,14 @@ def _fetch_totals(tables: Any, presence: Any, decayed: Any, g: int, is_text: boo
 
 
 @inlined
-def _fetch_counts(row: int, table: Any, presence_table: Any, counts: Any, sums: Any) -> bool:
+def _fetch_counts(row: int, table: Any, presence_table: Any, counts: Any, others: Any) -> bool:
     """The counts of a row that do not forget; False where nothing was ever counted."""
     total = 0.0
     for k in range(counts.shape[1]):
         counts[TOKENS, k] = float(table[row, k])
         total += counts[TOKENS, k]
-    sums[TOKENS] = total
+    for k in range(counts.shape[1]):
+        others[TOKENS, k] = total - counts[TOKENS, k]  # integers: exact
     if total > 0.0 and presence_table.size:
         for k in range(counts.shape[1]):
             counts[PRESENT, k] = float(presence_table[row, k])
@@ -172,17 +183,15 @@ def _fetch_counts(row: int, table: Any, presence_table: Any, counts: Any, sums: 
 
 @inlined
 def _fetch_decayed(
-    row: int, table: Any, epoch: Any, row_epoch: Any, scale: Any, counts: Any, sums: Any
+    row: int, table: Any, epoch: Any, row_epoch: Any, scale: Any, counts: Any, others: Any
 ) -> None:
     """The counts of a row that forget."""
     for d in range(scale.size):
         source = FIRST_DECAYED + d
         now = row_scale(epoch[d] - row_epoch[row, d], scale[d])
-        total = 0.0
         for k in range(counts.shape[1]):
             counts[source, k] = table[row, d, k] * now
-            total += counts[source, k]
-        sums[source] = total
+        _sum_others(counts, source, others)
 
 
 @inlined
@@ -193,7 +202,7 @@ def _word_once(
     rest: Any,
     texts: Any,
     counts: Any,
-    sums: Any,
+    others: Any,
     above: Any,
     below: Any,
 ) -> None:
@@ -202,8 +211,8 @@ def _word_once(
     for h in range(likelihood.size):
         j, add = source[h], s[h]
         if likelihood[h] == COMPLEMENT:
-            for k in range(K):  # the difference first: it is exact, and `add` may be lost in the sum
-                below[h, k] *= max(sums[j] - counts[j, k], 0.0) + add
+            for k in range(K):
+                below[h, k] *= others[j, k] + add
         else:
             for k in range(K):
                 above[h, k] *= counts[j, k] + add
@@ -233,7 +242,7 @@ def _word_again(
     s: Any,
     times: int,
     counts: Any,
-    sums: Any,
+    others: Any,
     above: Any,
     below: Any,
     power: Any,
@@ -243,7 +252,7 @@ def _word_again(
         j, add = source[h], s[h]
         if likelihood[h] == COMPLEMENT:
             for k in range(power.size):
-                power[k] = max(sums[j] - counts[j, k], 0.0) + add
+                power[k] = others[j, k] + add
             _multiply_by_power(below, h, power, times)
         elif likelihood[h] == MULTINOMIAL:
             for k in range(power.size):
@@ -253,14 +262,14 @@ def _word_again(
 
 @inlined
 def _word_in_logs(
-    likelihood: Any, source: Any, s: Any, times: float, counts: Any, sums: Any, joint: Any
+    likelihood: Any, source: Any, s: Any, times: float, counts: Any, others: Any, joint: Any
 ) -> None:
     """The same, for as many occurrences, or parts of one, as no product can hold."""
     for h in range(likelihood.size):
         j, add = source[h], s[h]
         for k in range(counts.shape[1]):
             if likelihood[h] == COMPLEMENT:
-                joint[h, k] -= times * math.log(max(sums[j] - counts[j, k], 0.0) + add)
+                joint[h, k] -= times * math.log(others[j, k] + add)
             elif likelihood[h] == MULTINOMIAL:
                 joint[h, k] += times * math.log(counts[j, k] + add)
 
@@ -313,17 +322,17 @@ def _score_text(
     rows, amounts, table, presence_table = bags.rows, bags.amounts, tables.table, presence.table
     fading, epoch, row_epoch = decayed.table, decayed.epoch, decayed.row_epoch
     likelihood, source, joint, exponent = readings.likelihood, readings.texts, scratch.joint, scratch.exponent
-    counts, sums, above, below = scratch.counts, scratch.sums, scratch.above, scratch.below
+    counts, others, above, below = scratch.counts, scratch.others, scratch.above, scratch.below
     power = scratch.power
     s, S, rest, scale, texts = scratch.s, scratch.S, scratch.rest, scratch.scale, scratch.value
     for k in range(texts.size):
         texts[k] = float(presence.texts[g, k]) if presence_table.size else 0.0
     words, amount, used = 0.0, 0.0, 0.0
     for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
-        if not _fetch_counts(rows[j], table, presence_table, counts, sums):
+        if not _fetch_counts(rows[j], table, presence_table, counts, others):
             continue
         if scale.size:
-            _fetch_decayed(rows[j], fading, epoch, row_epoch, scale, counts, sums)
+            _fetch_decayed(rows[j], fading, epoch, row_epoch, scale, counts, others)
         times = amounts[j] / UNIT
         words += 1.0
         amount += times
@@ -332,17 +341,17 @@ def _score_text(
         if used > _SAFE_BITS:
             _split(above, below, exponent)
             used = bits * times if whole else bits
-        _word_once(likelihood, source, s, rest, texts, counts, sums, above, below)
+        _word_once(likelihood, source, s, rest, texts, counts, others, above, below)
         if not whole:
-            _word_in_logs(likelihood, source, s, times - 1.0, counts, sums, joint)
+            _word_in_logs(likelihood, source, s, times - 1.0, counts, others, joint)
         elif times > 1.0:
-            _word_again(likelihood, source, s, int(times) - 1, counts, sums, above, below, power)
+            _word_again(likelihood, source, s, int(times) - 1, counts, others, above, below, power)
     _split(above, below, exponent)
     for h in range(likelihood.size):
         for k in range(texts.size):
             total = scratch.totals[source[h], k]
             if likelihood[h] == COMPLEMENT:
-                joint[h, k] += amount * math.log(max(scratch.all_totals[source[h]] - total, 0.0) + S[h])
+                joint[h, k] += amount * math.log(scratch.other_totals[source[h], k] + S[h])
             elif likelihood[h] != BERNOULLI:
                 joint[h, k] -= (words if likelihood[h] == PRESENCE else amount) * math.log(total + S[h])
 
@@ -355,13 +364,13 @@ def _score_nominal(
     g = bags.group[bag]
     _set_smoothing(readings, g, False, tables.live[g], scratch)
     _fetch_totals(tables, presence, decayed, g, False, scratch)
-    table, presence_table, counts, sums = tables.table, presence.table, scratch.counts, scratch.sums
+    table, presence_table, counts, others = tables.table, presence.table, scratch.counts, scratch.others
     fading, epoch, row_epoch, scale = decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale
     for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
-        if not _fetch_counts(bags.rows[j], table, presence_table, counts, sums):
+        if not _fetch_counts(bags.rows[j], table, presence_table, counts, others):
             continue
         if scale.size:
-            _fetch_decayed(bags.rows[j], fading, epoch, row_epoch, scale, counts, sums)
+            _fetch_decayed(bags.rows[j], fading, epoch, row_epoch, scale, counts, others)
         for h in range(scratch.joint.shape[0]):
             source, s, S = readings.plain[h], scratch.s[h], scratch.S[h]
             for k in range(scratch.joint.shape[1]):
