@@ -472,7 +472,7 @@ def test_the_fingerprint_is_text_and_stable():
     first = fingerprint()
     assert first == fingerprint()
     assert set(first) == {
-        *("streamnb", "python", "unicode", "numpy", "msgspec", "numba", "llvmlite"),
+        *("streamnb", "python", "unicode", "numpy", "msgspec", "river", "numba", "llvmlite"),
         *("libc", "system", "cpu", "cpu_model", "cpu_level"),
     }
     assert all(isinstance(value, str) and value for value in first.values())
