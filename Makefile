@@ -35,6 +35,7 @@ bench: $(VENV)/dev.stamp  ## compare speed with River, and time events from prod
 	if [ -d $(STREAMS) ]; then \
 	  $(BIN)/streamnb bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
 	  $(BIN)/streamnb bench $(STREAMS)/sms_spam.jsonl.gz; \
+	  $(BIN)/streamnb bench $(STREAMS)/20news_bydate.jsonl.gz; \
 	fi
 	$(BIN)/python tests/benchmarks/recovery.py
 	$(BIN)/python tests/benchmarks/recovery.py --kafka
