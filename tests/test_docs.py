@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamnb import config as configuration
 from streamnb.cli import build_parser
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +38,26 @@ def test_commands_are_commands(page, command):
     options = build_parser().parse_args(shlex.split(command, comments=True)[1:])
     config = getattr(options, "config", None)
     assert config is None or (ROOT / config).exists() or page.name == "configuration.md"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```toml\n" in page.read_text()], ids=lambda p: p.name
+)
+def test_configurations_are_configurations(page, tmp_path):
+    blocks = re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    for block in blocks:
+        (tmp_path / "c.toml").write_text(block)
+        assert configuration.load(tmp_path / "c.toml", {}, []) != configuration.Config()
+
+
+@pytest.mark.parametrize(
+    ("page", "code"),
+    pages(r"^```python\n((?!>>>)(?:.|\n)*?)^```$"),
+    ids=lambda found: getattr(found, "name", "code"),
+)
+def test_python_runs(page, code):
+    assert page
+    exec(compile(code, page.name, "exec"), {})  # noqa: S102  our own
 
 
 @pytest.mark.parametrize(("page", "target"), pages(r"`make ([a-z-]+)`"))
