@@ -20,8 +20,8 @@ def new_model():
     return NaiveBayes({"text": Text(), "subject": Text(event_model="bernoulli")})
 
 
-def learn(model, rng, n):
-    xs = [
+def events(rng, n):
+    return [
         {
             "text": " ".join(rng.choices(WORDS, k=rng.randrange(12))),
             "subject": rng.choice(WORDS),
@@ -30,6 +30,10 @@ def learn(model, rng, n):
         }
         for _ in range(n)
     ]
+
+
+def learn(model, rng, n):
+    xs = events(rng, n)
     model.learn_many(xs, [rng.choice("abcdef"[: 1 + n % 6]) for _ in xs])
     return xs
 
@@ -103,15 +107,7 @@ def new_frame():
 
 def go_on(model, rng, n, t):
     """Learn n events, some of them without label or time; returns the time after them."""
-    xs = [
-        {
-            "text": " ".join(rng.choices(WORDS, k=rng.randrange(12))),
-            "subject": rng.choice(WORDS),
-            "colour": rng.choice("rgb"),
-            "x": rng.gauss(0, 1),
-        }
-        for _ in range(n)
-    ]
+    xs = events(rng, n)
     ts = [t + i * rng.choice([0.0, 1.0, 40.0]) for i in range(n)]
     ys = [rng.choice(["a", "b", "c", None][: 2 + n % 3]) for _ in xs]
     model.predict_then_learn_many(xs, ys, ts=[rng.choice([t, t, None]) for t in ts])

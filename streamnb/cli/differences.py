@@ -13,7 +13,7 @@ from streamnb.cli.tables import table
 from streamnb.config import changes, restored, shaping_of
 from streamnb.engine.checkpoint import Checkpoint
 from streamnb.engine.learner import Learner
-from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.engine.posterior_report import posterior_of
 from streamnb.model.counts import UNIT
 from streamnb.model.statistics import Moment, Statistics
 
@@ -88,10 +88,8 @@ def _weights(before: Learner, after: Learner) -> list[dict[str, Any]]:
 
 def _posterior(before: Learner, after: Learner) -> list[dict[str, Any]]:
     """P(h | D) of each hypothesis; None where there is none of that name, or none are weighed."""
-    old, new = (
-        model.posterior.probabilities if isinstance(model, BayesOptimalNB) else {}
-        for model in (before.model, after.model)
-    )
+    posteriors = [posterior_of(learner.model) for learner in (before, after)]
+    old, new = ({} if posterior is None else posterior.probabilities for posterior in posteriors)
     return [
         {"hypothesis": str(name), "before": old.get(name), "after": new.get(name)}
         for name in {**old, **new}

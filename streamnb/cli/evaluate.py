@@ -76,7 +76,7 @@ def _progressive(
             elif output.topic == config.topics.dead_letters:
                 headers = dict(output.headers)
                 tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
-            elif output.topic == config.topics.metrics:
+            elif learner.drift.names and output.topic == config.topics.metrics:
                 drifts.add(decode_metrics(output.value))
 
 

@@ -25,9 +25,10 @@ from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.presence import NO_PRESENCE, PresenceTables, count_presence
 from streamnb.model.statistics import Statistics
 
-__all__ = ["BayesOptimalNB", "PredictionMode"]
+__all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
+_PREFIX = "posterior_"  # of the posterior's arrays in a state
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
 _TWELVE = tuple(
     Hypothesis(likelihood, alpha=alpha)
@@ -171,21 +172,14 @@ class BayesOptimalNB(NaiveBayes):
         meta, arrays = self._posterior.state()
         beside = {"posterior": {**meta, "met": self._met}}
         return self._statistics.copying(
-            type(self).__name__, beside, {f"posterior_{name}": array for name, array in arrays.items()}
+            type(self).__name__, beside, {f"{_PREFIX}{name}": array for name, array in arrays.items()}
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Replace all that was learned by the `state` of a model with the same hypotheses; returns self."""
         posterior = self._new_posterior()
         if meta["type"] == type(self).__name__:
-            posterior = SequentialPosterior.from_state(
-                meta["posterior"],
-                {
-                    name.removeprefix("posterior_"): array
-                    for name, array in arrays.items()
-                    if name.startswith("posterior_")
-                },
-            )
+            posterior = posterior_in(meta, arrays)
             if _weighed_by(posterior) != _weighed_by(self._posterior):
                 raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
             if Sources.from_description(meta.get("sources", {})) != self._sources:
@@ -296,6 +290,12 @@ class BayesOptimalNB(NaiveBayes):
             added = np.array(more, dtype=np.float64).transpose(2, 0, 1)
             self._smoothings = np.concatenate([self._smoothings, added], axis=2)
         return self._smoothings
+
+
+def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> SequentialPosterior:
+    """The posterior in the `state` of such a model. Raises KeyError where it has none, and SnapshotError."""
+    own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+    return SequentialPosterior.from_state(meta["posterior"], own)
 
 
 def _weighed_by(posterior: SequentialPosterior) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ __all__ = [
     "UNIT",
     "Counts",
     "Histograms",
+    "has_room",
     "histogram_move",
     "widen_rows",
 ]
@@ -105,6 +106,17 @@ def histogram_move(weight: Any, words: Any, used: Any, positive: Any, b: int, ol
             words[b, at] = 1
             size += 1
     used[b] = size
+
+
+@kernel
+def has_room(histograms: Any, slot: Any, columns: int, k: int, most: int) -> bool:
+    """Whether class k's histograms can take one more text of `most` different words (slot: see `Counts`)."""
+    for g in range(slot.size):
+        if slot[g] >= 0:
+            used = histograms.used[slot[g] * columns + k]
+            if used + most > histograms.weight.shape[1]:
+                return False
+    return True
 
 
 class Counts:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.counts import has_room
 from streamnb.model.decay import learn_decayed
 from streamnb.model.draws import choose
 from streamnb.model.hypothesis_scoring import score_hypotheses
 from streamnb.model.jit import kernel
 from streamnb.model.kernels import learn_event
 from streamnb.model.logspace import normalise
-from streamnb.model.presence import count_presence, has_room
+from streamnb.model.presence import count_presence
 from streamnb.model.progressive import ESCAPE
 from streamnb.model.weights import observe
 
@@ -89,13 +90,14 @@ def run_hypotheses(
     """
     tables, presence, decayed, weights = state
     H, K = scratch.joint.shape
+    columns = presence.texts.shape[1]
     by_hypothesis = np.zeros((H, K))
     misses = np.zeros(K, dtype=np.int64)
     log_likelihoods = np.zeros(H)
     for e in range(first, batch.label.size):
         k = batch.label[e]
         learns = learn and k >= 0
-        if learns and not has_room(presence, k, bags.most):
+        if learns and not has_room(presence.histograms, presence.slot, columns, k, bags.most):
             return e
         score_hypotheses(tables, presence, decayed, readings, batch, bags, e, scratch)
         for h in range(H):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.counts import BERNOULLI, UNIT, histogram_move
+from streamnb.model.counts import BERNOULLI, UNIT, has_room, histogram_move
 from streamnb.model.jit import kernel
 from streamnb.model.logspace import normalise
 from streamnb.model.moments import learn_value, unlearn_value
@@ -131,18 +131,6 @@ def mark_repeats(batch: Any, kinds: Any) -> int:
 
 
 @kernel
-def _has_room(tables: Any, k: int, most: int) -> bool:
-    """Whether class k's histograms can take one more text of `most` different words."""
-    columns = tables.totals.shape[1]
-    for g in range(tables.kinds.size):
-        if tables.slot[g] >= 0:
-            used = tables.histograms.used[tables.slot[g] * columns + k]
-            if used + most > tables.histograms.weight.shape[1]:
-                return False
-    return True
-
-
-@kernel
 def run(
     first: int,
     most: int,
@@ -159,14 +147,14 @@ def run(
     -inf for a class that has no examples or that alpha = 0 rules out. Returns n, or the event before which
     the histograms need room for `most` more counts (`mark_repeats` tells how many).
     """
-    K = tables.classes.size
+    K, columns = tables.classes.size, tables.totals.shape[1]
     joint = np.empty(K, dtype=np.float64)
     misses = np.empty(K, dtype=np.int64)
     product = np.empty(K, dtype=np.float64)
     exponent = np.empty(K, dtype=np.int64)
     for e in range(first, batch.label.size):
         learns = learn and batch.label[e] >= 0
-        if learns and not _has_room(tables, batch.label[e], most):
+        if learns and not has_room(tables.histograms, tables.slot, columns, batch.label[e], most):
             return e
         if predict:
             score_event(tables, batch, e, joint, misses, product, exponent)

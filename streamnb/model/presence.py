@@ -11,7 +11,7 @@ from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts,
 from streamnb.model.jit import kernel
 from streamnb.model.vocabulary import Vocabulary
 
-__all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence", "has_room"]
+__all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence"]
 
 
 class PresenceTables(NamedTuple):
@@ -61,18 +61,6 @@ def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight:
             table[rows[j], k] = before + weight
             if b >= 0:
                 histogram_move(counted, words, used, positive, b, before, before + weight)
-
-
-@kernel
-def has_room(presence: Any, k: int, most: int) -> bool:
-    """Whether class k's histograms can take one more text of `most` different words."""
-    columns = presence.texts.shape[1]
-    for g in range(presence.slot.size):
-        if presence.slot[g] >= 0:
-            used = presence.histograms.used[presence.slot[g] * columns + k]
-            if used + most > presence.histograms.weight.shape[1]:
-                return False
-    return True
 
 
 class Presence:

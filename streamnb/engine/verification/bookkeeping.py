@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from streamnb.errors import SnapshotError
-from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB, posterior_in
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.wire.snapshot import Part
@@ -25,7 +25,6 @@ from streamnb.wire.snapshot import Part
 __all__ = ["Books", "Fault"]
 
 _ROUNDING = 2.0**-53
-_PREFIX = "posterior_"
 
 
 class Fault(NamedTuple):
@@ -61,15 +60,10 @@ class Books(NamedTuple):
         described: Mapping[str, Any] | None = part.meta.get("posterior")
         if described is None:
             return None
-        arrays = {
-            name.removeprefix(_PREFIX): array
-            for name, array in part.arrays.items()
-            if name.startswith(_PREFIX)
-        }
         met = described.get("met")
         if not isinstance(met, int):
             raise SnapshotError(f"a posterior that has met {met!r} events")
-        return cls(SequentialPosterior.from_state(described, arrays), met)
+        return cls(posterior_in(part.meta, part.arrays), met)
 
     def faults(self) -> Iterator[Fault]:
         """Everything that does not agree."""
