@@ -141,6 +141,27 @@ def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silen
     third.close()
 
 
+def test_an_election_that_is_lost_before_it_is_used_is_stood_for_again(connect, tmp_path, monkeypatch):
+    """A machine that stands still for a session is expired by the broker; nobody else may be there."""
+    produce(connect(), RAWS)
+    begin, calls = Transactions.begin_anew, []
+
+    def expelled_once(transactions, alive):
+        begin(transactions, alive)
+        calls.append(worker._log._election)
+        if len(calls) == 1:
+            calls[0]._member.unsubscribe()  # out of the group, as one that has missed its heartbeats
+
+    monkeypatch.setattr(Transactions, "begin_anew", expelled_once)
+    worker = new_worker(connect(), tmp_path / "s", pace=PACE)
+    worker.start("stubborn")
+    worker.run(until_end=True)
+    worker.close()
+    assert len(calls) == 2
+    assert calls[0] is not calls[1]
+    assert predictions(connect()) == undisturbed(RAWS)[1]
+
+
 # Commits whose outcome is unknown
 
 

@@ -102,15 +102,24 @@ class KafkaLog:
     def acquire(self, owner: str) -> None:
         """Become the one learner. After `NotElected` it may be called again; most candidatures stand.
 
+        A machine that stood still for a session may lose what was just won; then it stands again, while
+        `elected_within` lasts.
+
         1. Join the group and wait to be given the journal's partition: elected.
         2. `init_transactions`: fence the predecessor, settle its open transaction.
         3. Still elected? The broker has to confirm it.
         """
         self._next = None
         self._described(self._journal.topic)  # it is there, and so is the cluster
+        deadline = time.monotonic() + self._elected_within
+        while not self._stood(owner, deadline):
+            pass
+
+    def _stood(self, owner: str, deadline: float) -> bool:
+        """Whether a candidature was won and kept; lost on the way, it may be repeated until the deadline."""
         if self._election is None:
             self._election = self._patiently(lambda: self._candidate(owner))
-        self._election.win(self._elected_within)
+        self._election.win(deadline - time.monotonic())
         self._transactions = Transactions(self._clients, self._name, self._transaction_timeout)
         try:
             self._patiently(self._take_over)
@@ -121,7 +130,10 @@ class KafkaLog:
             # given it: that would depose whoever serves meanwhile. A new member claims nothing.
             self._election.close()
             self._election = None
-            raise NotElected(str(error)) from error
+            if time.monotonic() > deadline:
+                raise NotElected(str(error)) from error
+            return False
+        return True
 
     def heartbeat(self) -> None:
         """Poll the group, a few times a session. Raises `Fenced` where this learner is elected no longer."""
