@@ -369,6 +369,7 @@ def test_a_prefix_that_would_name_other_topics_is_refused(tmp_path, prefix):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_takes_everything_away(tmp_path, number):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs beside it ignore it
     command = [sys.executable, "-m", "streamnb", "latency", "--log", f"sqlite:///{tmp_path}/log.db"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         until(lambda: list(tmp_path.glob("*/streamnb.out")))
