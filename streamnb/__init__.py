@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from streamnb.model.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.bayes_optimal_nb import BayesOptimalNB
     from streamnb.model.hypotheses import Hypothesis
+    from streamnb.model.learners import Pool, Softmax
     from streamnb.model.linear_view import LinearView
     from streamnb.model.naive_bayes import NaiveBayes, Posteriors
     from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
@@ -28,9 +29,11 @@ __all__ = [
     "MultinomialNB",
     "NaiveBayes",
     "Nominal",
+    "Pool",
     "Posteriors",
     "ProgressiveValidation",
     "SequentialPosterior",
+    "Softmax",
     "Text",
 ]
 
@@ -40,6 +43,7 @@ _HOMES = {
     "bayes_optimal": ("BayesOptimalClassifier",),
     "bayes_optimal_nb": ("BayesOptimalNB",),
     "hypotheses": ("Hypothesis",),
+    "learners": ("Pool", "Softmax"),
     "naive_bayes": ("NaiveBayes", "Posteriors"),
     "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
     "posterior": ("SequentialPosterior",),

@@ -310,7 +310,7 @@ class Worker:
             self._take_new_partitions()
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
-            self._sensor.observed(self._log.lag(), self.learner.model.statistics.n_bytes)
+            self._sensor.observed(self._log.lag(), self.learner.model.n_bytes)
 
     def _check_topics(self) -> None:
         """Raises JournalError where a topic is no longer the one that was learned.

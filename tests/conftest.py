@@ -9,6 +9,7 @@ import warnings
 from itertools import count
 from pathlib import Path
 
+import commands
 import pytest
 from hypothesis import settings
 
@@ -26,14 +27,20 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-LONG = ["storm", "zombies", "negative_controls", "crash_points", "kafka_outage", "watchdog", "snapshot_command",
-        "end_to_end", "kafka_security", "long_work", "lifecycle", "verify_damage"]  # fmt: skip
-"""Files of few tests that wait for minutes: they begin first, beside those that keep the processors busy."""
+LONG = ["storm", "crash_points", "kafka_outage", "watchdog", "zombies", "kafka_security", "negative_controls",
+        "rollback", "end_to_end", "lifecycle", "drift", "long_work", "latency", "kafka_log", "brokers"]  # fmt: skip
+"""Files that take minutes begin first: those that wait beside those that keep the processors busy with many lives."""
 
 
 def pytest_collection_modifyitems(items):
     order = {f"test_{name}": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # the sort is stable
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _end_commands():
+    yield
+    commands.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

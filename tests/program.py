@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from itertools import count
+
+import commands
 
 PATIENCE = 120
 NUMBERS = count()
@@ -30,19 +29,12 @@ class Command:
     It is waited for with `finish`, which does not ask how it ended.
     """
 
-    def __init__(self, folder, arguments, environment, secrets):
+    def __init__(self, folder, arguments, environment, secrets, begin):
         name = f"said-{next(NUMBERS)}"
         self._files = [folder / f"{name}.out", folder / f"{name}.err"]
         self._secrets = secrets
-        with self._files[0].open("wb") as out, self._files[1].open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamnb", *map(str, arguments)],
-                env=os.environ | environment,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-            )
+        out, err = self._files
+        self.process = begin(arguments, cwd=folder, out=out, err=err, environment=environment)
 
     def said(self, file=1):
         """What it has said so far: 0 on standard output, 1 on standard error."""
@@ -98,16 +90,20 @@ class Program:
         environment: beyond the test's own.
         secrets: what must never be said.
         model: whose model and topics; else a new one.
+        begin: how a command begins, see `commands`.
         sections: more of the configuration, such as ``kafka={"give_up_after": "3s"}``; a list is one of tables.
     """
 
-    def __init__(self, folder, address, *, environment=None, secrets=(), model=None, **sections):
+    def __init__(
+        self, folder, address, *, environment=None, secrets=(), model=None, begin=commands.begin, **sections
+    ):
         self.folder = folder
         self.model = model or f"model-{next(NUMBERS)}"
         self.topics = {role: f"{self.model}-{role.replace('_', '-')}" for role in ROLES}
         self.file = folder / f"streamnb-{next(NUMBERS)}.toml"
         self._environment = environment or {}
         self._secrets = secrets
+        self._begin = begin
         self._started = []
         own = {
             "log": {"url": f"kafka://{address}"},
@@ -122,7 +118,9 @@ class Program:
         )
 
     def start(self, *arguments):
-        command = Command(self.folder, [*arguments, "--config", self.file], self._environment, self._secrets)
+        command = Command(
+            self.folder, [*arguments, "--config", self.file], self._environment, self._secrets, self._begin
+        )
         self._started.append(command)
         return command
 

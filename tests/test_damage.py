@@ -7,6 +7,7 @@ import sys
 
 import msgspec
 import pytest
+from parameters import on_logs
 from service import (
     IDENTITY,
     TOPICS,
@@ -94,7 +95,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@on_logs("name", DAMAGES, kafka=["cut off", "another's name"])
 def test_a_damaged_snapshot_is_passed_over_and_all_damaged_are_refused(open_log, tmp_path, name):
     folder = tmp_path / "snapshots"
     learned(open_log, folder, RAWS[:60])
@@ -159,7 +160,7 @@ WHOLE_AND_WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WHOLE_AND_WRONG)
+@on_logs("name", WHOLE_AND_WRONG, kafka=["without its model"])
 def test_a_snapshot_that_is_whole_and_wrong_is_refused_and_can_be_moved_away(open_log, tmp_path, name):
     changes, kind, says = WHOLE_AND_WRONG[name]
     folder = tmp_path / "snapshots"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from functools import cache
 
+import commands
 import msgspec
 import numpy as np
 import pytest
@@ -509,18 +508,19 @@ def test_detectors_may_change_and_replay_knows_when(open_log, tmp_path):
     assert sensor.notes[0] == 'the configuration was changed: drift.detectors: [] -> ["adwin","ddm"]'
     assert len(sensor.notes) == len(CHANGES) - 1
     kept = list(many(folder).list())
+    log = open_log()
     for names in ((), ("ddm", "fhddm"), DETECTORS):  # whatever holds now, what held then was replayed
         config = configured(*names)
         again = wiring.learner(config)
-        recover(open_log(), NoSnapshots(), again, wiring.identity(config))
+        recover(log, NoSnapshots(), again, wiring.identity(config))
         assert again.drift.names == names
         again.reconfigure(alone.settings, wiring.model(config))
         assert digests(again) == digests(alone)
         for entry in kept:
             at = wiring.learner(config)
             straight = wiring.learner(config)
-            recover(open_log(), many(folder), at, wiring.identity(config), at=entry.n)
-            recover(open_log(), NoSnapshots(), straight, wiring.identity(config), at=entry.n)
+            recover(log, many(folder), at, wiring.identity(config), at=entry.n)
+            recover(log, NoSnapshots(), straight, wiring.identity(config), at=entry.n)
             assert digests(at) == digests(straight)
 
 
@@ -609,10 +609,7 @@ def test_a_detector_of_a_later_version_is_refused(open_log, tmp_path):
 
 
 def streamnb(folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "streamnb", *map(str, arguments)],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = commands.run(arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

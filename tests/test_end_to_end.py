@@ -18,6 +18,7 @@ from itertools import count
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
+import commands
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, Producer
 from confluent_kafka import TopicPartition as Place
@@ -65,10 +66,7 @@ class Running:
 
     def __init__(self, folder, *arguments):
         self._said = folder / f"said-{next(NUMBERS)}.txt"
-        with self._said.open("wb") as said:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamnb", *map(str, arguments)], cwd=folder, stdout=said, stderr=said
-            )
+        self.process = commands.begin(arguments, cwd=folder, out=self._said, err=self._said)
 
     def said(self):
         return self._said.read_text()

@@ -709,8 +709,8 @@ def test_a_concept_that_switches_is_followed_by_forgetting_and_switching():
     lasting = [Hypothesis("multinomial"), Hypothesis("presence")]
     fading = [Hypothesis("multinomial", half_life=h) for h in (50.0, 1000.0)]
     models = {
-        "lasting": BayesOptimalNB({"text": "text"}, lasting),
-        "fading": BayesOptimalNB({"text": "text"}, [*lasting, *fading]),
+        "lasting": BayesOptimalNB({"text": "text"}, lasting, switching_rate=0.0),
+        "fading": BayesOptimalNB({"text": "text"}, [*lasting, *fading], switching_rate=0.0),
         "fading, switching": BayesOptimalNB({"text": "text"}, [*lasting, *fading], switching_rate=1e-3),
     }
     loss = {}

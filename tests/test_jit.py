@@ -14,6 +14,7 @@ import pytest
 import streamnb
 from streamnb.model import jit
 
+PACKAGES = Path(streamnb.__file__).parents[1]
 WHERE = "import numba; from streamnb.model import jit, kernels; print(jit._CACHE_FOLDER, repr(numba.config.CACHE_DIR))"
 
 
@@ -55,3 +56,36 @@ def test_other_peoples_kernels_are_kept_where_they_always_were():
     compiled = jit.kernel(test_the_folder_can_be_set)
     assert before == numba.config.CACHE_DIR
     assert str(compiled._cache.cache_path).startswith(jit._CACHE_FOLDER)
+
+
+OWN = """
+import numba
+from streamnb.model.jit import inlined, kernel
+
+@inlined
+def twice(x):
+    return x + x
+
+@kernel
+def four_times(x):
+    return twice(twice(x))
+
+print(four_times(3), len(four_times.signatures), type(four_times._cache).__name__, numba.config.CACHE_DIR)
+"""
+
+
+def test_a_cache_folder_that_cannot_be_written_is_survived(tmp_path):
+    """The kernels are compiled in memory then; numba's settings are what they were."""
+    for taken in ("taken", "__pycache__"):  # root may write to any folder, but not below a file
+        (tmp_path / taken).write_text("a file, where a folder would have to be made")
+    (tmp_path / "own.py").write_text(OWN)
+    blocked = str(tmp_path / "taken" / "cache")
+    nowhere = dict.fromkeys(["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"], blocked)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "own.py"],
+        env=os.environ | {"PYTHONPATH": str(PACKAGES)} | nowhere,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["12", "1", "NullCache", blocked], done.stderr

@@ -8,6 +8,7 @@ import time
 
 import msgspec
 import pytest
+from parameters import on_logs
 from service import (
     IDENTITY,
     TOPICS,
@@ -119,10 +120,14 @@ ACCEPTED = [
     (("events.id=$.features.subject",), 'events.id: "$.id" -> "$.features.subject"'),
     (("events.max_bytes=60B",), "events.max_bytes: 1048576 -> 60"),
 ]
+SAYS = {flags[0]: (flags, says) for flags, says in ACCEPTED}
 
 
-@pytest.mark.parametrize(("flags", "says"), ACCEPTED, ids=[flags[0].split("=")[0] for flags, _ in ACCEPTED])
-def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, flags, says):
+@on_logs(
+    "changed", SAYS, kafka=["model.alpha=0.25", "events.id=$.features.subject", "topics.predictions=others"]
+)
+def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, changed):
+    flags, says = SAYS[changed]
     folder, told = tmp_path / "snapshots", [Told() for _ in range(3)]
     before, after = configured(), configured(*flags)
     raws = [*RAWS[:95], b"{", *RAWS[95:190]]
@@ -205,7 +210,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@on_logs("name", REFUSED, kafka=["name", "input"])
 def test_what_may_not_change_is_refused_with_key_and_both_values(open_log, tmp_path, name):
     changed, says = REFUSED[name]
     flags = changed.get("flags", [])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parameters import on_logs
 from service import (
     IDENTITY,
     TOPICS,
@@ -93,8 +95,7 @@ def damage(path):
 AFTERWARDS = ["kept", "never written", "deleted", "damaged"]
 
 
-@pytest.mark.parametrize("afterwards", AFTERWARDS)
-@pytest.mark.parametrize("every", [30, 90, 10**9])
+@on_logs("every,afterwards", product([30, 90, 10**9], AFTERWARDS), kafka=product([90], AFTERWARDS))
 def test_the_state_is_that_of_the_target_and_goes_on_from_there(open_log, tmp_path, every, afterwards):
     """Records 1 to 10 commit 30 events each; what follows record 4 is undone; then come a hundred more."""
     folder = tmp_path / "snapshots"
@@ -298,7 +299,7 @@ def expected(numbers):
     return digests(undisturbed(numbers))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@on_logs("seed", range(6), kafka=range(3))
 def test_any_life_is_the_list_of_what_was_learned(open_log, tmp_path, seed):
     log = open_log(**TOPICS)
     life = Life(open_log, tmp_path / "snapshots", seed)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
+import commands
 import msgspec
 import pytest
 from program import Program, until
@@ -30,19 +29,7 @@ class Site:
         self.snapshots = SnapshotFolder(folder / "log.db.snapshots", keep=100)
 
     def command(self, *arguments, flags=None, code=0):
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "streamnb",
-                *map(str, arguments),
-                *(self.flags if flags is None else flags),
-            ],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = commands.run([*arguments, *(self.flags if flags is None else flags)], cwd=self.folder)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done
@@ -296,10 +283,8 @@ def test_a_rollback_to_nothing_that_could_be_undone_is_refused(learned):
 
 
 def test_a_rollback_beside_a_learner_is_refused(learned):
-    command = [sys.executable, "-m", "streamnb", "run", *learned.flags]
     said = learned.folder / "said"
-    with said.open("w") as file:
-        learner = subprocess.Popen(command, cwd=learned.folder, stdout=subprocess.DEVNULL, stderr=file)
+    learner = commands.begin(["run", *learned.flags], cwd=learned.folder, out=said, err=said)
     try:
         until(lambda: "recovered" in said.read_text() or learner.poll() is not None)
         done = learned.command("snapshot", "rollback", "--to", 2, code=1)

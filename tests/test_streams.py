@@ -11,6 +11,7 @@ import pytest
 from test_cli import answer
 
 from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes
+from streamnb.model.default_hypotheses import NAIVE_HYPOTHESES
 from streamnb.model.progressive import ESCAPE
 
 
@@ -69,7 +70,7 @@ def test_the_mixture_is_as_good_as_the_best_hypothesis_on_real_messages(streams)
     with gzip.open(streams / "sms_spam.jsonl.gz", "rt", encoding="utf-8") as lines:
         events = [json.loads(line) for line in lines]
     xs, ys = [{"text": event["text"]} for event in events], [event["label"] for event in events]
-    model = BayesOptimalNB({"text": "text"})
+    model = BayesOptimalNB({"text": "text"}, NAIVE_HYPOTHESES, switching_rate=0.0)
     p = probabilities_of(model, xs, ys)
     losses = model.posterior.losses
     assert len(losses) == 12

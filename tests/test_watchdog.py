@@ -7,12 +7,11 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from itertools import product
 
+import commands
 import pytest
 from broker_fixtures import running
 from cluster import Cluster
@@ -124,25 +123,23 @@ def test_the_process_ends_where_there_is_nowhere_to_tell_why(monkeypatch):
 
 # -- processes ----------------------------------------------------------------------------------------------
 
-DRIVER = """
+HANGING = """
 import sys, time
-from importlib import import_module
-module, kind, name, hang_at, pause, *arguments = sys.argv[1:]
-kind = getattr(import_module(module), kind)
-real, calls = getattr(kind, name), []
+import streamnb.worker
+streamnb.worker._LOOK_SECONDS = 0.1  # the lag is asked for more often, so that its turn to hang comes soon
+from {module} import {kind} as kind
+real, calls = kind.{name}, []
 def called(*args, **options):
     calls.append(1)
-    time.sleep(float(pause))
-    if len(calls) == int(hang_at):
+    time.sleep({pause})
+    if len(calls) == {hang_at}:
         print("hanging", file=sys.stderr, flush=True)
         while True:
             time.sleep(3600)
     return real(*args, **options)
-setattr(kind, name, called)
-from streamnb.cli import main
-sys.exit(main(arguments))
+kind.{name} = called
 """
-"""The command line with one method that takes a pause at each call, and never returns from one of them."""
+"""Makes one method take a pause at each call, and never return from one of them."""
 
 
 class Driven:
@@ -150,15 +147,17 @@ class Driven:
 
     def __init__(self, program, *arguments, method=None, hang_at=0, pause=0.0):
         self._file = program.folder / f"driven-{os.urandom(4).hex()}.err"
-        driver = ["-c", DRIVER, *method.split(), str(hang_at), str(pause)] if method else ["-m", "streamnb"]
-        with self._file.open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, *driver, *arguments, "--config", str(program.file)],
-                cwd=program.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=err,
-                stderr=err,
-            )
+        first = ""
+        if method:
+            module, kind, name = method.split()
+            first = HANGING.format(module=module, kind=kind, name=name, hang_at=hang_at, pause=pause)
+        self.process = commands.begin(
+            [*arguments, "--config", program.file],
+            cwd=program.folder,
+            out=self._file,
+            err=self._file,
+            first=first,
+        )
         program._started.append(self)  # which kills it at the end
 
     def said(self):

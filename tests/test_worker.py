@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed import MALFORMED, kept
+from parameters import on_logs
 from service import (
     IDENTITY,
     TOPICS,
@@ -243,21 +244,21 @@ def altered_byte(found):
     return found
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (altered_byte, "was altered"),
-        (lambda found: [*found[:2], *found[3:]], "from record 1 to 3"),
-        (lambda found: [*found[:2], found[1], *found[2:]], "from record 1 to 1"),
-        (edited(1, now=5.0), "digests differ"),
-        (edited(1, machine="another"), "digests differ"),
-        (edited(3, outputs="00" * 32), "gave other outputs"),
-        (edited(0, config_hash="bad"), "digests differ"),
-        (edited(0, version=2), "version 2 is unknown"),
-        (edited(0, kind="commit"), "does not begin with its genesis"),
-        (lambda found: [found[0]._replace(value=b"{}"), *found[1:]], "not a journal record"),
-    ],
-)
+DISAGREEING = [
+    (altered_byte, "was altered"),
+    (lambda found: [*found[:2], *found[3:]], "from record 1 to 3"),
+    (lambda found: [*found[:2], found[1], *found[2:]], "from record 1 to 1"),
+    (edited(1, now=5.0), "digests differ"),
+    (edited(1, machine="another"), "digests differ"),
+    (edited(3, outputs="00" * 32), "gave other outputs"),
+    (edited(0, config_hash="bad"), "digests differ"),
+    (edited(0, version=2), "version 2 is unknown"),
+    (edited(0, kind="commit"), "does not begin with its genesis"),
+    (lambda found: [found[0]._replace(value=b"{}"), *found[1:]], "not a journal record"),
+]
+
+
+@on_logs("change,says", DISAGREEING, kafka=DISAGREEING[:2])
 def test_a_journal_that_disagrees_is_refused(open_log, tmp_path, change, says):
     journalled(open_log, tmp_path)
     with pytest.raises(JournalError, match=says):

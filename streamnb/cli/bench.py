@@ -22,6 +22,7 @@ from streamnb.cli.tables import table
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.model import generated
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.default_hypotheses import NAIVE_HYPOTHESES
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.one_kind import MultinomialNB
 from streamnb.wire.codec import decode_event
@@ -91,7 +92,9 @@ def _streamnb(texts: Sequence[str], labels: Sequence[str]) -> object:
 
 
 def _hypotheses(texts: Sequence[str], labels: Sequence[str]) -> object:
-    return _progressive(BayesOptimalNB({"text": "text"}), [{"text": text} for text in texts], labels)
+    return _progressive(
+        BayesOptimalNB({"text": "text"}, NAIVE_HYPOTHESES), [{"text": text} for text in texts], labels
+    )
 
 
 def _progressive(model: NaiveBayes, texts: Sequence[Any], labels: Sequence[str]) -> NaiveBayes:

@@ -16,23 +16,26 @@ import numpy.typing as npt
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL
 from streamnb.model.hypotheses import Hypothesis
+from streamnb.model.learners import AnyHypothesis
 from streamnb.model.naive_bayes import NaiveBayes
 
 __all__ = ["as_naive_bayes", "map_hypothesis"]
 
 
-def map_hypothesis(model: BayesOptimalNB) -> Hypothesis:
+def map_hypothesis(model: BayesOptimalNB) -> AnyHypothesis:
     """The most probable hypothesis."""
     label = model.posterior.map()
     return next(hypothesis for hypothesis in model.hypotheses if hypothesis.label == label)
 
 
-def as_naive_bayes(model: BayesOptimalNB, hypothesis: Hypothesis) -> NaiveBayes | None:
+def as_naive_bayes(model: BayesOptimalNB, hypothesis: AnyHypothesis) -> NaiveBayes | None:
     """A model with the counts that a hypothesis reads, which reads them as it does; None where there is none.
 
     Its log odds are those of the hypothesis. By presence-only hypotheses a word counts once an event: give
     such a model no word twice.
     """
+    if not isinstance(hypothesis, Hypothesis) or hypothesis.calibrated:
+        return None
     known = sum(weight > 0.0 for weight in model.class_weights.values())
     if hypothesis.half_life is not None or (hypothesis.likelihood == "complement" and known != 2):
         return None

@@ -33,6 +33,7 @@ from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.hypotheses import Hypothesis
+from streamnb.model.learners import AnyHypothesis, Pool, Softmax
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.priors import Prior
 from streamnb.model.warm import warm
@@ -77,9 +78,9 @@ def schema(config: Config) -> EventSchema:
 
 
 def model(config: Config) -> NaiveBayes:
-    """A model that has learned nothing yet: one that weighs hypotheses, where there are some."""
+    """A model that has learned nothing yet: a single naive Bayes model, or a mixture of hypotheses."""
     read_by = config.model
-    hypotheses = [_hypothesis(i, declared, read_by) for i, declared in enumerate(config.hypotheses)]
+    hypotheses = [_hypothesis(i, declared, read_by) for i, declared in enumerate(config.weighed)]
     try:
         declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
         declared = declared or {"text": Text()}
@@ -94,7 +95,12 @@ def model(config: Config) -> NaiveBayes:
             )
         posterior = config.posterior
         return BayesOptimalNB(
-            declared, hypotheses, posterior.switching_rate, posterior.prediction, posterior.seed
+            declared,
+            hypotheses,
+            config.switching_rate,
+            posterior.prediction,
+            posterior.seed,
+            posterior.memory,
         )
     except ValueError as error:
         raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
@@ -247,25 +253,30 @@ def _attribute(declared: AttributeConfig) -> Attribute:
     return Nominal(**smoothing) if declared.kind == "nominal" else Continuous()
 
 
-def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> Hypothesis:
-    """A hypothesis, with what it leaves out taken from the model."""
-    if declared.has_smoothing:
-        alpha, m, p = declared.alpha, declared.m, declared.p
-    else:
-        alpha, m, p = (None if read_by.m is not None else read_by.alpha), read_by.m, read_by.p
+def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> AnyHypothesis:
+    """A hypothesis; what naive Bayes leaves out is taken from the model."""
+    all_have: dict[str, Any] = {"weight": declared.weight, "name": declared.name or ""}
     try:
-        return Hypothesis(
-            likelihood=declared.likelihood or read_by.event_model,
-            alpha=alpha,
-            m=m,
-            p=p,
-            prior=_prior(declared.prior or read_by.prior, read_by),
-            half_life=declared.half_life,
-            weight=declared.weight,
-            name=declared.name or "",
-        )
+        if declared.kind == "softmax":
+            return Softmax(**declared.own, **all_have)
+        if declared.kind == "pool":
+            return Pool(**declared.own, **all_have)
+        return Hypothesis(**_reading(declared, read_by), **all_have)
     except ValueError as error:
         raise ConfigError(f"hypotheses[{number}]: {error}") from error
+
+
+def _reading(declared: HypothesisConfig, read_by: ModelConfig) -> dict[str, Any]:
+    """How a naive Bayes hypothesis reads the counts."""
+    smoothing: dict[str, Any] = {"m": read_by.m, "p": read_by.p}
+    if read_by.m is None:
+        smoothing["alpha"] = read_by.alpha
+    return {
+        **(smoothing if declared.takes_smoothing else {}),
+        **declared.own,
+        "likelihood": declared.read_as(read_by.event_model),
+        "prior": _prior(declared.prior or read_by.prior, read_by),
+    }
 
 
 def _prior(name: Literal["learned", "uniform", "given"], read_by: ModelConfig) -> Prior:

@@ -5,7 +5,8 @@ may change in the life of a model, and so may what is forgotten or refused, and 
 now on. What an event is may not: old and new events would be counted as if they were alike.
 
 Nor may what hypotheses are: the posterior has weighed what they said, and each would be another one. Where
-there are hypotheses, that holds of smoothing and priors too, which they take from the model.
+there are hypotheses, that holds of smoothing and priors too, which they take from the model. The memory for
+what they learn may: where less is given than is used nothing is forgotten, and nothing more is added.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Changed", "changes", "restored"]
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*)
         | attributes\.([\w-]+|".*")\.(alpha|m|p)
-        | posterior\.(prediction|seed)
+        | posterior\.(prediction|seed|memory)
         | predictions\..*
         | drift\..*
         | metrics\.(every|every_events)
@@ -41,6 +42,7 @@ _WEIGHED = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _UNREAD = re.compile(r"posterior\..*")
+_READ_WHERE_WEIGHED = re.compile(r"hypotheses\[.*|posterior\..*", re.DOTALL)
 _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
@@ -55,9 +57,16 @@ class Changed(NamedTuple):
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed]:
-    """Every key, in alphabetical order, that has not the same value in both of two `shaping_of`."""
+    """Every key, in alphabetical order, that has not the same value in both of two `shaping_of`.
+
+    Where one of them weighs hypotheses and the other does not, ``model.kind`` says so: what only the one
+    reads is not compared.
+    """
     old, new = dict(_flat(before)), dict(_flat(after))
-    weighs = bool(before.get("hypotheses") or after.get("hypotheses"))
+    weighing = [bool(shaping.get("hypotheses")) for shaping in (before, after)]
+    if weighing[0] != weighing[1]:
+        old, new = ({k: v for k, v in one.items() if not _READ_WHERE_WEIGHED.match(k)} for one in (old, new))
+    weighs = any(weighing)
     return [
         Changed(key, old.get(key, _ABSENT), new.get(key, _ABSENT), _may_change(key, weighs=weighs))
         for key in sorted(old.keys() | new.keys())
@@ -68,9 +77,14 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed
 def restored(shaping: Mapping[str, Any]) -> Config:
     """The configuration that a journal holds; keys that are newer than the journal have their defaults.
 
-    A new key's default is what was done before there was the key. Raises JournalError where the journal has
-    what this program does not know.
+    A new key's default is what was done before there was the key; but for ``model.kind``: before it, a model
+    was a mixture where hypotheses were declared, and else naive Bayes. Raises JournalError where the journal
+    has what this program does not know.
     """
+    model = shaping.get("model", {})
+    if isinstance(model, Mapping) and "kind" not in model:
+        kind = "mixture" if shaping.get("hypotheses") else "naive_bayes"
+        shaping = {**shaping, "model": {**model, "kind": kind}}
     try:
         config: Config = msgspec.convert(shaping, Config)
     except msgspec.ValidationError as error:

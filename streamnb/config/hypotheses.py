@@ -3,34 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from streamnb.config.attributes import AttributeConfig, check_smoothing
-from streamnb.config.kinds import ABOVE_ZERO, NAME, PROPORTION, RATE, Kind, choice, duration, refused, whole
+from streamnb.config.kinds import (
+    ABOVE_ZERO,
+    BOOLEAN,
+    NAME,
+    PROPORTION,
+    RATE,
+    SIZE,
+    Kind,
+    choice,
+    duration,
+    refused,
+    whole,
+)
 from streamnb.config.sections import Section
-from streamnb.config.table_lists import read_entries, write_tables
+from streamnb.config.table_lists import kinds_of, read_entries, write_tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes import EventModel
 
-__all__ = ["HYPOTHESES", "HypothesisConfig", "PosteriorConfig", "misfits_of_attributes"]
+if TYPE_CHECKING:
+    from streamnb.model.learners import AnyHypothesis
+
+__all__ = [
+    "HYPOTHESES",
+    "HypothesisConfig",
+    "PosteriorConfig",
+    "default_hypotheses",
+    "misfits_of_attributes",
+]
+
+_OWN: dict[str, dict[str, Any]] = {
+    "naive_bayes": {
+        "likelihood": None,
+        "alpha": None,
+        "m": None,
+        "p": None,
+        "prior": None,
+        "half_life": None,
+        "calibrated": False,
+    },
+    "softmax": {"rate": 0.6, "pairs": False},
+    "pool": {"variance": 0.1},
+}
+"""Kind -> the keys that no other kind has, with their defaults."""
 
 
 class HypothesisConfig(Section, frozen=True):
-    """One hypothesis: a naive Bayes model that reads the counts which all share.
+    """One hypothesis: a naive Bayes model that reads the counts which all share, or what learns beside it.
 
-    What is None is the model's. Smoothing is taken whole: alpha, or m with p.
+    A key of another kind is None. So is, of a naive Bayes model, what it takes from the model that reads the
+    counts; smoothing is taken whole: alpha, or m with p.
 
     Attributes:
+        kind: "naive_bayes", "softmax" or "pool"; see `streamnb.model.learners` for the last two.
         likelihood: how texts are read; see `streamnb.model.hypotheses.Hypothesis`.
         alpha: added to every count.
         m: equivalent sample size of the m-estimate, in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values seen.
         prior: of the labels: "learned", "uniform", or "given" by the model's `priors`.
         half_life: seconds of event time after which what was learned counts half; None never forgets.
+        calibrated: whether it is raised to a power that is learned.
+        rate: of learning, of a softmax regression.
+        pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
+        variance: of a pool's weights before anything is learned.
         weight: relative prior probability of the hypothesis itself.
         name: what predictions, metrics and reports call it; None says how it reads.
     """
 
+    kind: Annotated[Literal["naive_bayes", "softmax", "pool"], choice("naive_bayes", "softmax", "pool")] = (
+        "naive_bayes"
+    )
     likelihood: Annotated[
         Literal["multinomial", "presence", "bernoulli", "complement"] | None,
         choice("multinomial", "presence", "bernoulli", "complement"),
@@ -42,6 +88,10 @@ class HypothesisConfig(Section, frozen=True):
         None
     )
     half_life: Annotated[float | None, duration(above_zero=True)] = None
+    calibrated: Annotated[bool | None, BOOLEAN] = False
+    rate: Annotated[float | None, ABOVE_ZERO] = None
+    pairs: Annotated[bool | None, BOOLEAN] = None
+    variance: Annotated[float | None, ABOVE_ZERO] = None
     weight: Annotated[float, ABOVE_ZERO] = 1.0
     name: Annotated[str | None, NAME] = None
 
@@ -54,31 +104,73 @@ class HypothesisConfig(Section, frozen=True):
         """Whether it is smoothed by values of its own."""
         return self.alpha is not None or self.m is not None
 
+    @property
+    def takes_smoothing(self) -> bool:
+        """Whether it is smoothed as the model is."""
+        return self.kind == "naive_bayes" and not self.has_smoothing
+
+    @property
+    def is_opinion(self) -> bool:
+        """Whether a pool takes it in."""
+        return self.kind == "softmax" or bool(self.calibrated)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What is given of the keys that no other kind has."""
+        given = {name: getattr(self, name) for name in _OWN[self.kind]}
+        return {name: value for name, value in given.items() if value is not None}
+
 
 class PosteriorConfig(Section, frozen=True):
     """How hypotheses are weighed and used; without hypotheses it is not read.
 
     Attributes:
         prediction: "mixture" (Bayes optimal), "map" (the most probable) or "gibbs" (one that is drawn).
-        switching_rate: probability that another hypothesis is right from one event to the next.
+        switching_rate: probability that another hypothesis is right from one event to the next; None is 0 for
+            hypotheses that are declared, and more for the default ones (`streamnb.config.Config`).
         seed: of the draws.
+        memory: bytes for the features of softmax regressions; when it is spent no more are added.
     """
 
     prediction: Annotated[Literal["mixture", "map", "gibbs"], choice("mixture", "map", "gibbs")] = "mixture"
-    switching_rate: Annotated[float, RATE] = 0.0
+    switching_rate: Annotated[float | None, RATE] = None
     seed: Annotated[int, whole(0, 2**63 - 1)] = 0
+    memory: Annotated[int, SIZE] = 256 << 20
 
 
-def misfits_of_attributes(attributes: Sequence[AttributeConfig]) -> Iterator[ConfigError]:
-    """What attributes declare that cannot stand beside hypotheses."""
+@cache
+def default_hypotheses() -> tuple[HypothesisConfig, ...]:
+    """What a mixture weighs where nothing is declared, as tables would declare it."""
+    # they bring numba: only who weighs them needs it
+    from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES  # noqa: PLC0415
+    from streamnb.model.learners import Pool, Softmax  # noqa: PLC0415
+
+    def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
+        given = {name: value for name, value in vars(hypothesis).items() if value not in {"", "learned"}}
+        if isinstance(hypothesis, Softmax):
+            return HypothesisConfig(kind="softmax", **{"calibrated": None, **given})
+        if isinstance(hypothesis, Pool):
+            return HypothesisConfig(kind="pool", **{"calibrated": None, **given})
+        return HypothesisConfig(**given)  # the prior of its classes is the model's
+
+    return tuple(map(declared, DEFAULT_HYPOTHESES))
+
+
+def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:
+    """What attributes declare that cannot stand beside hypotheses.
+
+    Args:
+        attributes: as they are declared.
+        instead: what else may be done than to leave it out; the end of the message.
+    """
     for i, attribute in enumerate(attributes):
         key = f"attributes[{i}]"
         if attribute.event_model is not None:
-            expected = "no event_model beside hypotheses, which say how texts are read"
+            expected = f"no event_model beside hypotheses, which say how texts are read{instead}"
             yield refused(f"{key}.event_model", attribute.event_model, expected)
         for name in ("alpha", "m"):
             if getattr(attribute, name) == 0.0:
-                yield refused(f"{key}.{name}", 0.0, f"{ABOVE_ZERO.expected} beside hypotheses")
+                yield refused(f"{key}.{name}", 0.0, f"{ABOVE_ZERO.expected} beside hypotheses{instead}")
 
 
 class _Hypotheses(Kind[Any], frozen=True):
@@ -93,13 +185,22 @@ class _Hypotheses(Kind[Any], frozen=True):
             name = hypothesis.name
             if name is not None and (same := first.setdefault(name, i)) != i:
                 raise refused(f"{key}[{i}].name", name, f"another name than {key}[{same}] has")
+            if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
+                expected = 'a hypothesis beside it to pool, of kind "softmax" or with calibrated = true'
+                raise refused(f"{key}[{i}].kind", "pool", expected)
         return hypotheses
 
 
 def _read_table(key: str, table: object) -> HypothesisConfig:
-    hypothesis = HypothesisConfig(
-        **read_entries(HypothesisConfig, key, table, "a table such as { likelihood = ..., alpha = ... }")
-    )
+    expected = "a table such as { likelihood = ..., alpha = ... }"
+    values = read_entries(HypothesisConfig, key, table, expected)
+    kind = values.get("kind", HypothesisConfig().kind)
+    for name, value in values.items():
+        owner = next((owner for owner, own in _OWN.items() if name in own), kind)
+        if owner != kind:
+            found = f'{kinds_of(HypothesisConfig)[name].write(value)} and {key}.kind is "{kind}"'
+            raise ConfigError(f'{key}.{name} is {found}; expected {name} with kind = "{owner}" alone')
+    hypothesis = HypothesisConfig(**{"calibrated": None, **_OWN[kind], **values})
     check_smoothing(key, hypothesis.alpha, hypothesis.m, hypothesis.p)
     return hypothesis
 

@@ -8,10 +8,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from streamnb.config.attributes import check_smoothing
 from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
-from streamnb.config.schema import KEYS, Config
+from streamnb.config.schema import KEYS, Config, ModelConfig
 from streamnb.config.sections import Section, members, unknown, walk
 from streamnb.config.toml import from_literal
 from streamnb.config.units import format_duration
@@ -60,6 +62,8 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
         origins[key] = origin
     config = _build(Config, values)
     _check(config, origins)
+    if config.hypotheses:  # whatever kind is the default
+        config = replace(config, model=replace(config.model, kind="mixture"))
     return config
 
 
@@ -195,7 +199,12 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Seq
             key = f"attributes[{i}].path"
             yield ("attributes",), refused(key, attribute.path, "another path than events.label has")
     if config.hypotheses:
+        if model.kind == "naive_bayes" and "model.kind" in given:
+            expected = '"mixture" beside hypotheses, or no hypotheses'
+            yield ("model.kind",), refused("model.kind", model.kind, expected)
         yield from _hypotheses(config)
+    elif config.weighs:
+        yield from _default_hypotheses(config)
 
 
 def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
@@ -205,7 +214,7 @@ def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
     smoothing, amount = ("alpha", model.alpha) if model.m is None else ("m", model.m)
     for i, hypothesis in enumerate(config.hypotheses):
         key = f"hypotheses[{i}]"
-        if amount == 0.0 and not hypothesis.has_smoothing:
+        if amount == 0.0 and hypothesis.takes_smoothing:
             expected = f"{ABOVE_ZERO.expected}, for {key} to take"
             yield (f"model.{smoothing}",), refused(f"model.{smoothing}", amount, expected)
         if hypothesis.prior == "given" and not model.priors:
@@ -214,6 +223,18 @@ def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
             found = format_duration(hypothesis.half_life)
             expected = "no half_life of the Bernoulli likelihood; presence is one that forgets"
             yield ("hypotheses", "model.event_model"), refused(f"{key}.half_life", found, expected)
+
+
+def _default_hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """What the default hypotheses do not read, because they say it themselves."""
+    instead = 'model.kind = "naive_bayes"'
+    model, default = config.model, ModelConfig()
+    for name in ("alpha", "m", "p", "event_model"):
+        if (value := getattr(model, name)) != getattr(default, name):
+            expected = f"{instead} beside it, or [[hypotheses]]: the default ones do not read it"
+            yield (f"model.{name}",), refused(f"model.{name}", value, expected)
+    misfits = misfits_of_attributes(config.attributes, f"; or {instead}")
+    yield from ((("attributes",), error) for error in misfits)
 
 
 def _same_topics(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:

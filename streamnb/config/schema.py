@@ -13,7 +13,7 @@ import msgspec
 
 from streamnb.config.attributes import ATTRIBUTES, AttributeConfig
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
-from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig
+from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
     BOOLEAN,
     JSON_PATH,
@@ -48,6 +48,8 @@ __all__ = [
     "SnapshotsConfig",
     "TopicsConfig",
 ]
+
+_DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: which of them is right changes as a stream grows
 
 
 class TopicsConfig(Section, frozen=True):
@@ -118,10 +120,12 @@ class PruneConfig(Section, frozen=True):
 
 
 class ModelConfig(Section, frozen=True):
-    """How counts are read as probabilities.
+    """What the model is, and how it reads counts as probabilities.
 
     Attributes:
         name: what predictions and metrics call the model.
+        kind: "naive_bayes", or "mixture", of the hypotheses that are declared or else of the default ones.
+            Where some are declared it is "mixture".
         alpha: added to every count, where `m` is None; 0 is read as the limit.
         m: equivalent sample size of the m-estimate (n_c + m p) / (n + m), in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values seen.
@@ -132,6 +136,7 @@ class ModelConfig(Section, frozen=True):
     """
 
     name: Annotated[str, NAME] = "default"
+    kind: Annotated[Literal["naive_bayes", "mixture"], choice("naive_bayes", "mixture")] = "naive_bayes"
     alpha: Annotated[float, number(0)] = 1.0
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None
@@ -233,7 +238,7 @@ class Config(Section, frozen=True):
 
     Attributes:
         attributes: the attributes of an event; none declared takes them as they come.
-        hypotheses: what the model weighs; none declared is a single naive Bayes model.
+        hypotheses: what the model weighs; for none declared, `model.kind` says what it is.
     """
 
     log: LogConfig = LogConfig()
@@ -250,6 +255,23 @@ class Config(Section, frozen=True):
     predictions: PredictionsConfig = PredictionsConfig()
     drift: DriftConfig = DriftConfig()
     http: HttpConfig = HttpConfig()
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the model is a mixture of hypotheses."""
+        return bool(self.hypotheses) or self.model.kind == "mixture"
+
+    @property
+    def weighed(self) -> tuple[HypothesisConfig, ...]:
+        """The hypotheses of a mixture, declared or default; empty for a single naive Bayes model."""
+        return self.hypotheses or (default_hypotheses() if self.weighs else ())
+
+    @property
+    def switching_rate(self) -> float:
+        """That of the posterior, with the default filled in."""
+        if self.posterior.switching_rate is not None:
+            return self.posterior.switching_rate
+        return 0.0 if self.hypotheses or not self.weighs else _DEFAULT_SWITCHING_RATE
 
     @property
     def snapshot_folder(self) -> Path:

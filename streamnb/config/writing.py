@@ -42,11 +42,18 @@ def config_hash(config: Config) -> str:
 
 
 def shaping_of(config: Config) -> dict[str, Any]:
-    """All that shapes what is learned or published, as JSON has it: section -> key -> value."""
+    """All that shapes what is learned or published, as JSON has it: section -> key -> value.
+
+    Default hypotheses and their switching rate are written out: a later program may have others, and what was
+    learned belongs to these.
+    """
     sections = [name for name in config.__struct_fields__ if name not in _SHAPELESS]
     shaping = {name: msgspec.to_builtins(getattr(config, name)) for name in sections}
     for name in _SHAPELESS_OF_TOPICS:
         del shaping["topics"][name]
+    shaping["model"]["kind"] = "mixture" if config.weighs else "naive_bayes"
+    shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
+    shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain
 

@@ -1,4 +1,4 @@
-"""Many naive Bayes hypotheses over one set of counts, weighed by how well each has predicted so far."""
+"""Many hypotheses over one stream, weighed by how well each has predicted so far."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import numpy.typing as npt
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes import Attribute, Nominal, Text
 from streamnb.model.bags import Bags, bags_of
+from streamnb.model.collecting import most_features
 from streamnb.model.copying import StateCopy
 from streamnb.model.counts import NOMINAL, UNIT
+from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.draws import check_seed, uniforms
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units
-from streamnb.model.hypotheses import Hypothesis, Readings, Sources, check_names
+from streamnb.model.hypotheses import Readings, Sources, check_names
 from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
 from streamnb.model.hypothesis_scoring import Scratch
+from streamnb.model.learners import AnyHypothesis, Learners, Plan, Room, naive_part
 from streamnb.model.linear_view import LinearView
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.posterior import SequentialPosterior
@@ -29,16 +32,12 @@ __all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _PREFIX = "posterior_"  # of the posterior's arrays in a state
+_LEARNED = "learned_"  # of those of the learners
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
-_TWELVE = tuple(
-    Hypothesis(likelihood, alpha=alpha)
-    for likelihood in ("multinomial", "presence", "bernoulli", "complement")
-    for alpha in (1.0, 0.1, 0.01)
-)
 
 
 class BayesOptimalNB(NaiveBayes):
-    r"""Naive Bayes models that share their counts, under the posterior over which of them is right.
+    r"""Naive Bayes models that share their counts, and what learns from them, under one posterior.
 
         P(v | x, D) = sum_h P_h(v | x, D) P(h | D)        P(h | D) ~ P(h) prod_t P_h(v_t | x_t, D_<t)
 
@@ -51,11 +50,13 @@ class BayesOptimalNB(NaiveBayes):
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". How
             texts are read is the hypotheses' affair; a smoothing of its own holds for all of them.
-        hypotheses: what is weighed; by default the four likelihoods with alpha 1, .1 and .01.
+        hypotheses: what is weighed: `Hypothesis` (naive Bayes, also calibrated), `Softmax` and `Pool`; by
+            default a set that is good on texts and tables alike (`default_hypotheses`).
         switching_rate: probability that another hypothesis is right from one event to the next.
         prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
         seed: of the draws, which depend on it and on the number of the event alone.
+        memory: of the features of softmax regressions, bytes; when it is spent no more are added.
 
     Examples:
         >>> from streamnb import BayesOptimalNB, Hypothesis
@@ -75,13 +76,14 @@ class BayesOptimalNB(NaiveBayes):
     def __init__(
         self,
         attributes: Mapping[Any, Attribute | str] | None = None,
-        hypotheses: Sequence[Hypothesis] = _TWELVE,
-        switching_rate: float = 0.0,
+        hypotheses: Sequence[AnyHypothesis] = DEFAULT_HYPOTHESES,
+        switching_rate: float = 1e-4,
         prediction: PredictionMode = "mixture",
         seed: int = 0,
+        memory: int = 256 << 20,
     ) -> None:
         super().__init__(attributes)
-        check_names(hypotheses)
+        check_names([hypothesis.label for hypothesis in hypotheses])
         if prediction not in _MODES:
             raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
         check_seed(seed)
@@ -94,11 +96,15 @@ class BayesOptimalNB(NaiveBayes):
         self.switching_rate = switching_rate
         self.prediction = prediction
         self.seed = seed
-        self._sources = Sources.of(hypotheses)
+        self.memory = memory
+        self._readings = naive_part(hypotheses)
+        self._plan = Plan.of(hypotheses)
+        self._sources = Sources.of(self._readings)
         self._statistics = Statistics(self._sources)
+        self._learners = Learners(self._plan, memory)
         self._posterior = self._new_posterior()
         self._met = 0
-        self._smoothings = np.zeros((3, len(hypotheses), 0))
+        self._smoothings = np.zeros((3, len(self._readings), 0))
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -111,6 +117,11 @@ class BayesOptimalNB(NaiveBayes):
     def n_met(self) -> int:
         """How many events were learned, or predicted on the way: the number of the next draw."""
         return self._met
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all that was learned, bytes, room to grow included."""
+        return super().n_bytes + self._learners.n_bytes
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Class -> log P(v | x), which is log P(v, x) but for a constant; -inf where it is zero.
@@ -141,6 +152,8 @@ class BayesOptimalNB(NaiveBayes):
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned, or where
         a hypothesis forgets: how much of the event is left depends on when it was learned.
         """
+        if self._learners.is_needed:
+            raise UnlearnError("what was learned by gradient cannot be unlearned")
         if self._sources.decays:
             raise UnlearnError(
                 "what tables that forget hold of an event is not known: it cannot be unlearned"
@@ -170,9 +183,14 @@ class BayesOptimalNB(NaiveBayes):
     def copying(self) -> StateCopy:
         """The `state` as it is now, to be copied while the model goes on learning."""
         meta, arrays = self._posterior.state()
-        beside = {"posterior": {**meta, "met": self._met}}
+        beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
+        if self._learners.is_needed:
+            beside["learners"] = self._plan.described()
         return self._statistics.copying(
-            type(self).__name__, beside, {f"{_PREFIX}{name}": array for name, array in arrays.items()}
+            type(self).__name__,
+            beside,
+            {f"{_PREFIX}{name}": array for name, array in arrays.items()}
+            | {f"{_LEARNED}{name}": array for name, array in self._learners.state(len(self.classes)).items()},
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -184,8 +202,13 @@ class BayesOptimalNB(NaiveBayes):
                 raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
             if Sources.from_description(meta.get("sources", {})) != self._sources:
                 raise ValueError("a state of other counts than the hypotheses need")
+            if self._learners.is_needed and meta.get("learners") != self._plan.described():
+                raise ValueError("a state of other learners than the hypotheses")
         super().load_state(meta, arrays)
         self._posterior, self._met = posterior, meta["posterior"]["met"]
+        learned = {n.removeprefix(_LEARNED): a for n, a in arrays.items() if n.startswith(_LEARNED)}
+        self._learners = Learners(self._plan, self.memory)
+        self._learners.load(learned, len(self.classes))
         self._smoothings = self._smoothings[:, :, :0]
         return self
 
@@ -255,8 +278,12 @@ class BayesOptimalNB(NaiveBayes):
             np.zeros((n if joints else 0, H, K)),
         )
         bags = bags_of(batch)
-        readings = Readings.of(self.hypotheses, self._smoothed(), statistics.classes)
-        scratch = Scratch.of(H, K, len(self._sources.decays))
+        readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
+        scratch = Scratch.of(len(self._readings), K, len(self._sources.decays))
+        most = most_features(batch) if self._plan.rates.size else 0
+        room = Room.of(self._plan, K, most)
+        self._make_room(2 * most if learn else 0)
+        bits = (batch.value + 0.0).view(np.uint64)
         mode = _MODES[self.prediction]
         draws = np.zeros(n)
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
@@ -265,29 +292,56 @@ class BayesOptimalNB(NaiveBayes):
             statistics.keep(batch.rows)
         done = 0
         while done < n:
-            state = (self._tables(), self._presence(), statistics.decayed.tables, self._posterior.weights)
+            state = (
+                self._tables(),
+                self._presence(),
+                statistics.decayed.tables,
+                self._learners.tables,
+                self._posterior.weights,
+            )
             done = run_hypotheses(
-                done, state, readings, batch, bags, mode, draws, self.switching_rate, learn, scratch, answers
+                done,
+                state,
+                readings,
+                self._plan,
+                batch,
+                bits,
+                bags,
+                mode,
+                draws,
+                self.switching_rate,
+                learn,
+                scratch,
+                room,
+                answers,
             )
             if done < n:
                 statistics.room_for_texts(bags.most)
+                self._make_room(2 * most)
         if learn:
             statistics.events += int(np.count_nonzero(batch.label >= 0))
             self._met += n
         return answers
 
+    def _make_room(self, features: int) -> None:
+        """Let the learners take what the statistics have met, and so many new features."""
+        K = len(self._statistics.classes)
+        known = int(np.count_nonzero(self._statistics.class_weights[:K]))
+        self._learners.room(K, known, len(self._statistics.layout.fields), features)
+
     def _presence(self) -> PresenceTables:
         presence = self._statistics.presence
-        return presence.tables(len(self.hypotheses)) if presence else NO_PRESENCE
+        return presence.tables(len(self._readings)) if presence else NO_PRESENCE
 
     def _smoothed(self) -> npt.NDArray[np.float64]:
         """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
         have, groups = self._smoothings.shape[2], list(self._statistics.layout.groups)
         if have < len(groups):
             more = [
-                [self._smoothing_of(name, *h.smoothing) for _, name in groups[have:]] for h in self.hypotheses
+                [self._smoothing_of(name, *h.smoothing) for _, name in groups[have:]] for h in self._readings
             ]
-            added = np.array(more, dtype=np.float64).transpose(2, 0, 1)
+            shape = (len(self._readings), len(groups) - have, 3)
+            added = np.array(more, dtype=np.float64).reshape(shape).transpose(2, 0, 1)
             self._smoothings = np.concatenate([self._smoothings, added], axis=2)
         return self._smoothings
 

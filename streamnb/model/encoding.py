@@ -184,13 +184,14 @@ class EventWriter:
             label.append(classes.setdefault(name, len(classes)) if adds else -1)
         group, event_items = self._numbers(self._group, self._event_items, layout.group)
         field, event_values = self._numbers(self._field, self._event_values, layout.field)
-        item_rows, rows = self._rows(group, vocabulary)
+        item_rows, rows, keys = self._rows(group, vocabulary)
         batch = Batch(
             event_items=event_items,
             item_group=group[group >= 0],
             item_amount=np.array(self._amount, dtype=np.int64)[group >= 0],
             item_rows=item_rows,
             rows=rows,
+            keys=keys,
             event_values=event_values,
             value_field=field[field >= 0],
             value=np.array(self._value, dtype=np.float64)[field >= 0],
@@ -224,15 +225,15 @@ class EventWriter:
 
     def _rows(
         self, group: npt.NDArray[np.int32], vocabulary: Vocabulary
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """Where the rows of each item of a known group begin and end, and the rows."""
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+        """Where the rows of each item of a known group begin and end, the rows, and their keys."""
         known = group >= 0
         items = self._item if known.all() else list(compress(self._item, known))
         if not items:
-            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
         adds = np.repeat(np.array(self._adds), np.diff(self._event_items))[known]
         tokens = Tokens(items, np.array(self._whole)[known], group[known])
-        return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds)
+        return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds), tokens.hashes
 
 
 def _seconds(time: float | None) -> float:

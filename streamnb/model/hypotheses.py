@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -60,6 +60,7 @@ class Hypothesis:
         p: prior estimate of the m-estimate; None is uniform over the values seen.
         prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
         half_life: what was learned counts half after this time (seconds of event time); None never forgets.
+        calibrated: raised to a power that is learned, see `calibration`.
         weight: relative prior probability of the hypothesis itself, above zero.
         name: what predictions, metrics and reports call it; by default it says how it reads.
 
@@ -78,6 +79,7 @@ class Hypothesis:
     p: float | None = None
     prior: Prior = "learned"
     half_life: float | None = None
+    calibrated: bool = False
     weight: float = 1.0
     name: str = ""
 
@@ -110,7 +112,12 @@ class Hypothesis:
         if self.name:
             return self.name
         shown = zip(("alpha", "m", "p"), self.smoothing, strict=True)
-        parts = [self.likelihood, *(f"{name}={value:g}" for name, value in shown if value is not None)]
+        calibrated = ["calibrated"] if self.calibrated else []
+        parts = [
+            *calibrated,
+            self.likelihood,
+            *(f"{name}={value:g}" for name, value in shown if value is not None),
+        ]
         if self.prior != "learned":
             parts.append("prior=uniform" if self.prior == "uniform" else "prior=given")
         if self.half_life is not None:
@@ -211,9 +218,8 @@ class Readings(NamedTuple):
         )
 
 
-def check_names(hypotheses: Iterable[Hypothesis]) -> None:
+def check_names(labels: Sequence[str]) -> None:
     """Raise ValueError where there is no hypothesis, or two have one name."""
-    labels = [hypothesis.label for hypothesis in hypotheses]
     if not labels:
         raise ValueError("there must be at least one hypothesis")
     twice = [label for label in labels if labels.count(label) > 1]

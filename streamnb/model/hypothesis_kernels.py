@@ -14,6 +14,8 @@ from streamnb.model.draws import choose
 from streamnb.model.hypothesis_scoring import score_hypotheses
 from streamnb.model.jit import kernel
 from streamnb.model.kernels import learn_event
+from streamnb.model.learner_kernels import has_room_for_features, learn_by_learners, predict_by_learners
+from streamnb.model.learners import NAIVE
 from streamnb.model.logspace import normalise
 from streamnb.model.presence import count_presence
 from streamnb.model.progressive import ESCAPE
@@ -62,34 +64,41 @@ def run_hypotheses(
     first: int,
     state: Any,
     readings: Any,
+    plan: Any,
     batch: Any,
+    bits: Any,
     bags: Any,
     mode: int,
     uniforms: Any,
     switching_rate: float,
     learn: bool,
     scratch: Any,
+    room: Any,
     answers: Any,
 ) -> Any:
     """From event `first` on: predict, weigh the hypotheses by what they said of the label, then learn.
 
     Args:
         first: the first event.
-        state: (Tables, PresenceTables, DecayedTables, Weights).
-        readings: how the hypotheses read them.
+        state: (Tables, PresenceTables, DecayedTables, LearnerTables, Weights).
+        readings: how naive Bayes hypotheses read them.
+        plan: which hypothesis is what.
         batch: the events.
+        bits: uint64[v], the bits of its values, no zero among them negative.
         bags: the same as bags.
         mode: MIXTURE, MAP or GIBBS.
         uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
         switching_rate: of the posterior.
         learn: whether to learn those that have a label.
-        scratch: room to work in.
+        scratch: room for the readings to work in.
+        room: for the learners.
         answers: are filled.
 
-    Returns n, or the event before which the histograms need room for one more text.
+    Returns n, or the event before which the histograms need room for one more text, or the features.
     """
-    tables, presence, decayed, weights = state
-    H, K = scratch.joint.shape
+    tables, presence, decayed, learners, weights = state
+    H, K = plan.kind.size, scratch.joint.shape[1]
+    learns_more, most = (plan.kind != NAIVE).any(), room.by_owner.shape[1]
     columns = presence.texts.shape[1]
     by_hypothesis = np.zeros((H, K))
     misses = np.zeros(K, dtype=np.int64)
@@ -99,19 +108,29 @@ def run_hypotheses(
         learns = learn and k >= 0
         if learns and not has_room(presence.histograms, presence.slot, columns, k, bags.most):
             return e
+        if learns and most and not has_room_for_features(learners.features, tables.classes, most):
+            return e
         score_hypotheses(tables, presence, decayed, readings, batch, bags, e, scratch)
         for h in range(H):
-            normalise(scratch.joint[h], misses, by_hypothesis[h])
+            if plan.kind[h] == NAIVE:
+                normalise(scratch.joint[plan.reads[h]], misses, by_hypothesis[h])
+        if learns_more:
+            predict_by_learners(
+                plan, learners, tables, batch, e, bits, learns, scratch.joint, room, by_hypothesis
+            )
         if answers.probabilities.shape[0]:
             _answer(weights.log_posterior, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
         if answers.posteriors.shape[0]:
             answers.posteriors[e] = np.exp(weights.log_posterior)
         if answers.joints.shape[0]:
-            answers.joints[e] = scratch.joint
+            for h in range(H):
+                answers.joints[e, h] = scratch.joint[plan.reads[h]] if plan.kind[h] == NAIVE else room.logs[h]
         if learns:
             for h in range(H):
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
             observe(weights, log_likelihoods, switching_rate)
+            if learns_more:
+                learn_by_learners(plan, learners, tables, batch, e, scratch.joint, room, by_hypothesis)
             learn_event(tables, batch, e)
             if presence.slot.size:
                 count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])

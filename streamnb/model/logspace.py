@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.model.jit import kernel
 
-__all__ = ["LN2", "factors_until_overflow", "normalise"]
+__all__ = ["LN2", "factors_until_overflow", "log_normalise", "normalise"]
 
 LN2 = math.log(2.0)
 
@@ -45,4 +45,24 @@ def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
             probabilities[k] = 0.0
     if total > 0.0:
         for k in range(joint.size):
+            probabilities[k] /= total
+
+
+@kernel
+def log_normalise(scores: Any, log_probabilities: Any, probabilities: Any) -> None:
+    """Posterior probabilities of log scores and their logarithms; a score of -inf has none.
+
+    Where no class takes part, all are zero.
+    """
+    top = -np.inf
+    for k in range(scores.size):
+        top = max(top, scores[k])
+    total = 0.0
+    for k in range(scores.size):
+        probabilities[k] = math.exp(scores[k] - top) if scores[k] > -np.inf else 0.0
+        total += probabilities[k]
+    away = top + math.log(total) if total > 0.0 else 0.0
+    for k in range(scores.size):
+        log_probabilities[k] = scores[k] - away
+        if total > 0.0:
             probabilities[k] /= total

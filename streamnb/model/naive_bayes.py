@@ -138,6 +138,11 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         """How many words and nominal values have a count above zero."""
         return int(self._statistics.counts.live.sum())
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all that was learned, bytes, room to grow included."""
+        return self._statistics.n_bytes
+
     def class_counts(self, name: Any) -> dict[str, dict[Any, float]]:
         """Word or value -> class -> weight of one text or nominal attribute. Raises KeyError."""
         return self._statistics.class_counts(name)

@@ -25,6 +25,7 @@ class Batch(NamedTuple):
         item_amount: int64[m], what each row of the item counts, in units.
         item_rows: int64[m + 1], where each item's rows are.
         rows: int32[t], a row, or UNKNOWN, or lower for one that is stopped or a repetition.
+        keys: uint64[t], a hash of the word or value and its group, also where there is no row.
         event_values: int64[n + 1], where each event's values are.
         value_field: int32[v], the continuous attribute.
         value: float64[v], finite.
@@ -38,6 +39,7 @@ class Batch(NamedTuple):
     item_amount: npt.NDArray[np.int64]
     item_rows: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.uint64]
     event_values: npt.NDArray[np.int64]
     value_field: npt.NDArray[np.int32]
     value: npt.NDArray[np.float64]

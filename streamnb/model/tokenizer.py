@@ -60,7 +60,7 @@ def encode_text(text: str) -> bytes:
 @kernel
 def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
     """A 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed in by multiply and fold."""
-    mixed = (np.uint64(seed) + np.uint64(stop - start)) * _FINISH
+    mixed = np.uint64(seed) * _FINISH + np.uint64(stop - start) * _MULTIPLY
     word = np.uint64(0)
     shift = np.uint64(0)
     for i in range(start, stop):

@@ -7,6 +7,7 @@ import numpy as np
 from streamnb.model.attributes import Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.hypotheses import Hypothesis
+from streamnb.model.learners import AnyHypothesis, Pool, Softmax
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.progressive import ProgressiveValidation
 
@@ -28,7 +29,14 @@ def warm() -> None:
     model.unlearn_one(x, "c")
     model.merge(model.clone())
     model.prune(min_count=1)
-    hypotheses = [Hypothesis(), Hypothesis("bernoulli"), Hypothesis("presence", half_life=60.0)]
+    hypotheses: list[AnyHypothesis] = [
+        Hypothesis(),
+        Hypothesis("bernoulli"),
+        Hypothesis("presence", half_life=60.0),
+        Hypothesis("presence", calibrated=True),
+        Softmax(pairs=True),
+        Pool(),
+    ]
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
     for label in ("a", "b", "c"):
         many.predict_then_learn_many([x, x], [label, None], ts=[1.0, 2.0])

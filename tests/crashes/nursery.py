@@ -14,6 +14,7 @@ from pathlib import Path
 
 PATIENCE = 60  # seconds after which a test that waits has failed
 ENDED = "ended"
+ZYGOTE = Path(__file__).with_name("zygote.py")
 
 
 class Life:
@@ -23,7 +24,6 @@ class Life:
         self.order = order
         self.code = None  # as subprocess has it: minus the signal's number where one ended it
         self._nursery = nursery
-        self._folder = Path(order["folder"])
         self._pid = None
         self._is_stopped = False
 
@@ -88,7 +88,7 @@ class Life:
         assert met, f"{self.name} {says}:\n{self.said()}"
 
     def _file(self, ending):
-        return self._folder / f"{self.name}.{ending}"
+        return Path(self.order["folder"]) / f"{self.name}.{ending}"
 
     def learn(self, event):
         self._pid = event.get("started", self._pid)
@@ -97,14 +97,20 @@ class Life:
 
 
 class Nursery:
-    """Starts lives through one zygote; may be used by many threads."""
+    """Starts lives through one zygote; may be used by many threads.
 
-    def __init__(self):
+    Args:
+        zygote: the file that is run.
+        kind: of the lives.
+    """
+
+    def __init__(self, zygote=ZYGOTE, kind=Life):
         self.news = threading.Condition()
+        self._kind = kind
         self._lives = {}
         self._numbers = count()
         self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("zygote.py")],
+            [sys.executable, zygote],
             # One thread: those of linear algebra would not live through a fork.
             env=os.environ
             | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
@@ -117,7 +123,7 @@ class Nursery:
 
     def start(self, **order):
         number = next(self._numbers)
-        life = Life(self, order | {"number": number})
+        life = self._kind(self, order | {"number": number})
         with self.news:
             self._lives[number] = life
             self._process.stdin.write(json.dumps(life.order).encode() + b"\n")

@@ -57,9 +57,7 @@ class Zygote:
 
     def _be(self, order):
         """In the new process."""
-        self._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._leave()
         with (Path(order["folder"]) / f"{order['name']}.said").open("wb") as said:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(said.fileno(), 1)
@@ -72,6 +70,12 @@ class Zygote:
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
+
+    def _leave(self):
+        """Nothing of the zygote's own is left in a process that was forked, but that it does not outlive it."""
+        self._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _look_after(self):
         while self._numbers:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Cluster
+from commands import spawn
 from program import Program
 from storm.learners import Learners, await_state
 from storm.misfortunes import Misfortunes, Say
@@ -64,7 +65,7 @@ def rage(cluster: Cluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]
     def tell(line: str) -> None:
         say(f"{time.monotonic() - began:7.1f} s  {line}")
 
-    program = Program(folder, cluster.address, **_sections())
+    program = Program(folder, cluster.address, begin=spawn, **_sections())
     topics = program.topics
     program.run("topics", "create")
     strikes = plan.strikes()

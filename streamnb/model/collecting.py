@@ -1,0 +1,426 @@
+"""The features of one event: words, values, bins, the label before, and pairs of these.
+
+    word        each different word of a text
+    value       each nominal value, and of a continuous attribute its code or its bin in every layout in use
+    label       the label that was learned last, for streams in which labels come in runs
+    pairs       of adjacent words, and of the values of two attributes; where there are more than twelve
+                attributes only of those twelve that told most of the label in the first 256 events
+
+A feature weighs v = (1 + ln n) (ln((N + 1) / (n_f + 1/2)) + 1/20)^0.3, where n is how often it occurs in
+the event and n_f of the N events learned had it: sublinear term frequency times a damped inverse document
+frequency (Manning, Raghavan and Schuetze 2008, section 6.4). Features of an attribute of which nothing
+was learned weigh nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.bins import CODE, FIRST_EDGES, LAYOUTS, bin_of
+from streamnb.model.counts import NOMINAL, UNIT
+from streamnb.model.features import COUNTS, NOBODY, OWNER, TOTAL, add_feature, find_feature, mixed
+from streamnb.model.jit import inlined, kernel
+from streamnb.model.vocabulary import STOPPED
+
+__all__ = ["Collected", "Context", "collect", "most_features", "note_attributes"]
+
+MOST_PAIRED = 12  # attributes; 66 pairs of them
+_SELECTED_AFTER = 256 * UNIT
+_LABEL = -1  # attribute: the label before; others are 2 g (group g) or 2 f + 1 (continuous attribute f)
+_IS_OWNER, _IS_VALUE, _IS_LABEL = np.uint64(1), np.uint64(2), np.uint64(3)
+_GROUP, _FIELD, _PAIR, _BYTE = np.uint64(0x10), np.uint64(0x20), np.uint64(0x30), np.uint64(8)
+_DAMPING = 0.3
+_STEPS = 32  # of the inverse document frequency between two powers of two
+
+
+def _rarity_table() -> npt.NDArray[np.float64]:
+    """(ln u + 1/20)^0.3 for u in steps of 3 %, by exponent and mantissa of u >= 1. Shape (64 * 32,)."""
+    exponent, step = np.divmod(np.arange(64 * _STEPS), _STEPS)
+    middle = np.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
+    return (np.log(np.maximum(middle, 1.0)) + 0.05) ** _DAMPING
+
+
+_RARITY = _rarity_table()
+_OFTEN = 1.0 + np.log(np.maximum(np.arange(256), 1))  # 1 + ln n
+
+
+class Context(NamedTuple):
+    """What features depend on beside the event.
+
+    Attributes:
+        last_label: int64[1], the class learned last, or -1.
+        learned: int64[1], weight of all that was learned (units).
+        chosen: int64[12], rising: the attributes of which pairs are taken.
+        n_chosen: int64[1], how many, or -1 where they are too many and have not been selected yet.
+    """
+
+    last_label: npt.NDArray[np.int64]
+    learned: npt.NDArray[np.int64]
+    chosen: npt.NDArray[np.int64]
+    n_chosen: npt.NDArray[np.int64]
+
+    @classmethod
+    def empty(cls) -> Context:
+        """Before anything was learned."""
+        one = np.zeros(1, dtype=np.int64)
+        return cls(one - 1, one.copy(), np.zeros(MOST_PAIRED, dtype=np.int64), one.copy())
+
+
+class Collected(NamedTuple):
+    """The features of an event: room for `most`. Singles come first, then pairs.
+
+    Attributes:
+        keys: uint64[most].
+        rows: int64[most], NOBODY where there is none.
+        values: float64[most], v.
+        owners: int64[most], index of the owner.
+        owner_keys: uint64[most].
+        owner_rows: int64[most].
+        attributes: int64[most], every attribute of the event but texts.
+        attribute_keys: uint64[most], the key of its value.
+        n: int64[4], how many singles, features, owners and attributes.
+        squares: float64[2], sums of v^2 of singles and of pairs.
+        places: int32[power of two >= 2 most], to find a key again.
+        slots: int64[12], the index in `attributes` of the chosen ones, or -1.
+    """
+
+    keys: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    owners: npt.NDArray[np.int64]
+    owner_keys: npt.NDArray[np.uint64]
+    owner_rows: npt.NDArray[np.int64]
+    attributes: npt.NDArray[np.int64]
+    attribute_keys: npt.NDArray[np.uint64]
+    n: npt.NDArray[np.int64]
+    squares: npt.NDArray[np.float64]
+    places: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, most: int) -> Collected:
+        """Room for so many features."""
+        return cls(
+            np.empty(most, dtype=np.uint64),
+            np.empty(most, dtype=np.int64),
+            np.empty(most, dtype=np.float64),
+            np.empty(most, dtype=np.int64),
+            np.empty(most, dtype=np.uint64),
+            np.empty(most, dtype=np.int64),
+            np.empty(most, dtype=np.int64),
+            np.empty(most, dtype=np.uint64),
+            np.zeros(4, dtype=np.int64),
+            np.zeros(2, dtype=np.float64),
+            np.empty(1 << (2 * most).bit_length(), dtype=np.int32),
+            np.empty(MOST_PAIRED, dtype=np.int64),
+        )
+
+
+@kernel
+def most_features(batch: Any) -> int:
+    """No event of the batch has more features, or owners, or attributes, than this."""
+    most = 0
+    for e in range(batch.label.size):
+        first, stop = batch.event_items[e], batch.event_items[e + 1]
+        tokens = batch.item_rows[stop] - batch.item_rows[first]
+        values = batch.event_values[e + 1] - batch.event_values[e]
+        most = max(most, 2 * tokens + (stop - first) + (LAYOUTS + 1) * values)
+    return most + MOST_PAIRED * MOST_PAIRED + 8
+
+
+@inlined
+def _put(keys: Any, values: Any, owners: Any, places: Any, n: int, key: Any, owner: int, times: float) -> int:
+    """Add a feature, or how often it occurs where it is there already; how many there are."""
+    mask = np.uint64(places.size - 1)
+    place = key & mask
+    while True:
+        at = places[place]
+        if at < 0:
+            places[place] = n
+            keys[n] = key
+            values[n] = times
+            owners[n] = owner
+            return n + 1
+        if keys[at] == key:
+            values[at] += times
+            return n
+        place = (place + np.uint64(1)) & mask
+
+
+@inlined
+def _owner_of_group(g: Any) -> Any:
+    return mixed(_IS_OWNER, np.uint64(g) << _BYTE | _GROUP)
+
+
+@kernel
+def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
+    """Words and nominal values."""
+    keys, values, owners, owner_keys, n, m = out.keys, out.values, out.owners, out.owner_keys, 0, 0
+    token_keys, rows = batch.keys, batch.rows
+    previous = np.int64(-1)
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g, times = np.int64(batch.item_group[item]), batch.item_amount[item] / UNIT
+        if g != previous:
+            owner_keys[m] = _owner_of_group(g)
+            m += 1
+            previous = g
+        first = batch.item_rows[item]
+        for j in range(first, batch.item_rows[item + 1]):
+            if rows[j] != STOPPED:
+                n = _put(keys, values, owners, places, n, token_keys[j], m - 1, times)
+        if kinds[g] == NOMINAL:
+            out.attributes[out.n[3]] = 2 * g
+            out.attribute_keys[out.n[3]] = token_keys[first]
+            out.n[3] += 1
+    out.n[0], out.n[2] = n, m
+
+
+@kernel
+def _put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any) -> None:
+    """A continuous value: its code, and its bin in every layout in use."""
+    field, told = np.uint64(f) << _BYTE | _FIELD, False
+    for step in range(-1, LAYOUTS):
+        layout, part = step if step >= 0 else CODE, bits
+        if layout != CODE:
+            first, n_edges = FIRST_EDGES[layout], bins.n_edges[f, layout]
+            if n_edges < 0:
+                continue
+            part = np.uint64(bin_of(bins.edges[f], first, first + n_edges, value))
+        else:
+            code = 0
+            while code < bins.n_codes[f] and bins.codes[f, code] != value:
+                code += 1
+            if bins.n_codes[f] < 0 or code == bins.codes.shape[1]:
+                continue
+        m = out.n[2]
+        key = mixed(mixed(_IS_VALUE, field + np.uint64(layout)), part)
+        out.owner_keys[m] = mixed(_IS_OWNER, field + np.uint64(layout))
+        out.n[0] = _put(out.keys, out.values, out.owners, places, out.n[0], key, m, 1.0)
+        out.n[2] += 1
+        if not told:
+            out.attributes[out.n[3]] = 2 * f + 1
+            out.attribute_keys[out.n[3]] = key
+            out.n[3] += 1
+            told = True
+
+
+@kernel
+def _put_label(last: int, places: Any, out: Any) -> None:
+    """The label before."""
+    m, key = out.n[2], mixed(_IS_LABEL, np.uint64(last))
+    out.owner_keys[m] = mixed(_IS_OWNER, _IS_LABEL)
+    out.n[0] = _put(out.keys, out.values, out.owners, places, out.n[0], key, m, 1.0)
+    out.n[2] += 1
+    out.attributes[out.n[3]] = _LABEL
+    out.attribute_keys[out.n[3]] = key
+    out.n[3] += 1
+
+
+@kernel
+def _put_adjacent(batch: Any, e: int, places: Any, out: Any) -> None:
+    """Pairs of adjacent words; they belong to the owner of the words."""
+    keys, values, owners, n, m = out.keys, out.values, out.owners, out.n[1], -1
+    token_keys, rows = batch.keys, batch.rows
+    previous = np.int64(-1)
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g, times = np.int64(batch.item_group[item]), batch.item_amount[item] / UNIT
+        m += g != previous
+        previous = g
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1] - 1):
+            if rows[j] != STOPPED and rows[j + 1] != STOPPED:
+                key = mixed(token_keys[j], token_keys[j + 1])
+                n = _put(keys, values, owners, places, n, key, m, times)
+    out.n[1] = n
+
+
+@kernel
+def _put_attribute_pairs(context: Any, places: Any, out: Any) -> None:
+    """Pairs of the values of chosen attributes, each with an owner of its own."""
+    chosen = max(context.n_chosen[0], 0)
+    out.slots[:chosen] = -1
+    for a in range(out.n[3]):
+        slot = np.searchsorted(context.chosen[:chosen], out.attributes[a])
+        if slot < chosen and context.chosen[slot] == out.attributes[a]:
+            out.slots[slot] = a
+    for first in range(chosen):
+        for second in range(first + 1, chosen):
+            a, b = out.slots[first], out.slots[second]
+            if a >= 0 and b >= 0:
+                m = out.n[2]
+                pair = np.uint64(out.attributes[a] + 1) << np.uint64(32) | np.uint64(out.attributes[b] + 1)
+                out.owner_keys[m] = mixed(_IS_OWNER, mixed(_PAIR, pair))
+                key = mixed(out.attribute_keys[a], out.attribute_keys[b])
+                out.n[1] = _put(out.keys, out.values, out.owners, places, out.n[1], key, m, 1.0)
+                out.n[2] += 1
+
+
+@kernel
+def _find_all(keys: Any, n: int, owners: Any, owner_rows: Any, features: Any, most: int, rows: Any) -> None:
+    """The row of each key, a new one where there is none and less than `most` rows are in use."""
+    slots, table, size = features.slots, features.table, features.size
+    for i in range(n):
+        row = find_feature(slots, table, keys[i])
+        if row < 0 and size[0] < most:
+            owner = owner_rows[owners[i]] if owners.size else np.int64(NOBODY)
+            row = add_feature(slots, table, size, keys[i], owner, -1 - row)
+        rows[i] = max(row, NOBODY)
+
+
+@inlined
+def _rarity(learned: float, having: float) -> float:
+    """Damped inverse document frequency, of weights in examples."""
+    mantissa, exponent = math.frexp((learned + 1.0) / (having + 0.5))
+    step = min(max(exponent * _STEPS + int((mantissa - 0.5) * (2 * _STEPS)), 0), _RARITY.size - 1)
+    return float(_RARITY[step])
+
+
+@inlined
+def _often(times: float) -> float:
+    """1 + ln n, and n below one."""
+    whole = np.int64(times)
+    if whole == times and whole < _OFTEN.size:
+        return float(_OFTEN[whole])
+    return 1.0 + math.log(times) if times > 1.0 else times
+
+
+@kernel
+def _weigh(out: Any, table: Any, learned: float) -> None:
+    """From how often a feature occurs to what it weighs, and the sums of squares."""
+    values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
+    singles, n = out.n[0], out.n[1]
+    out.squares[:] = 0.0
+    for i in range(n):
+        row, owner = rows[i], owner_rows[owners[i]]
+        if owner == NOBODY or table[owner, TOTAL] == 0:
+            values[i] = 0.0
+            continue
+        having = table[row, TOTAL] / UNIT if row >= 0 else 0.0
+        v = _often(values[i]) * _rarity(learned, having)
+        values[i] = v
+        out.squares[np.int64(i >= singles)] += v * v
+
+
+@kernel
+def collect(
+    batch: Any,
+    e: int,
+    bits: Any,
+    kinds: Any,
+    features: Any,
+    bins: Any,
+    context: Any,
+    pairs: bool,
+    most: int,
+    out: Any,
+) -> None:
+    """Fill `out` with the features of event e; new ones are added to `features`.
+
+    Args:
+        batch: of events.
+        e: which event.
+        bits: uint64[v], the bits of ``batch.value``.
+        kinds: of the groups.
+        features: `FeatureTables`.
+        bins: `BinTables`.
+        context: `Context`.
+        pairs: whether pairs are wanted.
+        most: rows up to which new ones are added: 0 for an event that is not going to be learned.
+        out: `Collected`.
+    """
+    tokens = batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]]
+    values = batch.event_values[e + 1] - batch.event_values[e]
+    there, size = 2 * tokens + (LAYOUTS + 1) * values + MOST_PAIRED * MOST_PAIRED, 64
+    while size < 2 * there:
+        size *= 2
+    places = out.places[:size]
+    places[:] = -1
+    out.n[:] = 0
+    _put_items(batch, e, kinds, places, out)
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        _put_value(np.int64(batch.value_field[v]), batch.value[v], bits[v], bins, places, out)
+    if context.last_label[0] >= 0:
+        _put_label(context.last_label[0], places, out)
+    out.n[1] = out.n[0]
+    if pairs:
+        _put_adjacent(batch, e, places, out)
+        _put_attribute_pairs(context, places, out)
+    _find_all(out.owner_keys, out.n[2], out.owners[:0], out.owner_rows, features, most, out.owner_rows)
+    _find_all(out.keys, out.n[1], out.owners, out.owner_rows, features, most, out.rows)
+    _weigh(out, features.table, context.learned[0] / UNIT)
+
+
+@kernel
+def _information(table: Any, size: int, score: Any) -> None:
+    """For each owner, what its features tell of the class: mutual information (nats), less its bias.
+
+    I = sum_v sum_k n_vk / N ln(n_vk N / (n_v n_k)) - (V - 1)(K - 1) / (2 N); Miller (1955) for the bias.
+    """
+    values, classes = np.zeros(size), np.zeros(size)
+    for row in range(size):
+        owner = table[row, OWNER]
+        if owner < 0:
+            for k in range(COUNTS, table.shape[1]):
+                classes[row] += table[row, k] > 0
+        elif table[row, TOTAL] > 0:
+            values[owner] += 1.0
+            for k in range(COUNTS, table.shape[1]):
+                if table[row, k] > 0:
+                    ratio = (table[row, k] / table[row, TOTAL]) * (table[owner, TOTAL] / table[owner, k])
+                    score[owner] += table[row, k] / table[owner, TOTAL] * math.log(ratio)
+    for row in range(size):
+        if table[row, OWNER] < 0 and table[row, TOTAL] > 0:
+            score[row] -= (values[row] - 1.0) * (classes[row] - 1.0) / 2.0 / (table[row, TOTAL] / UNIT)
+
+
+@kernel
+def _select(features: Any, context: Any, out: Any) -> None:
+    """Of the attributes of this event choose the twelve that tell most of the label; of equals the first."""
+    size = features.size[0]
+    score = np.zeros(size)
+    _information(features.table, size, score)
+    n = out.n[3]
+    told = np.full(n, -np.inf)
+    for a in range(n):
+        row = find_feature(features.slots, features.table, out.attribute_keys[a])
+        if row >= 0:
+            told[a] = score[features.table[row, OWNER]]
+    order = np.argsort(out.attributes[:n])
+    chosen = np.empty(MOST_PAIRED, dtype=np.int64)
+    for place in range(min(n, MOST_PAIRED)):
+        best = np.int64(-1)
+        for a in order:
+            if told[a] > -np.inf and (best < 0 or told[a] > told[best]):
+                best = a
+        if best < 0:
+            break
+        chosen[place] = out.attributes[best]
+        told[best] = -np.inf
+        context.n_chosen[0] = place + 1
+    n_chosen = max(context.n_chosen[0], 0)
+    context.chosen[:n_chosen] = np.sort(chosen[:n_chosen])
+
+
+@kernel
+def note_attributes(features: Any, context: Any, out: Any) -> None:
+    """Once an event was learned: take note of its attributes, and select when it is time."""
+    if context.n_chosen[0] < 0:
+        if context.learned[0] >= _SELECTED_AFTER:
+            _select(features, context, out)
+        return
+    for a in range(out.n[3]):
+        attribute, n = out.attributes[a], context.n_chosen[0]
+        slot = np.searchsorted(context.chosen[:n], attribute)
+        if slot < n and context.chosen[slot] == attribute:
+            continue
+        if n == MOST_PAIRED:
+            if context.learned[0] < _SELECTED_AFTER:
+                context.n_chosen[0] = -1
+            return
+        for i in range(n, slot, -1):
+            context.chosen[i] = context.chosen[i - 1]
+        context.chosen[slot] = attribute
+        context.n_chosen[0] = n + 1

@@ -1,0 +1,317 @@
+"""What learns from predictions: gradient learners, calibrators and pools, and the state they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.bins import Bins, BinTables
+from streamnb.model.calibration import FIRST_POWER
+from streamnb.model.collecting import Collected, Context
+from streamnb.model.features import COUNTS, Features, FeatureTables
+from streamnb.model.hypotheses import Hypothesis
+
+__all__ = [
+    "CALIBRATED",
+    "NAIVE",
+    "POOL",
+    "SOFTMAX",
+    "AnyHypothesis",
+    "LearnerTables",
+    "Learners",
+    "Plan",
+    "Pool",
+    "Room",
+    "Softmax",
+    "naive_part",
+]
+
+NAIVE, CALIBRATED, SOFTMAX, POOL = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Softmax regression over features, as a hypothesis: see `softmax`.
+
+    Attributes:
+        rate: of learning, above zero.
+        pairs: whether pairs of adjacent words and of attributes are features too.
+        weight: relative prior probability, above zero.
+        name: what predictions, metrics and reports call it.
+    """
+
+    rate: float = 0.6
+    pairs: bool = False
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check("rate", self.rate)
+        _check("weight", self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``softmax rate=0.6 pairs``."""
+        return self.name or f"softmax rate={self.rate:g}{' pairs' if self.pairs else ''}"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A log-opinion pool of every hypothesis that is calibrated or a softmax regression: see `opinion_pool`.
+
+    Attributes:
+        variance: of the weights before anything is learned, above zero.
+        weight: relative prior probability, above zero.
+        name: what predictions, metrics and reports call it.
+    """
+
+    variance: float = 0.1
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check("variance", self.variance)
+        _check("weight", self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``pool variance=0.1``."""
+        return self.name or f"pool variance={self.variance:g}"
+
+
+AnyHypothesis = Hypothesis | Softmax | Pool
+
+
+def _check(name: str, value: float) -> None:
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name} must be above zero and finite, not {value!r}")
+
+
+def naive_part(hypotheses: Sequence[AnyHypothesis]) -> list[Hypothesis]:
+    """The different readings of the counts among them, in order."""
+    return list(dict.fromkeys(_reading(h) for h in hypotheses if isinstance(h, Hypothesis)))
+
+
+def _reading(h: Hypothesis) -> Hypothesis:
+    """A hypothesis without what does not matter to its reading of the counts."""
+    prior = h.prior if isinstance(h.prior, str) else _Prior(h.prior)
+    return Hypothesis(h.likelihood, h.alpha, h.m, h.p, prior, h.half_life)
+
+
+class _Prior(dict):  # type: ignore[type-arg]
+    """Given class priors, to be compared as a whole."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+class Plan(NamedTuple):
+    """Which hypothesis is what, for H hypotheses over B readings of the counts.
+
+    Attributes:
+        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX or POOL.
+        reads: int64[H], which reading (NAIVE, CALIBRATED), learner or pool.
+        number: int64[H], which calibrator; elsewhere the same as `reads`.
+        rates: float64[M].
+        pairs: bool[M].
+        variances: float64[P].
+        opinions: int64[I], the hypotheses that are pooled.
+    """
+
+    kind: npt.NDArray[np.int64]
+    reads: npt.NDArray[np.int64]
+    number: npt.NDArray[np.int64]
+    rates: npt.NDArray[np.float64]
+    pairs: npt.NDArray[np.bool_]
+    variances: npt.NDArray[np.float64]
+    opinions: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
+        """The plan of these. Raises ValueError for a pool of nothing."""
+        readings = {reading: i for i, reading in enumerate(naive_part(hypotheses))}
+        kinds: list[int] = []
+        index: list[int] = []
+        number: list[int] = []
+        for h in hypotheses:
+            kind = _kind(h)
+            number.append(kinds.count(kind))
+            kinds.append(kind)
+            index.append(readings[_reading(h)] if isinstance(h, Hypothesis) else number[-1])
+        learners = [h for h in hypotheses if isinstance(h, Softmax)]
+        pools = [h for h in hypotheses if isinstance(h, Pool)]
+        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX}]
+        if pools and not opinions:
+            raise ValueError("a pool needs hypotheses that are calibrated or softmax regressions")
+        return cls(
+            np.array(kinds, dtype=np.int64),
+            np.array(index, dtype=np.int64),
+            np.array(number, dtype=np.int64),
+            np.array([h.rate for h in learners], dtype=np.float64),
+            np.array([h.pairs for h in learners], dtype=np.bool_),
+            np.array([h.variance for h in pools], dtype=np.float64),
+            np.array(opinions, dtype=np.int64),
+        )
+
+    def described(self) -> list[list[Any]]:
+        """As JSON can hold it: two states of plans that are described alike fit each other."""
+        return [array.tolist() for array in self]
+
+
+def _kind(h: AnyHypothesis) -> int:
+    if isinstance(h, Hypothesis):
+        return CALIBRATED if h.calibrated else NAIVE
+    return SOFTMAX if isinstance(h, Softmax) else POOL
+
+
+class LearnerTables(NamedTuple):
+    """All that M learners, T calibrators and P pools of I opinions have learned, for C >= K classes.
+
+    Attributes:
+        features, bins, context: see there.
+        bias: float64[M, 2, C], of each learner, and its sums of squared gradients.
+        powers: float64[T, 2], of each calibrator, and its curvature.
+        pool_weights: float64[P, I].
+        covariance: float64[P, I, I].
+        pool_bias: float64[P, 2, C].
+    """
+
+    features: FeatureTables
+    bins: BinTables
+    context: Context
+    bias: npt.NDArray[np.float64]
+    powers: npt.NDArray[np.float64]
+    pool_weights: npt.NDArray[np.float64]
+    covariance: npt.NDArray[np.float64]
+    pool_bias: npt.NDArray[np.float64]
+
+
+class Room(NamedTuple):
+    """Room to work in for H hypotheses, M learners and K classes; holds nothing between two events.
+
+    Attributes:
+        collected: the features of an event.
+        logs: float64[H, K], ln P_h(v | x).
+        opinions: float64[I, K], those that are pooled.
+        scores: float64[K].
+        likelihoods: float64[2, K].
+        dots: float64[M, 2, K].
+        by_owner: float64[2, most].
+        scales: float64[M], 1 / |v|.
+    """
+
+    collected: Collected
+    logs: npt.NDArray[np.float64]
+    opinions: npt.NDArray[np.float64]
+    scores: npt.NDArray[np.float64]
+    likelihoods: npt.NDArray[np.float64]
+    dots: npt.NDArray[np.float64]
+    by_owner: npt.NDArray[np.float64]
+    scales: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, plan: Plan, classes: int, most: int) -> Room:
+        """Room for events of at most so many features."""
+        M = plan.rates.size
+        return cls(
+            Collected.of(most if M else 8),
+            np.empty((plan.kind.size, classes)),
+            np.empty((plan.opinions.size, classes)),
+            np.empty(classes),
+            np.empty((2, classes)),
+            np.empty((M, 2, classes)),
+            np.empty((2, most if M else 0)),
+            np.empty(M),
+        )
+
+
+class Learners:
+    """The state of all that learns from predictions. It cannot be merged, nor an event be taken out of it.
+
+    Args:
+        plan: of the hypotheses.
+        memory: of the features, bytes.
+    """
+
+    def __init__(self, plan: Plan, memory: int) -> None:
+        self._plan, self._memory = plan, memory
+        M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
+        self.features, self.bins, self._context = Features(M, memory), Bins(), Context.empty()
+        self._bias = np.zeros((M, 2, 0))
+        calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
+        self._powers = np.tile([FIRST_POWER, 1.0], (calibrators, 1))
+        self._pool_weights = np.full((P, opinions), 1.0 / max(opinions, 1))
+        self._covariance = plan.variances[:, np.newaxis, np.newaxis] * np.eye(opinions)
+        self._pool_bias = np.zeros((P, 2, 0))
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything that learns from predictions."""
+        return bool((self._plan.kind != NAIVE).any())
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes."""
+        return self.features.n_bytes + self.bins.n_bytes if self._plan.rates.size else 0
+
+    @property
+    def tables(self) -> LearnerTables:
+        """As the kernels take them."""
+        return LearnerTables(
+            self.features.tables,
+            self.bins.tables,
+            self._context,
+            self._bias,
+            self._powers,
+            self._pool_weights,
+            self._covariance,
+            self._pool_bias,
+        )
+
+    def room(self, classes: int, known: int, fields: int, features: int) -> None:
+        """Let there be so many classes, of which `known` have examples, fields and new features."""
+        if self._plan.rates.size:
+            self.bins.room(fields)
+            self.features.room(classes, known, features)
+        more = classes - self._bias.shape[2]
+        if more > 0:
+            self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
+            self._pool_bias = np.pad(self._pool_bias, ((0, 0), (0, 0), (0, more)))
+
+    def state(self, classes: int) -> dict[str, npt.NDArray[Any]]:
+        """Copies of all arrays, for so many classes."""
+        if not self.is_needed:
+            return {}
+        self.room(classes, classes, 0, 0)
+        small = {
+            "bias": self._bias[:, :, :classes].copy(),
+            "powers": self._powers.copy(),
+            "pool_weights": self._pool_weights.copy(),
+            "pool_covariance": self._covariance.copy(),
+            "pool_bias": self._pool_bias[:, :, :classes].copy(),
+        }
+        if self._plan.rates.size:
+            size = self.features.size
+            small |= self.bins.state() | {
+                f"context_{n}": a.copy() for n, a in self._context._asdict().items()
+            }
+            small["features"] = self.features.table[:size, : COUNTS + classes].copy()
+            small["feature_weights"] = self.features.weights[:size, :, : 1 + classes].copy()
+        return small
+
+    def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
+        """Replace everything by a state."""
+        if not self.is_needed:
+            return
+        self._bias, self._pool_bias = (np.array(arrays[name]) for name in ("bias", "pool_bias"))
+        self._powers = np.array(arrays["powers"])
+        self._pool_weights = np.array(arrays["pool_weights"])
+        self._covariance = np.array(arrays["pool_covariance"])
+        if self._plan.rates.size:
+            self.bins.load(arrays)
+            self._context = Context(*(np.array(arrays[f"context_{name}"]) for name in Context._fields))
+            self.features.load(arrays, classes)

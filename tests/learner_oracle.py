@@ -1,0 +1,399 @@
+"""What learns from predictions, by its definition: one event at a time, in dictionaries and Python's floats.
+
+It shares nothing with the package but the formulas. Features have names, tuples that say what they are, where
+the package has hashes; every sum is over all of what it is about. Scores of naive Bayes are handed to it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right, insort
+from collections import Counter, defaultdict
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+SIZES = {32: 8, 256: 32, 1024: 256}  # so many values learned -> so many bins, in three layouts
+OFTEN = 8
+CODES = 16
+PAIRED = 12
+SELECTED_AFTER = 256
+ESCAPE = 1e-15
+
+
+def softmax(scores):
+    """Probabilities and their logarithms, of log scores."""
+    top = max(scores.values(), default=-math.inf)
+    if top == -math.inf:
+        return dict.fromkeys(scores, 0.0), scores
+    total = math.fsum(math.exp(s - top) for s in scores.values())
+    logs = {k: s - top - math.log(total) for k, s in scores.items()}
+    return {k: math.exp(log) for k, log in logs.items()}, logs
+
+
+def edges_through(values, bins):
+    """Between any two neighbours of few values; else where a bin is full, or a value wants one of its own."""
+    counted, edges, held = sorted(Counter(values).items()), [], 0
+    for (a, of_a), (b, of_b) in pairwise(counted):
+        held += of_a
+        if len(counted) <= bins or of_a >= OFTEN or of_b >= OFTEN or held >= len(values) / bins:
+            edges.append(a + (b - a) / 2)
+            held = 0
+    return edges
+
+
+class Bins:
+    """One continuous attribute."""
+
+    def __init__(self):
+        self.values, self.layouts, self.codes = [], {}, []
+
+    def features(self, name, value):
+        """Of a value: its code, then its bins."""
+        if self.codes is not None and (value in self.codes or len(self.codes) < CODES):
+            yield ("code", name, value), ("codes of", name)
+        for bins, edges in self.layouts.items():
+            yield ("bin", name, bins, bisect_right(edges, value)), ("bins of", name, bins)
+
+    def learn(self, value):
+        if self.codes is not None and value not in self.codes and len(self.codes) < CODES:
+            self.codes.append(value)
+        self.values.append(value)
+        bins = SIZES.get(len(self.values))
+        if bins is None:
+            return
+        if bins == 8 and len(set(self.values)) > CODES:
+            self.codes = None
+        edges = edges_through(self.values, bins)
+        before = [len(e) for e in self.layouts.values()] + [len(self.codes) - 1 if self.codes else -1]
+        if len(edges) > max(before):
+            self.layouts[bins] = edges
+
+
+class Feature(NamedTuple):
+    name: tuple
+    owner: tuple
+    v: float
+    is_pair: bool
+
+
+class Regression:
+    """Softmax regression over features."""
+
+    def __init__(self, hypothesis):
+        self.rate, self.pairs = hypothesis.rate, hypothesis.pairs
+        self.w, self.s = defaultdict(float), defaultdict(float)
+        self.bias, self.bias_s = defaultdict(float), defaultdict(float)
+
+    def scores(self, features, likelihoods, classes):
+        self.seen = [f for f in features if self.pairs or not f.is_pair]
+        length = math.sqrt(math.fsum(f.v**2 for f in self.seen))
+        self.scale = 1 / length if length else 0.0
+        return {
+            k: self.bias[k]
+            + math.fsum(
+                f.v * self.scale * (likelihoods[f.name][k] / 2 + self.w[f.name, k])
+                for f in self.seen
+                if f.name in likelihoods
+            )
+            for k in classes
+        }
+
+    def learn(self, probabilities, label, weight):
+        if probabilities[label] >= 0.99:
+            return
+        g = {k: weight * (p - (k == label)) for k, p in probabilities.items()}
+        squared = sum(x * x for x in g.values())
+        for name, _, v, _ in self.seen:
+            x = v * self.scale
+            if not x:
+                continue
+            self.s[name] += squared / 2 * x * x
+            for k, slope in g.items():
+                self.w[name, k] -= self.rate * slope * x / math.sqrt(self.s[name] + 1e-3)
+        for k, slope in g.items():
+            self.bias_s[k] += slope**2
+            self.bias[k] -= self.rate * slope / math.sqrt(self.bias_s[k] + 1e-3)
+
+
+class Calibrator:
+    """P to the power of a."""
+
+    def __init__(self):
+        self.power, self.curvature = 0.5, 1.0
+
+    def scores(self, joints):
+        self.u = {k: max(log, -20.0) for k, log in softmax(joints)[1].items()}
+        return {k: self.power * u for k, u in self.u.items()}
+
+    def learn(self, probabilities, label, weight):
+        mean = math.fsum(p * self.u[k] for k, p in probabilities.items())
+        variance = math.fsum(p * (self.u[k] - mean) ** 2 for k, p in probabilities.items())
+        self.curvature = 0.999 * self.curvature + weight * variance
+        self.power -= weight * (mean - self.u[label]) / self.curvature
+        self.power = min(max(self.power, 0.02), 4.0)
+
+
+class Pooling:
+    """A log-opinion pool."""
+
+    def __init__(self, hypothesis, opinions):
+        self.variance, self.n = hypothesis.variance, opinions
+        self.w = [1 / opinions] * opinions
+        self.covariance = [[self.variance * (i == j) for j in range(opinions)] for i in range(opinions)]
+        self.bias, self.bias_s = defaultdict(float), defaultdict(float)
+
+    def scores(self, opinions, classes):
+        self.u = {k: [max(logs[k], -8.0) for logs in opinions] for k in classes}
+        return {k: self.bias[k] + math.fsum(map(float.__mul__, self.w, self.u[k])) for k in classes}
+
+    def learn(self, probabilities, label, weight):
+        I, C = range(self.n), self.covariance  # noqa: E741  the symbol of the formulas
+        mean = [math.fsum(p * self.u[k][i] for k, p in probabilities.items()) for i in I]
+        for k, p in probabilities.items():
+            if p < 1e-4:
+                continue
+            away = [self.u[k][i] - mean[i] for i in I]
+            turned = [math.fsum(C[i][j] * away[j] for j in I) for i in I]
+            more = 1 + weight * p * math.fsum(map(float.__mul__, away, turned))
+            C = [[C[i][j] - weight * p * turned[i] * turned[j] / more for j in I] for i in I]
+        step = [math.fsum(C[i][j] * (mean[j] - self.u[label][j]) for j in I) for i in I]
+        self.w = [w - weight * s for w, s in zip(self.w, step, strict=True)]
+        if math.fsum(C[i][i] for i in I) * 1.001 < self.n * self.variance:
+            C = [[c * 1.001 for c in row] for row in C]
+        self.covariance = C
+        for k, p in probabilities.items():
+            g = weight * (p - (k == label))
+            self.bias_s[k] += g * g
+            self.bias[k] -= 0.02 * g / math.sqrt(self.bias_s[k] + 1e-4)
+
+
+class Oracle:
+    """All hypotheses of a model, and their mixture.
+
+    Args:
+        hypotheses: of the model.
+        texts: names of the attributes that are texts.
+        nominal: names of those that are nominal, beside all strings and booleans.
+        rate: of switching.
+    """
+
+    def __init__(self, hypotheses, texts=(), nominal=(), rate=0.0):
+        self.hypotheses, self.texts, self.nominal, self.rate = hypotheses, texts, nominal, rate
+        self.kinds = [type(h).__name__ for h in hypotheses]
+        opinions = sum(kind == "Softmax" or getattr(h, "calibrated", False) for kind, h in self.named())
+        self.parts = [
+            Regression(h)
+            if kind == "Softmax"
+            else Pooling(h, opinions)
+            if kind == "Pool"
+            else Calibrator()
+            if h.calibrated
+            else None
+            for kind, h in self.named()
+        ]
+        total = math.fsum(h.weight for h in hypotheses)
+        self.prior = [h.weight / total for h in hypotheses]
+        self.log_posterior = [math.log(p) for p in self.prior]
+        self.class_weights = {}
+        self.of_feature, self.of_owner = {}, {}  # name -> class -> weight
+        self.owner_of, self.bins = {}, {}
+        self.last, self.learned, self.stopped = None, 0.0, set()
+        self.groups, self.fields = {}, {}
+        self.chosen = []  # attributes, None where they are too many and have not been selected yet
+
+    def named(self):
+        return list(zip(self.kinds, self.hypotheses, strict=True))
+
+    # -- features -------------------------------------------------------------------------------------------
+
+    def kind(self, name, value):
+        if name in self.texts:
+            return "text"
+        return "nominal" if name in self.nominal or isinstance(value, (str, bool)) else "continuous"
+
+    @staticmethod
+    def present(x):
+        return {
+            name: value
+            for name, value in x.items()
+            if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+        }
+
+    def of_text(self, name, text):
+        """Its words in order, stop words None, and how often each is counted; None where there is no text."""
+        if isinstance(text, dict):
+            counted = [(word, times) for word, times in text.items() if math.isfinite(times)]
+            runs = [([word], times) for word, times in counted if times]
+            if not counted:
+                return None
+        else:
+            runs = [(re.findall(r"\w+", text.lower()), 1.0)]
+        return [
+            ([None if (name, word) in self.stopped else ("word", name, word) for word in words], times)
+            for words, times in runs
+        ]
+
+    def put_text(self, name, text, singles, pairs):
+        """Count words and pairs of adjacent ones; whether there is a text."""
+        runs = self.of_text(name, text)
+        for words, times in runs or ():
+            for word in words:
+                if word:
+                    singles[word, ("text", name)] += times
+            for pair in pairwise(words):
+                if None not in pair:
+                    pairs[("adjacent", *pair), ("text", name)] += times
+        return runs is not None
+
+    def features(self, x):
+        """Features of the event, the owners that are present, and (attribute, its value as a feature)."""
+        singles, pairs, owners, attributes = Counter(), Counter(), [], []
+        by_kind = {kind: [] for kind in ("discrete", "continuous")}
+        for name, value in self.present(x).items():
+            kind = self.kind(name, value)
+            by_kind["continuous" if kind == "continuous" else "discrete"].append(((kind, name), value))
+        for owner, value in by_kind["discrete"]:
+            if owner[0] == "nominal":
+                feature = ("value", owner[1], str(value).lower() if isinstance(value, bool) else str(value))
+                singles[feature, owner] = 1.0
+                attributes.append((owner, feature))
+            if owner[0] == "nominal" or self.put_text(owner[1], value, singles, pairs):
+                owners.append(owner)
+        for attribute, value in by_kind["continuous"]:
+            found = list(self.bins.get(attribute, Bins()).features(attribute[1], value))
+            singles.update(dict.fromkeys(found, 1.0))
+            owners += [owner for _, owner in found]
+            attributes += [(attribute, feature) for feature, _ in found[:1]]
+        if self.last is not None:
+            singles[("label", self.last), ("labels",)] = 1.0
+            owners.append(("labels",))
+            attributes.append((("label",), ("label", self.last)))
+        values = dict(attributes)
+        for a, b in combinations([a for a in self.chosen or () if a in values], 2):
+            pairs[("both", values[a], values[b]), ("pair", a, b)] = 1.0
+            owners.append(("pair", a, b))
+        found = [
+            Feature(name, owner, self.v(name, owner, times), is_pair)
+            for counted, is_pair in ((singles, False), (pairs, True))
+            for (name, owner), times in counted.items()
+        ]
+        return found, owners, attributes
+
+    def v(self, name, owner, times):
+        """(1 + ln n) (ln u + 1/20)^0.3 where u is read in 32 steps between two powers of two."""
+        if not self.of_owner.get(owner):
+            return 0.0
+        having = sum(self.of_feature.get(name, {}).values())
+        mantissa, exponent = math.frexp((self.learned + 1) / (having + 0.5))
+        u = 2.0**exponent * (0.5 + (math.floor((mantissa - 0.5) * 64) + 0.5) / 64)
+        return (1 + math.log(times) if times > 1 else times) * (math.log(u) + 0.05) ** 0.3
+
+    # -- predicting -----------------------------------------------------------------------------------------
+
+    def predict(self, x, joints):
+        """P(class | x) of every hypothesis and of the mixture; `joints` of every hypothesis, or None."""
+        classes = list(self.class_weights)
+        self.x, self.found = x, self.features(x)
+        likelihoods = {
+            f.name: {
+                k: math.log(self.of_feature[f.name].get(k, 0.0) + 0.5)
+                - math.log(self.of_owner[f.owner].get(k, 0.0) + 1)
+                for k in classes
+            }
+            for f in self.found[0]
+            if f.v and f.name in self.of_feature
+        }
+        answers, opinions = [None] * len(self.parts), []
+        for h, (part, own) in enumerate(zip(self.parts, joints, strict=True)):
+            if part is None:
+                answers[h] = softmax(own)
+            elif isinstance(part, Pooling):
+                continue
+            else:
+                known = (own,) if isinstance(part, Calibrator) else (self.found[0], likelihoods, classes)
+                answers[h] = softmax(part.scores(*known))
+                opinions.append(answers[h][1])
+        for h, part in enumerate(self.parts):
+            if isinstance(part, Pooling):
+                answers[h] = softmax(part.scores(opinions, classes))
+        self.said = [probabilities for probabilities, _ in answers]
+        posterior = [math.exp(p) for p in self.log_posterior]
+        mixture = {k: math.fsum(p * s[k] for p, s in zip(posterior, self.said, strict=True)) for k in classes}
+        return self.said, mixture
+
+    # -- learning -------------------------------------------------------------------------------------------
+
+    def learn(self, y, weight):
+        """Learn the event that was predicted last."""
+        self.weigh(y)
+        found, owners, attributes = self.found
+        if y in self.class_weights and len(self.class_weights) > 1:
+            for part, said in zip(self.parts, self.said, strict=True):
+                if part is not None:
+                    part.learn(said, y, weight)
+        for counted, names in ((self.of_owner, owners), (self.of_feature, [f.name for f in found])):
+            for name in names:
+                row = counted.setdefault(name, {})
+                row[y] = row.get(y, 0.0) + weight
+        self.owner_of.update((f.name, f.owner) for f in found)
+        for name, value in self.present(self.x).items():
+            self.meet(name, value)
+        self.class_weights[y] = self.class_weights.get(y, 0.0) + weight
+        self.learned += weight
+        self.last = y
+        self.choose(attributes)
+
+    def meet(self, name, value):
+        """Number an attribute as it is met for the first time, and learn its bins."""
+        attribute = self.kind(name, value), name
+        if attribute[0] == "continuous":
+            self.fields.setdefault(attribute, 2 * len(self.fields) + 1)
+            self.bins.setdefault(attribute, Bins()).learn(value)
+        elif attribute[0] == "nominal" or self.of_text(name, value) is not None:
+            self.groups.setdefault(attribute, 2 * len(self.groups))
+
+    def weigh(self, y):
+        logs = [
+            p + math.log(max(said.get(y, 0.0), ESCAPE))
+            for p, said in zip(self.log_posterior, self.said, strict=True)
+        ]
+        posterior = softmax(dict(enumerate(logs)))[0].values()
+        self.log_posterior = [
+            math.log((1 - self.rate) * p + self.rate * p0) if (1 - self.rate) * p + self.rate * p0 else -745.0
+            for p, p0 in zip(posterior, self.prior, strict=True)
+        ]
+
+    def number(self, attribute):
+        return {("label",): -1, **self.groups, **self.fields}[attribute]
+
+    def choose(self, attributes):
+        """Which attributes are paired from now on."""
+        if self.chosen is None:
+            if self.learned >= SELECTED_AFTER:
+                told = sorted(
+                    (-self.information(self.owner_of[value]), self.number(a), a) for a, value in attributes
+                )
+                best = [a for _, _, a in told[:PAIRED]]
+                self.chosen = sorted(best, key=self.number) or None
+            return
+        for a, _ in attributes:
+            if a in self.chosen:
+                continue
+            if len(self.chosen) == PAIRED:
+                if self.learned < SELECTED_AFTER:
+                    self.chosen = None
+                return
+            insort(self.chosen, a, key=self.number)
+
+    def information(self, owner):
+        """Between the owner's values and the label, less what chance alone would give."""
+        rows = [row for name, row in self.of_feature.items() if self.owner_of[name] == owner]
+        classes, order = self.of_owner[owner], list(self.class_weights)
+        N, told = sum(classes.values()), 0.0
+        for row in rows:
+            n_v = sum(row.values())
+            for k in order:
+                if k in row:
+                    told += row[k] / N * math.log((row[k] / n_v) * (N / classes[k]))
+        return told - (len(rows) - 1) * (len(classes) - 1) / 2 / N
