@@ -22,6 +22,7 @@ from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax
 from streamnb.errors import UnlearnError
 from streamnb.model.bins import FIRST_EDGES, Bins, bin_of, note_value
 from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.model.features import Features, add_feature, find_feature
 from streamnb.model.progressive import ESCAPE
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode
 
@@ -167,6 +168,16 @@ def test_an_attribute_of_ever_new_values_seems_to_tell_much_and_is_not_chosen():
     assert watched.oracle.chosen == [("nominal", f"v{i}") for i in range(12)]
 
 
+def test_an_attribute_of_light_events_tells_no_more_for_that():
+    """What it tells is a mean over the events that have it."""
+    watched, rng = Watched([Softmax(0.6, pairs=True)]), random.Random(2)
+    for _ in range(320):
+        y, w = rng.choice("ab"), rng.choice([0.25, 2])
+        x = {f"v{i}": y if rng.random() < 0.5 else rng.choice("ab") for i in range(12)}
+        watched.meet({"light": None if w == 2 else rng.choice("ab"), **x}, y, w)
+    assert watched.oracle.chosen == [("nominal", f"v{i}") for i in range(12)]
+
+
 @pytest.mark.parametrize("late", [40, 300])
 def test_an_attribute_too_many_leads_to_a_choice_only_in_the_first_events(late):
     """A thirteenth that comes when the choice has been made is not paired."""
@@ -192,13 +203,13 @@ def test_bins_of_all_layouts_codes_that_stay_and_codes_that_end():
             "often": rng.choice([0.0, -0.0, 1.0, rng.random()]) + away,
             "code": rng.choice("rgb"),
             "late": float(rng.randrange(4 if t < 40 else 60)) * (1 + away),
-            "code of 16": float(rng.randrange(16)),
-            "17 values": float(rng.randrange(17)),
+            "code of 16": float(t % 16),
+            "17 values": float(t % 17),
         }
         watched.meet({name: value for name, value in x.items() if rng.random() < 0.97}, y)
     bins = {name: part for (_, name), part in watched.oracle.bins.items()}
     assert [list(bins[name].layouts) for name in ("wide", "code of 16")] == [[8, 32, 256], []]
-    assert bins["wide"].codes is None
+    assert bins["wide"].codes is bins["17 values"].codes is None
     assert len(bins["late"].codes) == 16  # of those that came later none has a code, and bins tell more
     assert bins["late"].layouts
 
@@ -390,6 +401,18 @@ def test_values_of_two_attributes_are_two_features_even_where_one_ends_in_nothin
     model = BayesOptimalNB({"p": "nominal", "q": "nominal"}, [Softmax()])
     model.learn_many([{"p": "v\0", "q": "w"}, {"p": "w", "q": "v"}], "ab")
     assert model._learners.features.size == 3 + 4 + 1  # owners, values, and the label before
+
+
+def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
+    """Of their 64 bits the upper half is the tag, and the lowest six say where the first slot is."""
+    features, keys = Features(1, 1 << 20), [np.uint64(7 << 32 | 5 + 64 * i) for i in range(10)]
+    features.room(2, 2, 10)
+    slots, table, _, size, _ = features.tables
+    for row, key in enumerate(keys):
+        free = find_feature(slots, table, key)
+        assert free < 0
+        assert add_feature(slots, table, size, key, -1, -1 - free) == row
+    assert [find_feature(slots, table, key) for key in keys] == list(range(10))
 
 
 # -- memory -------------------------------------------------------------------------------------------------
