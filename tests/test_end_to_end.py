@@ -590,16 +590,16 @@ def kill_within_a_commit(site, run, role):
 
 def test_kill_9_within_commits(make_site):
     """Killed in three commits: no event is lost, none is learned or shown twice."""
-    raws = raw_events(3000, seed=7)
+    raws = raw_events(9000, seed=7)  # of whose commits three have to be met while they last
     site = make_site(commit=50)
     site.replay(raws)
     for role in ("predictions", "journal", "journal"):
         while not kill_within_a_commit(site, site.run(), role):
             pass  # the commit got through in the moment of the kill
-    assert len(site.predicted()) < 3000, "the kills came too late to test anything"
+    assert len(site.predicted()) < len(raws), "the kills came too late to test anything"
     site.answer("run", "--until-end")
     published = [json.loads(m.value())["id"] for m in site.read("predictions", "read_uncommitted")]
-    assert len(published) > len(set(published)) == 3000, "nothing was left half done"
+    assert len(published) > len(set(published)) == len(raws), "nothing was left half done"
     check_learned_once(site, raws)
 
 

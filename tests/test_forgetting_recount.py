@@ -35,8 +35,8 @@ HYPOTHESES = [
 WEIGHTS = [1.0, 1.0, 0.5, 3.25, 2.0**-10]
 
 
-def learner_of(pruning=None, hypotheses=HYPOTHESES, **options):
-    model = BayesOptimalNB({"text": Text(), "subject": Text()}, hypotheses, **options)
+def learner_of(pruning=None, hypotheses=HYPOTHESES, switching_rate=0.0):
+    model = BayesOptimalNB({"text": Text(), "subject": Text()}, hypotheses, switching_rate)
     return Learner(Settings(schema=EventSchema(), pruning=pruning or Pruning()), model)
 
 

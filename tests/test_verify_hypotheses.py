@@ -29,7 +29,7 @@ HYPOTHESES = [
 
 
 def learner():
-    model = BayesOptimalNB({"text": Text(), "subject": Text()}, HYPOTHESES)
+    model = BayesOptimalNB({"text": Text(), "subject": Text()}, HYPOTHESES, switching_rate=0.0)
     return Learner(Settings(EventSchema(), pruning=Pruning(50, 2.0, 1, 40)), model)
 
 
