@@ -16,18 +16,13 @@ import numpy.typing as npt
 
 from streamnb.model.jit import kernel
 
-__all__ = ["CODE", "FIRST_EDGES", "LAYOUTS", "BinTables", "Bins", "bin_of", "note_value"]
+__all__ = ["CODE", "FIRST_EDGES", "LAYOUTS", "BinTables", "Bins", "bin_of", "code_of", "note_value"]
 
 LAYOUTS = 3
 CODE = LAYOUTS  # the layout of values taken as they are
 _VALUES = (32, 256, 1024)
 _BINS = (8, 32, 256)
-FIRST_EDGES = (
-    0,
-    16,
-    112,
-    624,
-)  # where the edges of each layout begin in a row; each has room for the most there can be
+FIRST_EDGES = (0, 16, 112, 624)  # where those of a layout begin in a row: there is room for the most
 _OWN = 8  # a value that occurs so often has a bin of its own
 _CODES = 16
 
@@ -66,25 +61,33 @@ def bin_of(edges: Any, first: int, stop: int, value: float) -> int:
 
 
 @kernel
+def code_of(bins: Any, f: int, value: float) -> int:
+    """The number of a value of attribute f among its codes; of a new one how many there are."""
+    code = 0
+    while code < bins.n_codes[f] and bins.codes[f, code] != value:
+        code += 1
+    return code
+
+
+@kernel
 def _lay_out(ordered: Any, bins: int, edges: Any, first: int) -> int:
     """Write edges through sorted values; how many."""
     n = ordered.size
     different = 1
     for i in range(1, n):
         different += ordered[i] != ordered[i - 1]
-    used, held, alone, i = 0, 0, False, 0
+    used, held, i = 0, 0, 0  # after a value with a bin of its own `held` is enough in every layout
     while i < n:
         j = i + 1
         while j < n and ordered[j] == ordered[i]:
             j += 1
         own = j - i >= _OWN
-        if i > 0 and (different <= bins or own or alone or held * bins >= n):
+        if i > 0 and (different <= bins or own or held * bins >= n):
             middle = ordered[i - 1] + (ordered[i] - ordered[i - 1]) / 2.0
             edges[first + used] = middle if middle > ordered[i - 1] else ordered[i]
             used += 1
             held = 0
         held += j - i
-        alone = own
         i = j
     return used
 
@@ -93,9 +96,7 @@ def _lay_out(ordered: Any, bins: int, edges: Any, first: int) -> int:
 def note_value(bins: Any, f: int, value: float) -> None:
     """Learn one value of attribute f."""
     if bins.n_codes[f] >= 0:
-        code = 0
-        while code < bins.n_codes[f] and bins.codes[f, code] != value:
-            code += 1
+        code = code_of(bins, f, value)
         if code == bins.n_codes[f] and code < _CODES:
             bins.codes[f, code] = value
             bins.n_codes[f] += 1

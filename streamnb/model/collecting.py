@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.bins import CODE, FIRST_EDGES, LAYOUTS, bin_of
+from streamnb.model.bins import CODE, FIRST_EDGES, LAYOUTS, bin_of, code_of
 from streamnb.model.counts import NOMINAL, UNIT
 from streamnb.model.features import COUNTS, NOBODY, OWNER, TOTAL, add_feature, find_feature, mixed
 from streamnb.model.jit import inlined, kernel
@@ -151,11 +151,6 @@ def _put(keys: Any, values: Any, owners: Any, places: Any, n: int, key: Any, own
         place = (place + np.uint64(1)) & mask
 
 
-@inlined
-def _owner_of_group(g: Any) -> Any:
-    return mixed(_IS_OWNER, np.uint64(g) << _BYTE | _GROUP)
-
-
 @kernel
 def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
     """Words and nominal values."""
@@ -165,7 +160,7 @@ def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
         g, times = np.int64(batch.item_group[item]), batch.item_amount[item] / UNIT
         if g != previous:
-            owner_keys[m] = _owner_of_group(g)
+            owner_keys[m] = mixed(_IS_OWNER, np.uint64(g) << _BYTE | _GROUP)
             m += 1
             previous = g
         first = batch.item_rows[item]
@@ -190,12 +185,8 @@ def _put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any
             if n_edges < 0:
                 continue
             part = np.uint64(bin_of(bins.edges[f], first, first + n_edges, value))
-        else:
-            code = 0
-            while code < bins.n_codes[f] and bins.codes[f, code] != value:
-                code += 1
-            if bins.n_codes[f] < 0 or code == bins.codes.shape[1]:
-                continue
+        elif bins.n_codes[f] < 0 or code_of(bins, f, value) == bins.codes.shape[1]:
+            continue
         m = out.n[2]
         key = mixed(mixed(_IS_VALUE, field + np.uint64(layout)), part)
         out.owner_keys[m] = mixed(_IS_OWNER, field + np.uint64(layout))

@@ -130,7 +130,7 @@ def run_hypotheses(
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
             observe(weights, log_likelihoods, switching_rate)
             if learns_more:
-                learn_by_learners(plan, learners, tables, batch, e, scratch.joint, room, by_hypothesis)
+                learn_by_learners(plan, learners, tables, batch, e, room, by_hypothesis)
             learn_event(tables, batch, e)
             if presence.slot.size:
                 count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])

@@ -51,7 +51,7 @@ def predict_by_learners(
         bits: uint64[v], the bits of its values.
         adds: whether it is going to be learned.
         joint: float64[B, K], the scores of all readings of the counts.
-        room: to work in; its `logs` are filled for `learn_by_learners`.
+        room: to work in; it is left as it is for `learn_by_learners`.
         answers: float64[H, K].
     """
     known, collected, M = tables.classes, room.collected, plan.rates.size
@@ -73,8 +73,9 @@ def predict_by_learners(
     for h in range(plan.kind.size):
         i = plan.reads[h]
         if plan.kind[h] == CALIBRATED:
-            log_normalise(joint[i], room.logs[h], answers[h])
-            temper(room.logs[h], learners.powers[plan.number[h], 0], known, room.scores)
+            untempered = room.untempered[plan.number[h]]
+            log_normalise(joint[i], untempered, answers[h])
+            temper(untempered, learners.powers[plan.number[h], 0], known, room.scores)
             log_normalise(room.scores, room.logs[h], answers[h])
         elif plan.kind[h] == SOFTMAX:
             room.scales[i] = score_softmax(
@@ -92,7 +93,7 @@ def predict_by_learners(
 
 @kernel
 def learn_by_learners(
-    plan: Any, learners: Any, tables: Any, batch: Any, e: int, joint: Any, room: Any, answers: Any
+    plan: Any, learners: Any, tables: Any, batch: Any, e: int, room: Any, answers: Any
 ) -> None:
     """Learn event e, which was just predicted, before its class is counted.
 
@@ -104,8 +105,8 @@ def learn_by_learners(
         for h in range(plan.kind.size):
             i = plan.reads[h]
             if plan.kind[h] == CALIBRATED:
-                log_normalise(joint[i], room.logs[h], room.scores)
-                learn_power(room.logs[h], answers[h], label, weight, learners.powers, plan.number[h])
+                c = plan.number[h]
+                learn_power(room.untempered[c], answers[h], label, weight, learners.powers, c)
             elif plan.kind[h] == SOFTMAX:
                 learn_softmax(
                     i, plan.pairs[i], plan.rates[i], room.scales[i], label, weight, answers[h],

@@ -196,6 +196,7 @@ class Room(NamedTuple):
     Attributes:
         collected: the features of an event.
         logs: float64[H, K], ln P_h(v | x).
+        untempered: float64[T, K], the same of each calibrator before it is raised to its power.
         opinions: float64[I, K], those that are pooled.
         scores: float64[K].
         likelihoods: float64[2, K].
@@ -206,6 +207,7 @@ class Room(NamedTuple):
 
     collected: Collected
     logs: npt.NDArray[np.float64]
+    untempered: npt.NDArray[np.float64]
     opinions: npt.NDArray[np.float64]
     scores: npt.NDArray[np.float64]
     likelihoods: npt.NDArray[np.float64]
@@ -215,16 +217,17 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan, classes: int, most: int) -> Room:
-        """Room for events of at most so many features."""
+        """Room for events of at most so many features, 0 where there is no learner."""
         M = plan.rates.size
         return cls(
-            Collected.of(most if M else 8),
+            Collected.of(most),
             np.empty((plan.kind.size, classes)),
+            np.empty((int(np.count_nonzero(plan.kind == CALIBRATED)), classes)),
             np.empty((plan.opinions.size, classes)),
             np.empty(classes),
             np.empty((2, classes)),
             np.empty((M, 2, classes)),
-            np.empty((2, most if M else 0)),
+            np.empty((2, most)),
             np.empty(M),
         )
 
@@ -238,7 +241,7 @@ class Learners:
     """
 
     def __init__(self, plan: Plan, memory: int) -> None:
-        self._plan, self._memory = plan, memory
+        self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
         self.features, self.bins, self._context = Features(M, memory), Bins(), Context.empty()
         self._bias = np.zeros((M, 2, 0))
