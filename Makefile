@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test storm soak kafka check bench format warm clean
+.PHONY: demo test storm soak kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -30,7 +30,7 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/python -m pytest -q tests/test_layering.py tests/test_docs.py
 
 STREAMS ?= ../shared/data
-bench: $(VENV)/dev.stamp  ## compare speed with River, and time events from produced to visible
+bench: $(VENV)/dev.stamp  ## compare speed with River and others, and time events from produced to visible
 	$(BIN)/streamnb bench
 	if [ -d $(STREAMS) ]; then \
 	  $(BIN)/streamnb bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
@@ -41,6 +41,14 @@ bench: $(VENV)/dev.stamp  ## compare speed with River, and time events from prod
 	$(BIN)/python tests/benchmarks/recovery.py --kafka
 	$(BIN)/streamnb latency
 	$(BIN)/python tests/brokers/latency.py
+
+# In their own order, but for the mails, which come sorted by label.
+ABLATED ?= sms_spam 20news_bydate adult elec2 nsl_kdd river_phishing river_solarflare
+ablation: $(VENV)/dev.stamp  ## what each part of the default mixture brings, stream by stream
+	if [ -d $(STREAMS) ]; then \
+	  $(BIN)/streamnb ablate --markdown $(foreach stream,$(ABLATED),$(STREAMS)/$(stream).jsonl.gz); \
+	  $(BIN)/streamnb ablate --markdown $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
+	fi
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .

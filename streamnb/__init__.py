@@ -9,23 +9,28 @@ if TYPE_CHECKING:
     from streamnb.model.attributes import Continuous, Nominal, Text
     from streamnb.model.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+    from streamnb.model.calibrated_nb import CalibratedNB
     from streamnb.model.hypotheses import Hypothesis
     from streamnb.model.learners import Pool, Softmax
     from streamnb.model.linear_view import LinearView
+    from streamnb.model.log_opinion_pool import LogOpinionPool
     from streamnb.model.naive_bayes import NaiveBayes, Posteriors
     from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
     from streamnb.model.posterior import SequentialPosterior
     from streamnb.model.progressive import ProgressiveValidation
+    from streamnb.model.softmax_regression import SoftmaxRegression
 
 __all__ = [
     "BayesOptimalClassifier",
     "BayesOptimalNB",
     "BernoulliNB",
+    "CalibratedNB",
     "CategoricalNB",
     "Continuous",
     "GaussianNB",
     "Hypothesis",
     "LinearView",
+    "LogOpinionPool",
     "MultinomialNB",
     "NaiveBayes",
     "Nominal",
@@ -34,6 +39,7 @@ __all__ = [
     "ProgressiveValidation",
     "SequentialPosterior",
     "Softmax",
+    "SoftmaxRegression",
     "Text",
 ]
 
@@ -42,12 +48,15 @@ _HOMES = {
     "linear_view": ("LinearView",),
     "bayes_optimal": ("BayesOptimalClassifier",),
     "bayes_optimal_nb": ("BayesOptimalNB",),
+    "calibrated_nb": ("CalibratedNB",),
     "hypotheses": ("Hypothesis",),
     "learners": ("Pool", "Softmax"),
+    "log_opinion_pool": ("LogOpinionPool",),
     "naive_bayes": ("NaiveBayes", "Posteriors"),
     "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
     "posterior": ("SequentialPosterior",),
     "progressive": ("ProgressiveValidation",),
+    "softmax_regression": ("SoftmaxRegression",),
 }
 
 

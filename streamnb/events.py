@@ -23,6 +23,7 @@ __all__ = [
     "ModelInfo",
     "PosteriorReport",
     "Prediction",
+    "ReliabilityBin",
     "Scores",
 ]
 
@@ -136,7 +137,27 @@ class DeadLetter(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-class Scores(msgspec.Struct, frozen=True):
+class ReliabilityBin(msgspec.Struct, frozen=True):
+    """How sure the predictions of about one confidence were, and how often right: equal where calibrated.
+
+    The confidence of a prediction is the probability of the label that was predicted.
+
+    Attributes:
+        lower: the bin holds confidences above this,
+        upper: up to this one.
+        confidence: mean confidence.
+        accuracy: share predicted right.
+        events: how many there were, >= 1.
+    """
+
+    lower: float
+    upper: float
+    confidence: float
+    accuracy: float
+    events: int
+
+
+class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
     """Progressive validation over some events: each was predicted before it was learned.
 
     Attributes:
@@ -147,6 +168,8 @@ class Scores(msgspec.Struct, frozen=True):
         kappa: Cohen's kappa.
         brier: mean over events of the sum over classes of (P(class) - [class is the truth])^2, in [0, 2].
         calibration_error: expected calibration error of the predicted label over ten equal bins.
+        reliability: the calibration curve, the bins of the ten that are not empty, from low to high; none in
+            reports written before it was recorded.
     """
 
     events: int
@@ -156,6 +179,7 @@ class Scores(msgspec.Struct, frozen=True):
     kappa: float
     brier: float
     calibration_error: float
+    reliability: tuple[ReliabilityBin, ...] = ()
 
 
 class HypothesisScore(msgspec.Struct, frozen=True):

@@ -13,7 +13,13 @@ from collections import Counter, defaultdict
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
-SIZES = {32: 8, 256: 32, 1024: 256}  # so many values learned -> so many bins, in three layouts
+SIZES = {
+    32: (8,),
+    256: (32,),
+    1024: (256,),
+    2048: (16,),
+}  # so many values learned -> so many bins, in four layouts
+FOR_PAIRS, PAIRED_AFTER = 16, 8192
 OFTEN = 8
 CODES = 16
 PAIRED = 12
@@ -53,21 +59,21 @@ class Bins:
         if self.codes is not None and (value in self.codes or len(self.codes) < CODES):
             yield ("code", name, value), ("codes of", name)
         for bins, edges in self.layouts.items():
+            if bins == FOR_PAIRS and len(self.values) < PAIRED_AFTER:
+                continue
             yield ("bin", name, bins, bisect_right(edges, value)), ("bins of", name, bins)
 
     def learn(self, value):
         if self.codes is not None and value not in self.codes and len(self.codes) < CODES:
             self.codes.append(value)
         self.values.append(value)
-        bins = SIZES.get(len(self.values))
-        if bins is None:
-            return
-        if bins == 8 and len(set(self.values)) > CODES:
-            self.codes = None
-        edges = edges_through(self.values, bins)
-        before = [len(e) for e in self.layouts.values()] + [len(self.codes) - 1 if self.codes else -1]
-        if len(edges) > max(before):
-            self.layouts[bins] = edges
+        for bins in SIZES.get(len(self.values), ()):
+            if bins == 8 and len(set(self.values)) > CODES:
+                self.codes = None
+            edges = edges_through(self.values, bins)
+            before = [len(e) for size, e in self.layouts.items() if bins != FOR_PAIRS or size == 8]
+            if len(edges) > max([*before, len(self.codes) - 1 if self.codes else -1]):
+                self.layouts[bins] = edges
 
 
 class Feature(NamedTuple):
@@ -87,6 +93,7 @@ class Regression:
 
     def scores(self, features, likelihoods, classes):
         self.seen = [f for f in features if self.pairs or not f.is_pair]
+        self.known = likelihoods.keys()
         length = math.sqrt(math.fsum(f.v**2 for f in self.seen))
         self.scale = 1 / length if length else 0.0
         return {
@@ -104,9 +111,10 @@ class Regression:
             return
         g = {k: weight * (p - (k == label)) for k, p in probabilities.items()}
         squared = sum(x * x for x in g.values())
-        for name, _, v, _ in self.seen:
+        for name, _, v, is_pair in self.seen:
             x = v * self.scale
-            if not x:
+            is_met_first = is_pair and name not in self.known and weight == 1
+            if not x or is_met_first:
                 continue
             self.s[name] += squared / 2 * x * x
             for k, slope in g.items():
@@ -168,6 +176,32 @@ class Pooling:
             self.bias[k] -= 0.02 * g / math.sqrt(self.bias_s[k] + 1e-4)
 
 
+class CalibratedPooling(Pooling):
+    """One that is as sure as it was right, when it was so sure."""
+
+    def __init__(self, hypothesis, opinions):
+        super().__init__(hypothesis, opinions)
+        self.met, self.right = Counter(), Counter()
+
+    def scores(self, opinions, classes):
+        self.said, self.logs = softmax(super().scores(opinions, classes))
+        if len(classes) < 2:
+            return self.logs
+        self.top = max(classes, key=self.logs.__getitem__)
+        p = min(self.said[self.top], 1 - 1e-9)
+        self.bin = min(max(math.floor(2 * (math.log(p / (1 - p)) + 4.1)), 0), 49)
+        q = (self.right[self.bin] + 20 * p) / (self.met[self.bin] + 20)
+        q = min(max(q, 1e-4), 1 - 1e-7)
+        return {k: log + math.log((1 - q) / (1 - p)) for k, log in self.logs.items()} | {
+            self.top: math.log(q)
+        }
+
+    def learn(self, _, label, weight):
+        super().learn(self.said, label, weight)
+        self.met[self.bin] += weight
+        self.right[self.bin] += weight * (self.top == label)
+
+
 class Oracle:
     """All hypotheses of a model, and their mixture.
 
@@ -181,11 +215,13 @@ class Oracle:
     def __init__(self, hypotheses, texts=(), nominal=(), rate=0.0):
         self.hypotheses, self.texts, self.nominal, self.rate = hypotheses, texts, nominal, rate
         self.kinds = [type(h).__name__ for h in hypotheses]
-        opinions = sum(kind == "Softmax" or getattr(h, "calibrated", False) for kind, h in self.named())
+        opinions = sum(
+            kind == "Softmax" or (kind == "Hypothesis" and h.calibrated) for kind, h in self.named()
+        )
         self.parts = [
             Regression(h)
             if kind == "Softmax"
-            else Pooling(h, opinions)
+            else (CalibratedPooling if h.calibrated else Pooling)(h, opinions)
             if kind == "Pool"
             else Calibrator()
             if h.calibrated
@@ -194,7 +230,7 @@ class Oracle:
         ]
         total = math.fsum(h.weight for h in hypotheses)
         self.prior = [h.weight / total for h in hypotheses]
-        self.log_posterior = [math.log(p) for p in self.prior]
+        self.log_posterior = [math.log(p) if p else -math.inf for p in self.prior]
         self.class_weights = {}
         self.of_feature, self.of_owner = {}, {}  # name -> class -> weight
         self.owner_of, self.bins = {}, {}
@@ -248,7 +284,7 @@ class Oracle:
 
     def features(self, x):
         """Features of the event, the owners that are present, and (attribute, its value as a feature)."""
-        singles, pairs, owners, attributes = Counter(), Counter(), [], []
+        singles, pairs, owners, attributes, fine = Counter(), Counter(), [], [], {}
         by_kind = {kind: [] for kind in ("discrete", "continuous")}
         for name, value in self.present(x).items():
             kind = self.kind(name, value)
@@ -265,6 +301,7 @@ class Oracle:
             singles.update(dict.fromkeys(found, 1.0))
             owners += [owner for _, owner in found]
             attributes += [(attribute, feature) for feature, _ in found[:1]]
+            fine.update((attribute, f) for f, _ in found if f[0] == "bin" and f[2] == FOR_PAIRS)
         if self.last is not None:
             singles[("label", self.last), ("labels",)] = 1.0
             owners.append(("labels",))
@@ -273,6 +310,10 @@ class Oracle:
         for a, b in combinations([a for a in self.chosen or () if a in values], 2):
             pairs[("both", values[a], values[b]), ("pair", a, b)] = 1.0
             owners.append(("pair", a, b))
+            if fine.keys() & {a, b}:
+                of_both = (fine.get(name, values[name]) for name in (a, b))
+                pairs[("both", *of_both), ("fine pair", a, b)] = 1.0
+                owners.append(("fine pair", a, b))
         found = [
             Feature(name, owner, self.v(name, owner, times), is_pair)
             for counted, is_pair in ((singles, False), (pairs, True))
@@ -360,7 +401,11 @@ class Oracle:
         ]
         posterior = softmax(dict(enumerate(logs)))[0].values()
         self.log_posterior = [
-            math.log((1 - self.rate) * p + self.rate * p0) if (1 - self.rate) * p + self.rate * p0 else -745.0
+            math.log((1 - self.rate) * p + self.rate * p0)
+            if (1 - self.rate) * p + self.rate * p0
+            else -745.0
+            if p0
+            else -math.inf
             for p, p0 in zip(posterior, self.prior, strict=True)
         ]
 

@@ -53,22 +53,15 @@ def test_help_is_light():
         assert re.search(rf"^    {command} ", done.stdout, re.MULTILINE)
 
 
-def test_evaluate_and_run_give_the_same(file, tmp_path):
+@pytest.mark.parametrize("model", [["model.kind=naive_bayes", "model.alpha=0.5"], ["predictions.evidence=2"]])
+def test_evaluate_and_run_give_the_same(file, tmp_path, model):
     """The same stream: the same predictions, the same bytes of the model, at any size of commit."""
-    alone = answer(
-        "evaluate", file, "--predictions", tmp_path / "predictions.jsonl", "--set", "model.alpha=0.5"
-    )
+    model = [option for key in (*model, "http.listen=") for option in ("--set", key)]
+    alone = answer("evaluate", file, "--predictions", tmp_path / "predictions.jsonl", *model)
     expected = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
     assert alone["events"] == len(expected) == 2500
     for size in (1000, 37):
-        flags = [
-            "--set",
-            f"log.url=sqlite:///log-{size}.db",
-            "--set",
-            "model.alpha=0.5",
-            "--set",
-            f"commit.events={size}",
-        ]
+        flags = [*model, "--set", f"log.url=sqlite:///log-{size}.db", "--set", f"commit.events={size}"]
         answer("replay", file, *flags, cwd=tmp_path)
         ran = answer("run", "--until-end", *flags, cwd=tmp_path)
         assert {k: ran[k] for k in ("events", "learned", "cumulative", "window", "confusion")} == {
@@ -178,7 +171,8 @@ def test_inspect_shows_two_classes_as_a_linear_function(tmp_path):
     lines.append(json.dumps({"id": "asked", "text": "win now", "features": {"subject": "", "size": 1.5}}))
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
     (tmp_path / "mixed.toml").write_text(
-        '[log]\nurl = "sqlite:///log.db"\n[[attributes]]\nname = "text"\nkind = "text"\n'
+        '[log]\nurl = "sqlite:///log.db"\n[model]\nkind = "naive_bayes"\n'
+        '[[attributes]]\nname = "text"\nkind = "text"\n'
         '[[attributes]]\nname = "subject"\nkind = "text"\nevent_model = "bernoulli"\npath = "$.features.subject"\n'
         '[[attributes]]\nname = "size"\nkind = "continuous"\n'
     )
@@ -332,6 +326,24 @@ def test_columns_of_csv_are_named_by_flags(tmp_path):
     assert "there are key, body, class, when" in refused.stderr
 
 
+def test_evaluate_tells_the_calibration_curve_once(file):
+    told = answer("evaluate", file)
+    assert "reliability" not in told
+    for scope in ("cumulative", "window"):
+        scores = told[scope]
+        bins = scores["reliability"]
+        # The first event met an empty model: it is scored, and in no bin.
+        assert sum(b["events"] for b in bins) == scores["events"] - (scope == "cumulative")
+        gaps = sum(b["events"] * abs(b["confidence"] - b["accuracy"]) for b in bins)
+        assert scores["calibration_error"] == pytest.approx(gaps / sum(b["events"] for b in bins))
+    shown = streamnb("evaluate", file).stdout
+    rows = re.search(r"^confidence +accuracy +events\n((?:.+\n)+)", shown, re.MULTILINE)[1].splitlines()
+    assert [row.split() for row in rows] == [
+        [f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}", f"{b['events']:,}"]
+        for b in told["cumulative"]["reliability"]
+    ]
+
+
 def test_csv_without_labels_brings_a_hint(tmp_path):
     (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
     done = streamnb("evaluate", "e.csv", cwd=tmp_path)
@@ -457,7 +469,7 @@ def test_a_program_that_imports_for_itself_does_the_same(tmp_path, arguments, co
 
 
 def test_config_is_checked_and_shown(tmp_path):
-    (tmp_path / "c.toml").write_text("[model]\nalpha = 0.25\n")
+    (tmp_path / "c.toml").write_text('[model]\nkind = "naive_bayes"\nalpha = 0.25\n')
     assert answer("config", "check", "--config", tmp_path / "c.toml")["valid"] is True
     shown = answer("config", "show", "--config", tmp_path / "c.toml", STREAMNB_MODEL__NAME="other")
     assert (shown["config"]["model"]["alpha"], shown["config"]["model"]["name"]) == (0.25, "other")

@@ -25,6 +25,7 @@ from streamnb.events import (
     ModelInfo,
     PosteriorReport,
     Prediction,
+    ReliabilityBin,
     Scores,
 )
 from streamnb.wire import codec
@@ -452,6 +453,7 @@ PREDICTION = Prediction(
     hypotheses={"presence alpha=1": 0.75, "other": 0.25},
 )
 SCORES = Scores(2, 0.5, 0.7, 0.4, 0.1, 0.3, 0.2)
+CURVE = (ReliabilityBin(0.5, 0.6, 0.55, 0.5, 4), ReliabilityBin(0.9, 1.0, 0.98, 0.75, 8))
 REPORT = MetricsReport(
     3, 2, 1, SCORES, SCORES, 100, 2, ("a", "b"), ((1, 0, 1), (0, 0, 0)), 9, ModelInfo("d", 2), 4.5
 )
@@ -478,6 +480,20 @@ def test_predictions_and_metrics_survive_the_wire():
     )
     weighing = msgspec.structs.replace(REPORT, posterior=POSTERIOR)
     assert decode_metrics(encode_metrics(weighing)) == weighing
+
+
+def test_a_calibration_curve_survives_the_wire_and_may_be_absent():
+    curved = msgspec.structs.replace(REPORT, window=msgspec.structs.replace(SCORES, reliability=CURVE))
+    told = json.loads(encode_metrics(curved))
+    assert decode_metrics(encode_metrics(curved)) == curved
+    assert told["window"].pop("reliability") == [
+        {"lower": 0.5, "upper": 0.6, "confidence": 0.55, "accuracy": 0.5, "events": 4},
+        {"lower": 0.9, "upper": 1.0, "confidence": 0.98, "accuracy": 0.75, "events": 8},
+    ]
+    assert "reliability" not in told["cumulative"], "where no prediction was scored"
+    before = decode_metrics(json.dumps(told).encode())  # as a report was before curves were recorded
+    assert before == REPORT
+    assert before.window.reliability == ()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -187,6 +187,7 @@ def test_defaults():
     assert (config.log.url, config.log.session_timeout) == ("sqlite:///streamnb.db", 10.0)
     assert (config.events.max_bytes, config.commit.interval, config.snapshots.every) == (2**20, 0.1, 60.0)
     assert (config.model.alpha, config.model.m, config.attributes) == (1.0, None, ())
+    assert (config.model.kind, config.weighs, config.hypotheses) == ("mixture", True, ())
 
 
 def test_each_layer_covers_the_one_before(tmp_path):
@@ -225,11 +226,14 @@ SPOKEN = [
     ("attributes", '[{name="text", kind="text"}]', (AttributeConfig("text", "text", "$.text"),)),
 ]  # fmt: skip
 
+OF_ONE_MODEL = {"model.alpha", "model.m", "model.p", "model.event_model"}  # default hypotheses have their own
+
 
 @pytest.mark.parametrize(("key", "text", "value"), SPOKEN)
 def test_variables_and_flags_are_read_by_the_type_of_their_key(key, text, value):
-    assert at(load(None, {variable(key): text}, []), key) == value
-    assert at(load(None, {}, [f"{key}={text}"]), key) == value
+    single = ["model.kind=naive_bayes"] if key in OF_ONE_MODEL else []
+    assert at(load(None, {variable(key): text}, single), key) == value
+    assert at(load(None, {}, [f"{key}={text}", *single]), key) == value
 
 
 def test_given_priors_are_a_table():
@@ -247,13 +251,15 @@ def test_bare_zero_is_a_duration(tmp_path):
 
 
 def test_minus_zero_is_zero():
-    minus, zero = (load(None, {}, [f"model.alpha={text}"]) for text in ("-0.0", "0"))
+    minus, zero = (
+        load(None, {}, ["model.kind=naive_bayes", f"model.alpha={text}"]) for text in ("-0.0", "0")
+    )
     assert str(minus.model.alpha) == "0.0"
     assert config_hash(minus) == config_hash(zero)
 
 
 def test_an_m_estimate_takes_the_place_of_the_default_alpha():
-    model = load(None, {}, ["model.m=2", "model.p=0.25"]).model
+    model = load(None, {}, ["model.kind=naive_bayes", "model.m=2", "model.p=0.25"]).model
     assert (model.m, model.p) == (2.0, 0.25)
 
 
@@ -602,7 +608,7 @@ def test_paths_are_kept_in_one_form():
 
 def test_attributes_keep_their_order_and_their_smoothing():
     text = '[{name="b",kind="nominal",m=2,p=0.5},{name="a",kind="text",alpha=0,event_model="bernoulli",path="$.a"}]'
-    assert load(None, {}, [f"attributes={text}"]).attributes == (
+    assert load(None, {}, [f"attributes={text}", "model.kind=naive_bayes"]).attributes == (
         AttributeConfig("b", "nominal", "$.features.b", m=2.0, p=0.5),
         AttributeConfig("a", "text", "$.a", alpha=0.0, event_model="bernoulli"),
     )
@@ -789,7 +795,7 @@ FILE_ERRORS = [
     ),
     ("hypotheses = [{alpha=0}]", "hypotheses[0].alpha is 0; expected a finite number above 0"),
     ("hypotheses = [{m=0.0}]", "hypotheses[0].m is 0.0; expected a finite number above 0"),
-    ("hypotheses = [{weight=-1}]", "hypotheses[0].weight is -1; expected a finite number above 0"),
+    ("hypotheses = [{weight=-1}]", "hypotheses[0].weight is -1; expected a finite number of 0 or more"),
     (
         "hypotheses = [{alpha=1, m=2}]",
         "hypotheses[0].m is 2.0 and hypotheses[0].alpha is 1.0; expected one of them",
@@ -1025,7 +1031,7 @@ def files(draw):
             "prior": "given" if priors else draw(st.sampled_from(["learned", "uniform"])),
             "priors": priors,
             "prune": {"every": draw(st.integers(0, 10**9)), "min_count": draw(REALS)},
-            **({"m": 0.5, "p": 0.25} if hypotheses else draw(SMOOTHINGS)),
+            **({"m": 0.5, "p": 0.25} if hypotheses else {"kind": "naive_bayes", **draw(SMOOTHINGS)}),
         },
         "posterior": {"switching_rate": draw(st.floats(0, 1, exclude_max=True)), "seed": draw(COUNTS)},
         "commit": {"events": draw(COUNTS), "interval": format_duration(draw(REALS))},
@@ -1085,7 +1091,7 @@ def test_show_writes_every_key_and_says_which_are_not_set():
 
 
 def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
-    text = show(load(None, {}, ["model.m=2"]))
+    text = show(load(None, {}, ["model.kind=naive_bayes", "model.m=2"]))
     assert "# alpha is not set\nm = 2.0\n# p is not set\n" in text
 
 
@@ -1094,7 +1100,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "47b89745259c4b5e0437b123f38b4748f12b6b823d9e3875b4f2a5478790a6b1"
+    assert config_hash(Config()) == "f271568a02a81074641b717f8c75493aefcb198242231e16153bf5abe368b7c7"
 
 
 CHANGES = {
@@ -1104,7 +1110,7 @@ CHANGES = {
     "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
     "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB",
-    "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "mixture", "model.alpha": "2", "model.m": "2",
+    "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
@@ -1121,7 +1127,7 @@ def test_every_key_is_tried():
 
 @pytest.mark.parametrize("key", CHANGES)
 def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_else(key):
-    beside = BESIDE.get(key, [])
+    beside = [*BESIDE.get(key, []), *(["model.kind=naive_bayes"] if key in OF_ONE_MODEL else [])]
     before = (
         load(None, {}, beside)
         if key != "model.priors"

@@ -86,6 +86,13 @@ def test_tables_are_hypotheses_of_three_kinds(tmp_path):
     ]
 
 
+def test_a_hypothesis_may_be_there_for_a_pool_alone(tmp_path):
+    text = "hypotheses = [{calibrated = true, weight = 0}, {kind = 'softmax', weight = 0}, {kind = 'pool'}]"
+    model = wiring.model(from_text(text, tmp_path))
+    assert [h.weight for h in model.hypotheses] == [0.0, 0.0, 1.0]
+    assert from_text(show(from_text(text, tmp_path)), tmp_path) == from_text(text, tmp_path)
+
+
 def test_what_a_table_leaves_out_is_as_in_python():
     naive, softmax, pool = of(
         'hypotheses=[{ calibrated = true }, { kind = "softmax" }, { kind = "pool" }]'
@@ -96,9 +103,13 @@ def test_what_a_table_leaves_out_is_as_in_python():
         Softmax().pairs,
         Softmax().weight,
     )
-    assert (pool.variance, pool.weight) == (Pool().variance, Pool().weight)
+    assert (pool.variance, pool.calibrated, pool.weight) == (
+        Pool().variance,
+        Pool().calibrated,
+        Pool().weight,
+    )
     assert HypothesisConfig().calibrated == Hypothesis().calibrated
-    assert {softmax.calibrated, pool.calibrated, pool.rate, pool.pairs, naive.rate, naive.variance} == {None}
+    assert {softmax.calibrated, pool.rate, pool.pairs, naive.rate, naive.variance} == {None}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +119,7 @@ def test_what_a_table_leaves_out_is_as_in_python():
         ('{ kind = "softmax" }', '{ kind = "softmax", rate = 0.6, pairs = false }'),
         (
             "{ calibrated = true }, { kind = 'pool' }",
-            "{ calibrated = true }, { kind = 'pool', variance = 0.1 }",
+            "{ calibrated = true }, { kind = 'pool', variance = 0.1, calibrated = false }",
         ),
     ],
 )
@@ -122,14 +133,14 @@ OWN = {
         "half_life": '"36h"', "calibrated": "false",
     },
     "softmax": {"rate": "0.5", "pairs": "false"},
-    "pool": {"variance": "0.5"},
+    "pool": {"variance": "0.5", "calibrated": "true"},
 }  # fmt: skip
 FOREIGN = [
-    (kind, owner, key, value)
+    (kind, " or ".join(f'"{other}"' for other in OWN if key in OWN[other]), key, value)
     for kind in OWN
     for owner, keys in OWN.items()
-    if owner != kind
     for key, value in keys.items()
+    if key not in OWN[kind]
 ]
 
 
@@ -145,7 +156,7 @@ def test_a_key_of_another_kind_is_refused(tmp_path, kind, owner, key, value):
     text = f'hypotheses = [{{ calibrated = true }}, {{ kind = "{kind}", {key} = {value} }}]'
     assert message(text, tmp_path) == (
         f'hypotheses[1].{key} is {value} and hypotheses[1].kind is "{kind}"; '
-        f'expected {key} with kind = "{owner}" alone'
+        f"expected {key} with kind = {owner} alone"
     )
 
 
@@ -161,7 +172,11 @@ REFUSED = [
     ("[{kind='softmax', rate=0}]", "hypotheses[0].rate is 0; expected a finite number above 0"),
     ("[{kind='softmax', rate=inf}]", "hypotheses[0].rate is inf; expected a finite number above 0"),
     ("[{kind='softmax', pairs=1}]", "hypotheses[0].pairs is 1; expected true or false"),
-    ("[{kind='softmax', weight=0}]", "hypotheses[0].weight is 0; expected a finite number above 0"),
+    ("[{kind='softmax', weight=-1}]", "hypotheses[0].weight is -1; expected a finite number of 0 or more"),
+    (
+        "[{weight=0}, {kind='softmax', weight=0}]",
+        "hypotheses[0].weight is 0.0; expected a weight above 0 for at least one of the hypotheses",
+    ),
     ("[{calibrated='yes'}]", 'hypotheses[0].calibrated is "yes"; expected true or false'),
     (
         "[{kind='softmax'}, {kind='pool', variance=-1}]",

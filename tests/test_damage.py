@@ -23,7 +23,7 @@ from service import (
     records,
 )
 
-from streamnb import NaiveBayes
+from streamnb import BayesOptimalNB
 from streamnb import cli as program
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
@@ -321,7 +321,7 @@ def test_a_full_log_ends_the_learner_and_all_goes_on_once_there_is_room(tmp_path
     assert program.main(["run", "--until-end", *flags]) == 0
     with SqliteLog(tmp_path / "log.db") as log:
         assert [p["id"] for p in predictions(log)] == [f"e{i}" for i in range(len(RAWS))]
-        alone = new_learner(model=NaiveBayes({"text": "text"}))
+        alone = new_learner(model=BayesOptimalNB({"text": "text"}))
         assert predictions(log) == predictions(alone.process(records(RAWS), 1.0))
 
 

@@ -473,7 +473,8 @@ def test_a_sensor_hears_of_every_drift_that_is_published(open_log, tmp_path):
 
 
 def configured(*detectors):
-    return load(None, {}, [f"drift.detectors={','.join(detectors)}"])
+    """A single model, which is slow to follow: the default one leaves detectors little to find."""
+    return load(None, {}, ["model.kind=naive_bayes", f"drift.detectors={','.join(detectors)}"])
 
 
 def learned(open_log, folder, config, raws, sensor=None, identity=None):
@@ -621,7 +622,7 @@ def file(tmp_path):
     return path
 
 
-FLAGS = ("--set", "drift.detectors=adwin,ddm,page_hinkley,hddm_w")
+FLAGS = ("--set", "model.kind=naive_bayes", "--set", "drift.detectors=adwin,ddm,page_hinkley,hddm_w")
 
 
 def test_evaluate_lists_drifts(file, tmp_path):

@@ -42,7 +42,7 @@ ONLY_IN = {
         "model/drift.py",
         "model/naive_bayes.py",
         "model/one_kind.py",
-        "cli/bench.py",
+        "cli/contenders.py",
         "cli/demo.py",
     },
     "kafka": {
@@ -56,6 +56,7 @@ ONLY_IN = {
         "cli/timing/echo.py",
     },
     "prometheus_client": {"adapters/prometheus.py"},
+    "vowpalwabbit": {"cli/contenders.py"},
     "sqlite3": {"adapters/sqlite_log.py", "adapters/sqlite_store.py"},
     "pandas": {"model/naive_bayes.py"},
     "zstandard": {"adapters/files.py"},

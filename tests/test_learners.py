@@ -22,7 +22,15 @@ from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax
 from streamnb.errors import UnlearnError
 from streamnb.model.bins import FIRST_EDGES, Bins, bin_of, note_value
 from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES
-from streamnb.model.features import Features, add_feature, find_feature
+from streamnb.model.features import (
+    Features,
+    add_feature,
+    class_met,
+    find_slot,
+    is_met_once,
+    met_once,
+    row_in,
+)
 from streamnb.model.progressive import ESCAPE
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode
 
@@ -40,6 +48,8 @@ CALIBRATED = [
     Hypothesis("bernoulli", alpha=1e-3, calibrated=True, weight=0.5),
     Hypothesis("complement", prior={"a": 1.0, "b": 3.0}, calibrated=True),
     Pool(0.5),
+    Pool(0.5, calibrated=True),
+    Pool(0.25, calibrated=True, weight=2.0),
 ]
 MANY = [*DEFAULT_HYPOTHESES, *CALIBRATED[1:4], Softmax(2.0, pairs=True, weight=3.0)]
 
@@ -60,7 +70,11 @@ class Watched:
 
     def __init__(self, hypotheses, rate=0.0, tolerance=1e-5):
         self.hypotheses, self.tolerance = hypotheses, tolerance
-        naive = [replace(h, calibrated=False, name=h.label) for h in hypotheses if isinstance(h, Hypothesis)]
+        naive = [
+            replace(h, calibrated=False, weight=1.0, name=h.label)
+            for h in hypotheses
+            if isinstance(h, Hypothesis)
+        ]
         self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate)
         self.scores = BayesOptimalNB(ATTRIBUTES, naive or [Hypothesis()])
         self.oracle = Oracle(hypotheses, TEXTS, {"code"}, rate)
@@ -212,6 +226,26 @@ def test_bins_of_all_layouts_codes_that_stay_and_codes_that_end():
     assert bins["wide"].codes is bins["17 values"].codes is None
     assert len(bins["late"].codes) == 16  # of those that came later none has a code, and bins tell more
     assert bins["late"].layouts
+
+
+def test_pairs_are_of_finer_bins_too_once_many_values_are_known():
+    """While there is one class nothing is learned by gradient: the two agree to the last digits after it."""
+    watched, rng = Watched([Softmax(0.6, pairs=True), Softmax(0.25)]), random.Random(6)
+    drawn = [
+        {"wide": rng.gauss(0.0, 1.0), "other": rng.random(), "late": float(rng.randrange(30)), "colour": c}
+        for c in rng.choices("rg", k=8260)
+    ]
+    before = [{**x, "late": None} if t < 300 else x for t, x in enumerate(drawn[:8185])]
+    watched.model.learn_many(before, ["a"] * len(before))
+    watched.scores.learn_many(before, ["a"] * len(before))
+    for x in before:
+        watched.oracle.predict(x, [None, None])
+        watched.oracle.learn("a", 1.0)
+    found = []
+    for x in drawn[8185:]:
+        watched.meet(x, "ab"[(x["wide"] > 0) ^ (x["other"] > 0.5)])
+        found.append({owner for _, owner, _, _ in watched.oracle.found[0] if owner[0] == "fine pair"})
+    assert [len(owners) for owners in found] == [0] * 7 + [10 - 3] * 68  # all but those of the other three
 
 
 def test_words_as_often_as_you_like_and_words_that_are_stopped():
@@ -404,15 +438,20 @@ def test_values_of_two_attributes_are_two_features_even_where_one_ends_in_nothin
 
 
 def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
-    """Of their 64 bits the upper half is the tag, and the lowest six say where the first slot is."""
-    features, keys = Features(1, 1 << 20), [np.uint64(7 << 32 | 5 + 64 * i) for i in range(10)]
-    features.room(2, 2, 10)
+    """Of their 48 bits the upper 31 are the tag, and the lowest six say where the first slot is."""
+    features, keys = Features(1, 1 << 20), [np.uint64(7 << 17 | 5 + 64 * i) for i in range(20)]
+    features.room(2, 2, 20)
     slots, table, _, size, _ = features.tables
-    for row, key in enumerate(keys):
-        free = find_feature(slots, table, key)
-        assert free < 0
-        assert add_feature(slots, table, size, key, -1, -1 - free) == row
-    assert [find_feature(slots, table, key) for key in keys] == list(range(10))
+    for i, key in enumerate(keys):
+        place = find_slot(slots, table, key)
+        assert slots[place] == 0
+        if i % 2:
+            slots[place] = met_once(key, i)
+        else:
+            assert add_feature(slots, table, size, key, -1, place) == i // 2
+    found = [slots[find_slot(slots, table, key)] for key in keys]
+    assert [row_in(slot) for slot in found[::2]] == list(range(10))
+    assert [(is_met_once(slot), class_met(slot)) for slot in found[1::2]] == [(1, i) for i in range(1, 20, 2)]
 
 
 # -- memory -------------------------------------------------------------------------------------------------
@@ -472,7 +511,7 @@ ATOMS = st.one_of(
 @st.composite
 def values(draw):
     """So many values that a layout is just made, or just not, of mixtures of a few, of runs and of many."""
-    n = draw(st.sampled_from([1, 31, 32, 33, 255, 256, 700, 1023, 1024, 1030]))
+    n = draw(st.sampled_from([1, 31, 32, 33, 255, 256, 700, 1023, 1024, 2047, 2048, 2050]))
     atoms = draw(st.lists(ATOMS, min_size=1, max_size=40))
     shares = [draw(st.sampled_from([1, 1, 5, 40])) for _ in atoms]
     spread = draw(st.sampled_from([0.0, 0.0, 0.2, 0.9, 1.0]))
@@ -496,7 +535,7 @@ def test_bins_are_those_of_the_definition_and_stay_where_they_belong(drawn):
     codes = None if tables.n_codes[1] < 0 else tables.codes[1, : tables.n_codes[1]].tolist()
     assert codes == definition.codes
     stops = [*FIRST_EDGES[1:]]
-    for layout, (size, n) in enumerate([(8, 32), (32, 256), (256, 1024)]):
+    for layout, (size, n) in enumerate([(8, 32), (32, 256), (256, 1024), (16, 2048)]):
         first, used = FIRST_EDGES[layout], int(tables.n_edges[1, layout])
         assert first + used <= stops[layout]
         assert used == (len(definition.layouts[size]) if size in definition.layouts else -1)
@@ -520,9 +559,9 @@ def test_bins_are_those_of_the_definition_and_stay_where_they_belong(drawn):
 def test_a_value_that_occurs_often_has_a_bin_of_its_own_beside_the_next_double():
     bins, often = Bins(), [1.0, math.nextafter(1.0, 2.0), math.nextafter(1.0, 0.0)]
     bins.room(1)
-    for t in range(1024):
+    for t in range(2048):
         note_value(bins.tables, 0, often[t % 4] if t % 4 < 3 else float(t))
-    for layout in range(3):
+    for layout in range(4):
         first, used = FIRST_EDGES[layout], int(bins.tables.n_edges[0, layout])
         found = {bin_of(bins.tables.edges[0], first, first + used, value) for value in [*often, 3.0]}
         assert used < 0 or len(found) == 4
@@ -531,12 +570,12 @@ def test_a_value_that_occurs_often_has_a_bin_of_its_own_beside_the_next_double()
 def test_bins_of_a_continuum_hold_equal_mass():
     rng, bins = random.Random(0), Bins()
     bins.room(1)
-    for _ in range(1024):
+    for _ in range(2048):
         note_value(bins.tables, 0, rng.gauss(0.0, 1.0))
-    for layout, size in enumerate((8, 32, 256)):
+    for layout, size in enumerate((8, 32, 256, 16)):
         first, used = FIRST_EDGES[layout], int(bins.tables.n_edges[0, layout])
         assert used == size - 1
-        n = (32, 256, 1024)[layout]
+        n = (32, 256, 1024, 2048)[layout]
         mass = np.bincount(
             [bin_of(bins.tables.edges[0], first, first + used, v) for v in bins.tables.values[0, :n]]
         )
@@ -640,7 +679,7 @@ def test_what_was_learned_by_gradient_is_neither_unlearned_nor_merged():
     [
         (lambda: Softmax(rate=0.0), "rate must be above zero"),
         (lambda: Softmax(rate=math.nan), "rate must be above zero"),
-        (lambda: Softmax(weight=math.inf), "weight must be above zero and finite"),
+        (lambda: Softmax(weight=math.inf), "weight must be zero or more and finite"),
         (lambda: Pool(variance=-1.0), "variance must be above zero"),
         (lambda: BayesOptimalNB({}, [Pool(), Hypothesis()]), "a pool needs hypotheses that are calibrated"),
         (lambda: BayesOptimalNB({}, [Softmax(), Softmax()]), "two hypotheses are called 'softmax rate=0.6'"),

@@ -62,7 +62,7 @@ class Told(Sensor):
 
 
 def configured(*flags, attributes=ATTRIBUTES):
-    return load(None, {}, [f"attributes=[{', '.join(attributes)}]", *flags])
+    return load(None, {}, ["model.kind=naive_bayes", f"attributes=[{', '.join(attributes)}]", *flags])
 
 
 def started(open_log, folder, config, *, sensor=None, learner=None, topics=MORE_TOPICS, **options):

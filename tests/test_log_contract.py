@@ -16,6 +16,7 @@ from functools import partial
 
 import pytest
 
+from streamnb.adapters import kafka_python
 from streamnb.adapters.kafka_python import KafkaLog
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.adapters.sqlite_store import SqliteStore
@@ -530,6 +531,22 @@ def test_records_of_an_open_transaction_are_not_seen_before_it_is_committed(open
     assert content(polled(log, len(expected))) == expected
     assert content(kept(log, EVENTS)) == [b"0", b"1", *expected]
     assert log.poll(10, 0.2) == []
+
+
+def test_a_record_behind_aborted_ones_is_read_though_the_end_was_known_before_it_was_written(
+    open_log, monkeypatch
+):
+    """An answer of the broker holds four of these (4 MiB), so one of them ends at the old end.
+
+    On a busy machine each poll of the client's meets one answer only; here it has no time for more.
+    """
+    monkeypatch.setattr(kafka_python, "_POLL_MS", 0)
+    log = open_log(events=1)
+    large = b"." * 900_000
+    begin(log, [new("events", large)] * 8).abort()
+    assert log.read(EVENTS, 0, 10) == []
+    log.append([new("events", large)])
+    assert [len(value) for value in content(log.read(EVENTS, 0, 10))] == [len(large)]
 
 
 def test_an_open_transaction_holds_back_what_others_write_behind_it(open_log):

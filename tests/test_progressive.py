@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
-from streamnb.events import Scores
+from streamnb.events import ReliabilityBin, Scores
 from streamnb.model import progressive, summing
 from streamnb.model.progressive import BINS, ESCAPE, ProgressiveValidation
 
@@ -105,8 +105,9 @@ def recount(events):
         macro_f1=math.fsum(f1) / len(f1),
         kappa=1.0 if chance == 1 else (agreed - chance) / (1 - chance),
         brier=math.fsum(brier) / n,
-        calibration_error=math.fsum(c * abs(conf - acc) for conf, acc, c in bins)
-        / max(1, sum(c for _, _, c in bins)),
+        calibration_error=math.fsum(b.events * abs(b.confidence - b.accuracy) for b in bins)
+        / max(1, sum(b.events for b in bins)),
+        reliability=bins,
     )
 
 
@@ -118,13 +119,16 @@ def recount_bins(events):
         if inside:
             confidence = math.fsum(max(row) for row, _ in inside) / len(inside)
             right = sum(predicted_class(row) == t for row, t in inside)
-            found.append((confidence, right / len(inside), len(inside)))
+            found.append(ReliabilityBin(low, high, confidence, right / len(inside), len(inside)))
     return tuple(found)
 
 
 def assert_close(ours, theirs, tolerance=1e-12):
     ours, theirs = msgspec.structs.asdict(ours), msgspec.structs.asdict(theirs)
+    curves = [[msgspec.structs.astuple(b) for b in scores.pop("reliability")] for scores in (ours, theirs)]
     assert ours == pytest.approx(theirs, rel=tolerance, abs=tolerance)
+    assert [b[:2] for b in curves[0]] == [b[:2] for b in curves[1]], "edges of bins"
+    assert np.array(curves[0]) == pytest.approx(np.array(curves[1]), rel=tolerance, abs=tolerance)
 
 
 @law
@@ -135,9 +139,6 @@ def test_scores_equal_a_recount(events, window_size):
     assert validation.events == len(labelled)
     assert_close(validation.cumulative(), recount(labelled))
     assert_close(validation.window(), recount(labelled[-window_size:]))
-    reliability, bins = validation.reliability(), recount_bins(labelled)
-    assert [count for _, _, count in reliability] == [count for _, _, count in bins]
-    assert np.array(reliability) == pytest.approx(np.array(bins), abs=1e-12)
 
 
 @law
@@ -201,7 +202,7 @@ def test_restart_is_no_restart(events, at, window_size):
     after.update_many(*batch(events[at:]))
     assert dump(after) == dump(undisturbed)
     assert after.window() == undisturbed.window()
-    assert after.reliability() == undisturbed.reliability()
+    assert after.cumulative() == undisturbed.cumulative()
     assert np.array_equal(after.confusion(), undisturbed.confusion())
 
 
@@ -282,7 +283,7 @@ def test_ten_million_events_keep_twelve_digits():
     assert scores.log_loss == pytest.approx(losses / block, rel=1e-14, abs=0)
     squares = math.fsum((1 - p) ** 2) + math.fsum((p - 1) ** 2)
     assert scores.brier == pytest.approx(squares / block, rel=1e-14, abs=0)
-    (confidence,) = [mean for mean, _, count in validation.reliability() if 0.8 < mean <= 0.9]
+    (confidence,) = [b.confidence for b in scores.reliability if b.upper == 0.9]
     assert confidence == pytest.approx(0.9, rel=1e-14, abs=0)
 
 
@@ -304,7 +305,6 @@ def test_no_events():
         validation.update_many(rows, np.zeros(0, dtype=np.int64))
         assert validation.cumulative() == validation.window() == nothing
         assert validation.confusion().shape == (rows.shape[1], rows.shape[1] + 1)
-    assert validation.reliability() == ()
     assert validation.events == 0
 
 
@@ -319,28 +319,32 @@ def test_event_met_by_an_empty_model():
         validation = validated([(row, 0)])
         assert validation.cumulative() == Scores(1, 0.0, -math.log(1e-15), 0.0, 0.0, 1.0, 0.0)
         assert validation.confusion()[0, -1] == 1
-        assert validation.reliability() == ()
     mixed = validated([([], 0), ([1.0], 0)])
-    assert mixed.cumulative() == Scores(2, 0.5, -math.log(1e-15) / 2, 2 / 3, 0.0, 0.5, 0.0)
+    sure = (ReliabilityBin(0.9, 1.0, 1.0, 1.0, 1),)
+    assert mixed.cumulative() == Scores(2, 0.5, -math.log(1e-15) / 2, 2 / 3, 0.0, 0.5, 0.0, sure)
     assert mixed.confusion().tolist() == [[1, 1]]
 
 
 def test_unseen_truth_costs_the_escape_mass_and_adds_one_to_brier():
     for row in ([0.75, 0.25], [0.75, 0.25, 0.0]):
         scores = validated([(row, 2)]).cumulative()
-        assert scores == Scores(1, 0.0, -math.log(1e-15), 0.0, 0.0, 0.75**2 + 0.25**2 + 1, 0.75)
+        wrong = (ReliabilityBin(0.7, 0.8, 0.75, 0.0, 1),)
+        assert scores == Scores(1, 0.0, -math.log(1e-15), 0.0, 0.0, 0.75**2 + 0.25**2 + 1, 0.75, wrong)
 
 
 def test_certain_and_right_costs_nothing():
     validation = validated([([1.0, 0.0], 0)])
-    assert validation.cumulative() == Scores(1, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0)
-    barely_above_one = validated([([1.0 + 2**-52, 0.0], 0)])
-    assert barely_above_one.cumulative().log_loss == 0.0
-    assert barely_above_one.reliability() == ((1.0, 1.0, 1),)
+    expected = Scores(1, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, (ReliabilityBin(0.9, 1.0, 1.0, 1.0, 1),))
+    assert validation.cumulative() == expected
+    barely_above_one = validated([([1.0 + 2**-52, 0.0], 0)]).cumulative()
+    assert barely_above_one.log_loss == 0.0
+    assert barely_above_one.reliability == expected.reliability
 
 
 def test_certain_and_wrong_is_bounded():
-    assert validated([([1.0, 0.0], 1)]).cumulative() == Scores(1, 0.0, -math.log(1e-15), 0.0, 0.0, 2.0, 1.0)
+    wrong = (ReliabilityBin(0.9, 1.0, 1.0, 0.0, 1),)
+    expected = Scores(1, 0.0, -math.log(1e-15), 0.0, 0.0, 2.0, 1.0, wrong)
+    assert validated([([1.0, 0.0], 1)]).cumulative() == expected
 
 
 def test_tie_goes_to_the_first_class():
@@ -360,19 +364,23 @@ def test_right_edge_of_a_bin_is_inclusive(edge):
     rows = [p for p in (math.nextafter(edge, 0.0), edge, above) if p <= 1.0]
     validation = ProgressiveValidation()
     validation.update_many(np.array(rows)[:, None], np.zeros(len(rows), dtype=np.int64))
-    counts = [count for _, _, count in validation.reliability()]
+    counts = [b.events for b in validation.cumulative().reliability]
     assert counts == ([2, 1] if above <= 1.0 else [2])
     assert len(recount_bins([([p], 0) for p in rows])) == len(counts)
 
 
 def test_tiny_confidence_falls_into_the_first_bin():
-    assert validated([([5e-324], 0)]).reliability() == ((5e-324, 1.0, 1),)
+    found = validated([([5e-324], 0)]).cumulative().reliability
+    assert found == (ReliabilityBin(0.0, 0.1, 5e-324, 1.0, 1),)
 
 
 def test_scores_are_finite_on_the_wire():
     validation = validated([([], 0), ([5e-324, 1.0], 0), ([1.0], 1)])
     for scores in (validation.cumulative(), validation.window(), ProgressiveValidation().window()):
-        assert all(type(value) in (int, float) for value in msgspec.structs.astuple(scores))
+        values = [
+            value for record in (scores, *scores.reliability) for value in msgspec.structs.astuple(record)
+        ]
+        assert {type(value) for value in values} <= {int, float, tuple}
         assert msgspec.json.decode(msgspec.json.encode(scores), type=Scores) == scores
 
 
@@ -390,7 +398,6 @@ def test_readings_change_nothing():
     before = dump(validation)
     assert validation.window() == validation.window()
     assert validation.cumulative() == validation.cumulative()
-    assert validation.reliability() == validation.reliability()
     assert dump(validation) == before
 
 
@@ -605,10 +612,10 @@ def test_reliability_agrees_with_scikit_learn():
     validation.update_many(probabilities, truths)
     right = probabilities.argmax(axis=1) == truths
     accuracy, confidence = calibration_curve(right, probabilities.max(axis=1), n_bins=BINS)
-    ours = np.array(validation.reliability())
-    assert ours[:, 0] == pytest.approx(confidence, rel=1e-12)
-    assert ours[:, 1] == pytest.approx(accuracy, rel=1e-12)
-    assert ours[:, 2].sum() == 2000
+    ours = validation.cumulative().reliability
+    assert [b.confidence for b in ours] == pytest.approx(confidence, rel=1e-12)
+    assert [b.accuracy for b in ours] == pytest.approx(accuracy, rel=1e-12)
+    assert sum(b.events for b in ours) == 2000
 
 
 # Compilation, where machine code cannot be kept on disk.

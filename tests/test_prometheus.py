@@ -32,6 +32,7 @@ from streamnb.events import (
     MetricsReport,
     ModelInfo,
     PosteriorReport,
+    ReliabilityBin,
     Scores,
 )
 
@@ -102,7 +103,8 @@ def tell_everything(sensor):
         "drifts": {"ddm": 1},
     }
     sensor.committed(commit(**told))
-    sensor.reported(report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)] * 2, POSTERIOR))
+    curve = (ReliabilityBin(0.9, 1.0, 0.95, 0.9, 9),)
+    sensor.reported(report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
 
@@ -218,6 +220,36 @@ def test_scores_of_both_scopes():
         assert series(samples, name) == {"all": everything, "window": window}
     assert samples["streamnb_vocabulary_attributes",] == 17
     assert samples["streamnb_classes",] == 3
+
+
+def curves(sensor):
+    """(field, scope, bin) -> value, of the calibration curves."""
+    return {
+        (sample.name.split("_")[2], sample.labels["scope"], sample.labels["bin"]): sample.value
+        for family in parse(exposed(sensor))
+        for sample in family.samples
+        if "bin" in sample.labels
+    }
+
+
+def test_calibration_curves_are_those_of_the_last_report():
+    sensor = PrometheusSensor()
+    scores = Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)
+    sensor.reported(report(scores, scores))
+    assert curves(sensor) == {}, "a report of before curves were recorded"
+    low, middle, high = (
+        ReliabilityBin(0.0, 0.1, 0.0625, 0.0, 2),
+        ReliabilityBin(0.2, 0.3, 0.25, 0.5, 4),
+        ReliabilityBin(0.9, 1.0, 0.96875, 0.875, 8),
+    )
+    for everything, window in [((low, middle, high), (low, high)), ((low, middle, high), (middle, high))]:
+        sensor.reported(report(replace(scores, reliability=everything), replace(scores, reliability=window)))
+        assert curves(sensor) == {
+            (field, scope, f"{one.lower}-{one.upper}"): getattr(one, field)
+            for scope, bins in (("all", everything), ("window", window))
+            for one in bins
+            for field in ("confidence", "accuracy", "events")
+        }
 
 
 def test_scores_of_nothing_are_not_a_number():

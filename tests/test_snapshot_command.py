@@ -175,8 +175,8 @@ def counted(raws):
 
 
 def test_a_difference_is_what_the_events_in_between_hold(learned):
-    learned.learn(RAWS[100:160], "--set", "model.alpha=0.5")
-    flags = [*learned.flags, "--set", "model.alpha=0.5"]
+    learned.learn(RAWS[100:160], "--set", "metrics.every_events=7")
+    flags = [*learned.flags, "--set", "metrics.every_events=7"]
     found = learned.answer("snapshot", "diff", 2, "--top", 1000, flags=flags)
     before, after = counted(RAWS[:40]), counted(RAWS[:160])
     assert (found["before"]["n"], found["after"]["n"], found["continued"]) == (2, 9, True)
@@ -195,7 +195,7 @@ def test_a_difference_is_what_the_events_in_between_hold(learned):
     for label in "abc":
         sizes = [abs(c["after"] - c["before"]) for c in found["strongest"] if c["label"] == label]
         assert sizes == sorted(sizes, reverse=True)
-    assert found["configuration"] == [{"key": "model.alpha", "before": "1.0", "after": "0.5"}]
+    assert found["configuration"] == [{"key": "metrics.every_events", "before": "1000", "after": "7"}]
     labels = [[json.loads(raw)["label"] for raw in raws] for raws in (RAWS[:40], RAWS[:160])]
     for weight in found["classes"]:
         assert [weight["before"], weight["after"]] == [part.count(weight["label"]) for part in labels]
@@ -219,7 +219,7 @@ def test_a_difference_is_what_the_events_in_between_hold(learned):
         "record 9",
         "accuracy",
         "log loss",
-        "model.alpha",
+        "metrics.every_events",
         "words and values are new",
         "UTC",
     ):

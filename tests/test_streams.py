@@ -14,6 +14,8 @@ from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes
 from streamnb.model.default_hypotheses import NAIVE_HYPOTHESES
 from streamnb.model.progressive import ESCAPE
 
+NAIVE_BAYES = ("--set", "model.kind=naive_bayes")
+
 
 def accuracy(*arguments):
     told = answer("evaluate", *arguments)
@@ -22,12 +24,29 @@ def accuracy(*arguments):
 
 
 def test_sms_spam(streams):
-    assert accuracy(streams / "sms_spam.jsonl.gz", "--set", "model.alpha=0.1") >= 0.980
+    assert accuracy(streams / "sms_spam.jsonl.gz", *NAIVE_BAYES, "--set", "model.alpha=0.1") >= 0.980
+
+
+@pytest.mark.parametrize(
+    ("name", "at_least", "loss", "calibration"),
+    [
+        ("sms_spam", 0.985, 0.066, 0.01),
+        ("20news_bydate", 0.89, 0.43, 0.01),
+        ("elec2", 0.885, 0.285, 0.01),
+        ("adult", 0.852, 0.322, 0.01),
+    ],
+)
+def test_the_default_model_on_texts_and_tables(streams, name, at_least, loss, calibration):
+    """Nothing is set; every event is predicted before it is learned."""
+    scores = answer("evaluate", streams / f"{name}.jsonl.gz")["cumulative"]
+    assert scores["accuracy"] >= at_least
+    assert scores["log_loss"] <= loss
+    assert scores["calibration_error"] <= calibration
 
 
 def test_twenty_newsgroups_train_then_test(streams):
     """A plain multinomial model, alpha = 1: .771 from train to test."""
-    assert round(accuracy(streams / "20news_bydate.jsonl.gz", "--holdout", "split"), 2) == 0.77
+    assert round(accuracy(streams / "20news_bydate.jsonl.gz", "--holdout", "split", *NAIVE_BAYES), 2) == 0.77
 
 
 @pytest.mark.parametrize(("alpha", "at_least"), [(1, 0.865), (0.01, 0.88)])
@@ -43,6 +62,7 @@ def test_twenty_newsgroups_as_joachims_did(streams, alpha, at_least):
             "--set",
             f"model.alpha={alpha}",
         ),
+        *NAIVE_BAYES,
         *("--set", "model.prune.drop_most_frequent=100", "--set", "model.prune.min_count=3"),
     )
     assert got >= at_least

@@ -27,6 +27,9 @@ RAWS = raw_events(300, seed=5)
 EVENTS, JOURNAL, PREDICTIONS = (Partition(name, 0) for name in ("events", "journal", "predictions"))
 
 DECLARED = """
+[model]
+kind = "naive_bayes"
+
 [[attributes]]
 name = "text"
 kind = "text"
@@ -103,16 +106,17 @@ def test_a_configuration_that_changes_applies_from_there_on(open_log, tmp_path):
     log = open_log(**TOPICS, answers=1)
     renamed = [json.dumps({"name": f"n{i}", **json.loads(raw)}).encode() for i, raw in enumerate(RAWS)]
     produce(log, renamed[:150])
-    learn(log, tmp_path / "snapshots")
+    single = "model.kind=naive_bayes"
+    learn(log, tmp_path / "snapshots", single)
     limit = sorted(map(len, renamed))[240]
-    changed = ("events.id=$.name", f"events.max_bytes={limit}B", "topics.predictions=answers")
+    changed = (single, "events.id=$.name", f"events.max_bytes={limit}B", "topics.predictions=answers")
     changed += ("model.prune.every=20", "model.prune.drop_most_frequent=1", "model.alpha=0.5")
     produce(open_log(), renamed[150:])
     learn(open_log(), tmp_path / "snapshots", *changed)
     assert read_topic(open_log(), "answers")
     assert read_topic(open_log(), "dead-letters")
     assert_clean(verified(open_log(), tmp_path / "snapshots", *changed), 300)
-    early = verified(open_log(), tmp_path / "snapshots")  # by the journal, not by what is said today
+    early = verified(open_log(), tmp_path / "snapshots", single)  # by the journal, not by what is said today
     assert_clean(early, 300)
     assert any("model.alpha" in text for check, text in told(early, Verdict.OK) if check == "configuration")
 
@@ -292,16 +296,18 @@ def test_the_command_says_what_it_verified(streams, tmp_path):
     streamnb("run", "--until-end", *flags, cwd=tmp_path)
     done = streamnb("verify", *flags, cwd=tmp_path)
     assert done.stderr == ""
-    assert done.stdout.splitlines()[-1] == (
-        "verified: 5,574 events in 6 commits, counted once each; 9,842 counts and 0 moments equal"
-    )
     said = answer("verify", *flags, cwd=tmp_path)
+    assert said["features"] > said["counts"]  # beside every word the pairs of words
+    assert done.stdout.splitlines()[-1] == (
+        "verified: 5,574 events in 6 commits, counted once each; "
+        f"19,682 counts, {said['features']:,} counts of features and 0 moments equal"
+    )
     assert {key: said[key] for key in ("verified", "journal", "events", "commits", "counts", "moments")} == {
         "verified": True,
         "journal": 6,
         "events": 5574,
         "commits": 6,
-        "counts": 9842,
+        "counts": 19682,
         "moments": 0,
     }
     assert {finding["verdict"] for finding in said["findings"]} == {"ok"}
@@ -383,8 +389,9 @@ def test_a_log_without_its_topics_is_refused(tmp_path):
 def test_another_configuration_is_told(open_log, tmp_path):
     log = open_log(**TOPICS)
     produce(log, RAWS[:50])
-    learn(log, tmp_path / "snapshots")
-    outcome = verified(open_log(), tmp_path / "snapshots", "model.event_model=bernoulli")
+    single = "model.kind=naive_bayes"
+    learn(log, tmp_path / "snapshots", single)
+    outcome = verified(open_log(), tmp_path / "snapshots", single, "model.event_model=bernoulli")
     assert [check for check, _ in told(outcome)] == ["configuration"]
     assert "model.event_model was" in told(outcome)[0][1]
     assert outcome.compared.counts > 0

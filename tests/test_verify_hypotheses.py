@@ -25,6 +25,7 @@ HYPOTHESES = [
     Hypothesis("bernoulli"),
     Hypothesis("multinomial", half_life=3600.0),
     Hypothesis("presence", half_life=60.0),
+    Hypothesis("complement", weight=0.0),
 ]
 
 

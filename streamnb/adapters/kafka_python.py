@@ -273,13 +273,17 @@ class KafkaLog:
 
         Raises LogError where an open transaction holds the end back beyond its timeout.
         """
-        first, end = self._extents.get(partition, (0, 0))
-        if not first <= offset < end:
-            first, end = self._extents[partition] = self.offsets(partition)
-        if not first <= offset <= end:
-            raise _not_held(partition, first, end, offset)
         place = TopicPartition(*partition)
+        first, end = self._extents.get(partition, (0, 0))
         with self._naming_what_is_held():
+            if first <= offset < end and (
+                found := self._patiently(lambda: self._fetch(place, offset, end, limit), "READ")
+            ):
+                return found
+            # Up to the end as it was there may be aborted records only: what counts is the end as it is.
+            first, end = self._extents[partition] = self.offsets(partition)
+            if not first <= offset <= end:
+                raise _not_held(partition, first, end, offset)
             return self._patiently(lambda: self._fetch(place, offset, end, limit), "READ")
 
     def _fetch(self, place: TopicPartition, offset: int, end: int, limit: int) -> Sequence[Record]:

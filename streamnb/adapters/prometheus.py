@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, State
-from streamnb.events import MetricsReport, PosteriorReport, Scores
+from streamnb.events import MetricsReport, PosteriorReport, ReliabilityBin, Scores
 
 __all__ = ["PrometheusSensor"]
 
@@ -38,6 +38,18 @@ _SCORES = {
         "streamnb_calibration_error_ratio",
         "Expected calibration error: how far confidence is from accuracy.",
     ),
+}
+
+_RELIABILITY = {
+    "confidence": (
+        "streamnb_calibration_confidence_ratio",
+        "Mean confidence of the predictions in one bin of confidence.",
+    ),
+    "accuracy": (
+        "streamnb_calibration_accuracy_ratio",
+        "Share of the predictions in one bin of confidence that were right.",
+    ),
+    "events": ("streamnb_calibration_events", "Labelled events in one bin of confidence."),
 }
 
 
@@ -102,6 +114,8 @@ class PrometheusSensor(Sensor):
     def _measure_the_model(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
         self._scores = {field: gauge(*named, ["scope"]) for field, named in _SCORES.items()}
+        curves = {field: gauge(*named, ["scope", "bin"]) for field, named in _RELIABILITY.items()}
+        self._curves = {scope: _Curve(scope, curves) for scope in ("all", "window")}
         self._attributes = gauge("streamnb_vocabulary_attributes", "Attribute rows that the model holds.")
         self._classes = gauge("streamnb_classes", "Classes that the model knows.")
         self._model_bytes = gauge("streamnb_model_bytes", "Memory that the model holds.")
@@ -206,6 +220,32 @@ class PrometheusSensor(Sensor):
     def _set_scores(self, scope: str, scores: Scores) -> None:
         for field, gauge in self._scores.items():
             gauge.labels(scope).set(getattr(scores, field))
+        self._curves[scope].set(scores.reliability)
+
+
+class _Curve:
+    """The calibration curve of one scope: a series for each bin that holds events.
+
+    Args:
+        scope: which.
+        gauges: of the curves of all scopes, by the field of a bin; labelled by scope and bin.
+    """
+
+    def __init__(self, scope: str, gauges: Mapping[str, Gauge]) -> None:
+        self._scope = scope
+        self._gauges = gauges
+        self._names: set[str] = set()  # the bins that have series
+
+    def set(self, bins: Iterable[ReliabilityBin]) -> None:
+        """Keep these bins and no others: a window leaves some behind."""
+        # Names of bins sort as their confidences do.
+        named = {f"{one.lower:.1f}-{one.upper:.1f}": one for one in bins}
+        for field, gauge in self._gauges.items():
+            for gone in self._names - named.keys():
+                gauge.remove(self._scope, gone)
+            for name, one in named.items():
+                gauge.labels(self._scope, name).set(getattr(one, field))
+        self._names = set(named)
 
 
 class _Weighing:

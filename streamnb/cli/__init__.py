@@ -59,15 +59,6 @@ def build_parser() -> argparse.ArgumentParser:
             "--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)"
         )
 
-    def csv_options(made: argparse.ArgumentParser) -> None:
-        for role in ("id", "label", "text", "ts"):
-            made.add_argument(
-                f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
-            )
-        made.add_argument(
-            "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
-        )
-
     demo = command(
         "demo", "stream real and generated data through the embedded log, and show it learn", configured=False
     )
@@ -92,13 +83,11 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--rate", type=_positive, metavar="N", help="events a second (default: as fast as possible)"
     )
-    csv_options(replay)
+    _add_csv(replay)
 
     evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
     evaluate.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
-    evaluate.add_argument(
-        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
-    )
+    _add_order(evaluate)
     evaluate.add_argument(
         "--holdout",
         metavar="split|SHARE",
@@ -106,7 +95,20 @@ def build_parser() -> argparse.ArgumentParser:
         "or this share of the rows first, such as 2/3",
     )
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
-    csv_options(evaluate)
+    _add_csv(evaluate)
+
+    ablate = command(
+        "ablate", "show what each part of a mixture brings: progressive validation without it, on each file"
+    )
+    ablate.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="JSON lines or CSV, plain or .gz or .zst; - is standard input",
+    )
+    _add_order(ablate)
+    ablate.add_argument("--markdown", action="store_true", help="print tables as Markdown, for a page")
+    _add_csv(ablate)
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     log_option(inspect)
@@ -137,11 +139,9 @@ def _add_measurements(
     command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """The commands that tell how fast it is."""
-    bench = command("bench", "time the learner against River, in one run", configured=False)
+    bench = command("bench", "time the learner beside River and others, in one run", configured=False)
     bench.add_argument("file", nargs="?", help="JSON lines with text and label (default: generated messages)")
-    bench.add_argument(
-        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
-    )
+    _add_order(bench)
     bench.add_argument(
         "--rounds", type=_positive_int, default=3, help="turns for each contender (default: %(default)s)"
     )
@@ -215,6 +215,22 @@ def _add_operations(
         default=10.0,
         metavar="SECONDS",
         help="how long to wait for each answer (default: %(default)g)",
+    )
+
+
+def _add_csv(made: argparse.ArgumentParser) -> None:
+    for role in ("id", "label", "text", "ts"):
+        made.add_argument(
+            f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
+        )
+    made.add_argument(
+        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+    )
+
+
+def _add_order(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
     )
 
 

@@ -22,13 +22,14 @@ from streamnb.cli.holdout import Row, divide, share_of
 from streamnb.cli.tables import print_report, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Partition, Record
+from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import Drift, Event
 from streamnb.wire.codec import decode_event, decode_metrics
 from streamnb.wire.snapshot import part_digest
+from streamnb.wire.tabular import CsvColumns
 
-__all__ = ["run"]
+__all__ = ["outputs_of", "run", "say_which_columns"]
 
 _AT_ONCE = 1000
 _FEW = 5  # drifts that are shown of the first, and of the last
@@ -48,36 +49,38 @@ def run(options: argparse.Namespace) -> int:
         started = time.monotonic()
         rows = numbered(events_of(options.file, columns_of(options)), options.order)
         if options.holdout is None:
-            _progressive(learner, rows, config, predictions, (tally, drifts))
+            for output in outputs_of(learner, rows, config):
+                _note(output, config, predictions, (tally, drifts))
         else:
             train, test = divide(list(rows), share)
             _train_then_test(learner, train, test, tally)
     _show(options, learner, time.monotonic() - started, (tally, drifts))
-    _hint(options, learner)
+    if not (learner.model.n_events or learner.progressive.events):
+        say_which_columns(options.file, columns_of(options))
     return 0
 
 
-def _progressive(
-    learner: Learner,
-    rows: Iterable[Row],
-    config: Config,
-    predictions: BinaryIO | None,
-    noted: tuple[Tally, _Drifts],
-) -> None:
-    """The events as one partition of a topic of events, with rows as offsets, through the learner."""
-    tally, drifts = noted
+def outputs_of(learner: Learner, rows: Iterable[Row], config: Config) -> Iterator[NewRecord]:
+    """What a learner answers to events that come as one partition of a topic of events, rows as offsets."""
     partition = Partition(config.topics.events[0], 0)
     now = time.time()
     records = (Record(partition, row, None, raw, now) for row, raw in rows)
     while part := list(islice(records, _AT_ONCE)):
-        for output in learner.process(part, now):
-            if predictions is not None and output.topic == config.topics.predictions:
-                predictions.write(output.value + b"\n")
-            elif output.topic == config.topics.dead_letters:
-                headers = dict(output.headers)
-                tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
-            elif learner.drift.names and output.topic == config.topics.metrics:
-                drifts.add(decode_metrics(output.value))
+        yield from learner.process(part, now)
+
+
+def _note(
+    output: NewRecord, config: Config, predictions: BinaryIO | None, noted: tuple[Tally, _Drifts]
+) -> None:
+    """Keep what there is to tell of an output."""
+    tally, drifts = noted
+    if predictions is not None and output.topic == config.topics.predictions:
+        predictions.write(output.value + b"\n")
+    elif output.topic == config.topics.dead_letters:
+        headers = dict(output.headers)
+        tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
+    elif config.drift.detectors and output.topic == config.topics.metrics:
+        drifts.add(decode_metrics(output.value))
 
 
 def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row], tally: Tally) -> None:
@@ -109,14 +112,12 @@ def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Ev
             tally.add(error.reason, error.path, row)
 
 
-def _hint(options: argparse.Namespace, learner: Learner) -> None:
-    """Say which columns there are where a CSV file has held no label."""
-    if learner.model.n_events or learner.progressive.events:
-        return
-    header = read_header(options.file, columns_of(options))
-    if header and options.label_column not in header:
+def say_which_columns(path: str, columns: CsvColumns) -> None:
+    """Of CSV without a label, say which columns there are where the label's is not among them."""
+    header = read_header(path, columns)
+    if header and columns.label not in header:
         print(
-            f"streamnb: {options.file} has no column {options.label_column!r} to learn from; "
+            f"streamnb: {path} has no column {columns.label!r} to learn from; "
             f"--label-column may name one of {', '.join(header)}",
             file=sys.stderr,
         )
@@ -173,11 +174,9 @@ def _show(
     watched = learner.drift.names and options.holdout is None  # what is held out is not a stream
     report = learner.report(time.time())
     digest = part_digest(*learner.parts()["model"])
-    reliability = learner.progressive.reliability()
     if options.json:
         answer: dict[str, Any] = msgspec.to_builtins(report)
-        bins = [{"confidence": c, "accuracy": a, "events": n} for c, a, n in reliability]
-        answer |= {"dead_letter_reasons": tally.rows(), "reliability": bins}
+        answer["dead_letter_reasons"] = tally.rows()
         if watched:
             answer["drifts"] = drifts.rows()
         answer |= {"seconds": seconds, "model_digest": digest}
@@ -187,8 +186,9 @@ def _show(
     tally.print()
     if watched:
         drifts.print()
-    if reliability:
+    if report.cumulative.reliability:
         print()
-        print(table(reliability, ("confidence", "accuracy", "events")))
+        bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
+        print(table(bins, ("confidence", "accuracy", "events")))
     print()
     print(f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s; model {digest[:16]}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from streamnb.events import MetricsReport, PosteriorReport, Scores
 
-__all__ = ["print_posterior", "print_report", "table"]
+__all__ = ["markdown_table", "print_posterior", "print_report", "table"]
 
 _MOST_CLASSES = 10
 
@@ -23,6 +23,16 @@ def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
         )
         lines.append("  ".join(line).rstrip())
     return "\n".join(lines)
+
+
+def markdown_table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
+    """The same in Markdown, for a page; the first column to the left, the others to the right."""
+    lines = [
+        header,
+        ["---", *["--:"] * (len(header) - 1)],
+        *([_text(value) for value in row] for row in rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def print_report(report: MetricsReport) -> None:

@@ -73,7 +73,7 @@ def _sentence(verified: Verified) -> str:
     if not verified.findings.is_clean:
         return f"differs: up to journal record {verified.n:,} something is not as it should be; see above"
     equal = verified.compared
-    numbers = "" if equal is None else f"; {equal.counts:,} counts and {equal.moments:,} moments equal"
+    numbers = "" if equal is None else f"; {equal}"
     return f"verified: {verified.events:,} events in {verified.commits:,} commits, counted once each{numbers}"
 
 
@@ -86,6 +86,7 @@ def _described(verified: Verified) -> dict[str, Any]:
         "commits": verified.commits,
         "counts": None if equal is None else equal.counts,
         "moments": None if equal is None else equal.moments,
+        "features": None if equal is None else equal.features,
         "findings": [_finding(finding) for finding in verified.findings.all()],
     }
 

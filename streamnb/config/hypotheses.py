@@ -17,6 +17,7 @@ from streamnb.config.kinds import (
     Kind,
     choice,
     duration,
+    number,
     refused,
     whole,
 )
@@ -47,9 +48,9 @@ _OWN: dict[str, dict[str, Any]] = {
         "calibrated": False,
     },
     "softmax": {"rate": 0.6, "pairs": False},
-    "pool": {"variance": 0.1},
+    "pool": {"variance": 0.1, "calibrated": False},
 }
-"""Kind -> the keys that no other kind has, with their defaults."""
+"""Kind -> the keys that not all kinds have, with their defaults."""
 
 
 class HypothesisConfig(Section, frozen=True):
@@ -66,11 +67,12 @@ class HypothesisConfig(Section, frozen=True):
         p: prior estimate of the m-estimate; None is uniform over the values seen.
         prior: of the labels: "learned", "uniform", or "given" by the model's `priors`.
         half_life: seconds of event time after which what was learned counts half; None never forgets.
-        calibrated: whether it is raised to a power that is learned.
+        calibrated: whether a naive Bayes model is raised to a power that is learned, or a pool's confidence
+            corrected.
         rate: of learning, of a softmax regression.
         pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
         variance: of a pool's weights before anything is learned.
-        weight: relative prior probability of the hypothesis itself.
+        weight: relative prior probability of the hypothesis itself; 0 for one that is not weighed.
         name: what predictions, metrics and reports call it; None says how it reads.
     """
 
@@ -92,7 +94,7 @@ class HypothesisConfig(Section, frozen=True):
     rate: Annotated[float | None, ABOVE_ZERO] = None
     pairs: Annotated[bool | None, BOOLEAN] = None
     variance: Annotated[float | None, ABOVE_ZERO] = None
-    weight: Annotated[float, ABOVE_ZERO] = 1.0
+    weight: Annotated[float, number(0)] = 1.0
     name: Annotated[str | None, NAME] = None
 
     def read_as(self, event_model: EventModel) -> str:
@@ -112,11 +114,11 @@ class HypothesisConfig(Section, frozen=True):
     @property
     def is_opinion(self) -> bool:
         """Whether a pool takes it in."""
-        return self.kind == "softmax" or bool(self.calibrated)
+        return self.kind == "softmax" or (self.kind == "naive_bayes" and bool(self.calibrated))
 
     @property
     def own(self) -> dict[str, Any]:
-        """What is given of the keys that no other kind has."""
+        """What is given of the keys that not all kinds have."""
         given = {name: getattr(self, name) for name in _OWN[self.kind]}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -188,6 +190,8 @@ class _Hypotheses(Kind[Any], frozen=True):
             if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
                 expected = 'a hypothesis beside it to pool, of kind "softmax" or with calibrated = true'
                 raise refused(f"{key}[{i}].kind", "pool", expected)
+        if hypotheses and not any(hypothesis.weight for hypothesis in hypotheses):
+            raise refused(f"{key}[0].weight", 0.0, "a weight above 0 for at least one of the hypotheses")
         return hypotheses
 
 
@@ -196,10 +200,11 @@ def _read_table(key: str, table: object) -> HypothesisConfig:
     values = read_entries(HypothesisConfig, key, table, expected)
     kind = values.get("kind", HypothesisConfig().kind)
     for name, value in values.items():
-        owner = next((owner for owner, own in _OWN.items() if name in own), kind)
-        if owner != kind:
+        owners = [owner for owner, own in _OWN.items() if name in own]
+        if owners and kind not in owners:
             found = f'{kinds_of(HypothesisConfig)[name].write(value)} and {key}.kind is "{kind}"'
-            raise ConfigError(f'{key}.{name} is {found}; expected {name} with kind = "{owner}" alone')
+            expected = " or ".join(f'"{owner}"' for owner in owners)
+            raise ConfigError(f"{key}.{name} is {found}; expected {name} with kind = {expected} alone")
     hypothesis = HypothesisConfig(**{"calibrated": None, **_OWN[kind], **values})
     check_smoothing(key, hypothesis.alpha, hypothesis.m, hypothesis.p)
     return hypothesis

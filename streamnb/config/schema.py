@@ -136,7 +136,7 @@ class ModelConfig(Section, frozen=True):
     """
 
     name: Annotated[str, NAME] = "default"
-    kind: Annotated[Literal["naive_bayes", "mixture"], choice("naive_bayes", "mixture")] = "naive_bayes"
+    kind: Annotated[Literal["naive_bayes", "mixture"], choice("naive_bayes", "mixture")] = "mixture"
     alpha: Annotated[float, number(0)] = 1.0
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None

@@ -35,6 +35,7 @@ def recover(
     identity: Identity,
     alive: Callable[[], None] = lambda: None,
     at: int | None = None,
+    passed: Callable[[Checkpoint], None] = lambda _: None,
 ) -> Checkpoint:
     """Bring a fresh learner to where the journal stands, and write nothing; `BEFORE` for an empty journal.
 
@@ -55,6 +56,7 @@ def recover(
         identity: what the state has to belong to.
         alive: shows that all is well.
         at: stop after this journal record, under the configuration that held then; else at the end.
+        passed: is told after each record that was processed; the learner then stands there.
 
     Raises:
         JournalError: journal, snapshot and log do not fit together, or belong to another configuration.
@@ -68,7 +70,7 @@ def recover(
         refuse_changes(end, identity)
     if start.snapshot is not None:
         _load(learner, start.snapshot)
-    _Replay(log, learner, identity, alive).run(start, end, path)
+    _Replay(log, learner, identity, alive, passed).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
         _configure(learner, identity, end, identity.config_hash)
     return end
@@ -184,12 +186,20 @@ def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
 class _Replay:
     """Processes again what a path through the journal processed."""
 
-    def __init__(self, log: Log, learner: Learner, identity: Identity, alive: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        learner: Learner,
+        identity: Identity,
+        alive: Callable[[], None],
+        passed: Callable[[Checkpoint], None],
+    ) -> None:
         self._log = log
         self._slices = SliceReader(log)
         self._learner = learner
         self._identity = identity
         self._alive = alive
+        self._passed = passed
         self._comparable = True
         self._config_hash = identity.config_hash  # the learner's
 
@@ -205,6 +215,7 @@ class _Replay:
             before, checkpoint = checkpoint, checkpoint.after(entry.record)
             if is_on(path, entry.record.n):
                 self._process(before, checkpoint, entry.record)
+                self._passed(checkpoint)
             if checkpoint.n == end.n:
                 break
 

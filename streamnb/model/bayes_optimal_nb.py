@@ -18,15 +18,18 @@ from streamnb.model.counts import NOMINAL, UNIT
 from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.draws import check_seed, uniforms
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units
+from streamnb.model.evidence import LIMIT, Item, ranked
 from streamnb.model.hypotheses import Readings, Sources, check_names
 from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
 from streamnb.model.hypothesis_scoring import Scratch
+from streamnb.model.learner_evidence import Parts, mean_log_odds
 from streamnb.model.learners import AnyHypothesis, Learners, Plan, Room, naive_part
 from streamnb.model.linear_view import LinearView
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.presence import NO_PRESENCE, PresenceTables, count_presence
 from streamnb.model.statistics import Statistics
+from streamnb.model.tables import UNIFORM
 
 __all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
 
@@ -66,7 +69,7 @@ class BayesOptimalNB(NaiveBayes):
         >>> model.predict_one({"text": "cash"})
         'spam'
         >>> {name: round(p, 2) for name, p in model.posterior.probabilities.items()}
-        {'multinomial alpha=1': 0.5, 'bernoulli alpha=1': 0.5}
+        {'multinomial alpha=1': 0.49, 'bernoulli alpha=1': 0.51}
 
     References:
         Mitchell, Machine Learning (1997), sections 6.7 and 6.8; Dawid (1984), JRSS A 147(2); Herbster and
@@ -84,6 +87,8 @@ class BayesOptimalNB(NaiveBayes):
     ) -> None:
         super().__init__(attributes)
         check_names([hypothesis.label for hypothesis in hypotheses])
+        if not any(hypothesis.weight for hypothesis in hypotheses):
+            raise ValueError("at least one hypothesis must have a weight above zero")
         if prediction not in _MODES:
             raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
         check_seed(seed)
@@ -249,22 +254,42 @@ class BayesOptimalNB(NaiveBayes):
     def _learn(self, encoded: Encoded) -> None:
         self._answer(encoded, learn=True)
 
-    def _joints(self, xs: Sequence[Any], t: float | None = None) -> list[dict[Any, float]]:
-        """The hypotheses' log P_h(v, x), weighed as they are when they predict.
+    def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
+        """What the prior and each value add to the log odds, on average over the hypotheses."""
+        statistics, batch = self._statistics, encoded.batch
+        parts = Parts.of(batch, statistics.counts.kinds)
+        readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
+        K = len(statistics.classes)
+        self._make_room(0)
+        found = mean_log_odds(
+            (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
+            readings,
+            readings._replace(prior_mode=np.full_like(readings.prior_mode, UNIFORM)),
+            self._plan,
+            (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch)),
+            parts,
+            (statistics.classes[first], statistics.classes[second]),
+            Scratch.of(len(self._readings), K, len(self._sources.decays)),
+            Room.of(self._plan, K, most_features(batch) if self._plan.rates.size else 0),
+            self._shares(),
+        ).tolist()
+        items = (
+            Item(name, value, max(-LIMIT, min(LIMIT, log_odds)))
+            for (name, value), log_odds in zip(
+                parts.named(x, encoded, statistics.layout), found, strict=False
+            )
+        )
+        return found[-1], ranked(items)
 
-        They add up over attributes, as log scores of one model do: they are the evidence of `explain_one`.
-        """
-        joints = self._answer(self._encode(xs, ts=[t] * len(xs)), joints=True).joints
+    def _shares(self) -> npt.NDArray[np.float64]:
+        """Of the hypotheses in what is predicted next. Shape (H,)."""
         log_posterior = self._posterior.weights.log_posterior
-        shares = np.exp(log_posterior)
-        if self.prediction != "mixture":
-            draw = uniforms(self.seed, self._met, 1)[0]
-            shares = np.zeros(len(shares))
-            shares[chosen(log_posterior, _MODES[self.prediction], draw)] = 1.0
-        joints[:, shares == 0.0] = 0.0  # zero times infinity
-        ruled_out = np.isneginf(joints)  # by a prior, or all of the class is forgotten: others speak of it
-        joints[ruled_out & ~ruled_out[:, shares > 0.0].all(axis=1, keepdims=True)] = 0.0
-        return [self._by_class(row) for row in np.einsum("h,nhk->nk", shares, joints)]
+        if self.prediction == "mixture":
+            return np.exp(log_posterior)
+        draw = uniforms(self.seed, self._met, 1)[0]
+        shares = np.zeros(log_posterior.size)
+        shares[chosen(log_posterior, _MODES[self.prediction], draw)] = 1.0
+        return shares
 
     def _answer(
         self, encoded: Encoded, *, learn: bool = False, predict: bool = False, joints: bool = False

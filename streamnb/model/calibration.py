@@ -14,13 +14,11 @@ from typing import Any
 
 from streamnb.model.jit import kernel
 
-__all__ = ["FIRST_POWER", "learn_power", "temper"]
+__all__ = ["FIRST_POWER", "FLOOR", "learn_power", "temper"]
 
 FIRST_POWER = 0.5
 _LEAST, _MOST = 0.02, 4.0
-_FLOOR = (
-    -20.0
-)  # ln P below this counts as this: one event that was called impossible is to teach, not to ruin
+FLOOR = -20.0  # ln P below this counts as this: one event that was called impossible is to teach, not to ruin
 _MEMORY = 0.999  # of the curvature, which is thereby a mean over about a thousand events and can follow drift
 
 
@@ -28,7 +26,7 @@ _MEMORY = 0.999  # of the curvature, which is thereby a mean over about a thousa
 def temper(log_probabilities: Any, power: float, known: Any, scores: Any) -> None:
     """Fill scores (K,) with a ln P(v); -inf for classes that are not known."""
     for k in range(scores.size):
-        scores[k] = power * max(log_probabilities[k], _FLOOR) if known[k] > 0 else -float("inf")
+        scores[k] = power * max(log_probabilities[k], FLOOR) if known[k] > 0 else -float("inf")
 
 
 @kernel
@@ -41,10 +39,10 @@ def learn_power(
     """
     mean, square = 0.0, 0.0
     for k in range(probabilities.size):
-        u = max(log_probabilities[k], _FLOOR)
+        u = max(log_probabilities[k], FLOOR)
         mean += probabilities[k] * u
         square += probabilities[k] * u * u
-    gradient = mean - max(log_probabilities[label], _FLOOR)
+    gradient = mean - max(log_probabilities[label], FLOOR)
     powers[c, 1] = _MEMORY * powers[c, 1] + weight * max(square - mean * mean, 0.0)
     if powers[c, 1] > 0.0:
         power = powers[c, 0] - weight * gradient / powers[c, 1]

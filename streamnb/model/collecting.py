@@ -3,8 +3,9 @@
     word        each different word of a text
     value       each nominal value, and of a continuous attribute its code or its bin in every layout in use
     label       the label that was learned last, for streams in which labels come in runs
-    pairs       of adjacent words, and of the values of two attributes; where there are more than twelve
-                attributes only of those twelve that told most of the label in the first 256 events
+    pairs       of adjacent words, and of the values of two attributes, coarse and fine (see `bins`); where
+                there are more than twelve attributes only of those twelve that told most of the label in
+                the first 256 events
 
 A feature weighs v = (1 + ln n) (ln((N + 1) / (n_f + 1/2)) + 1/20)^0.3, where n is how often it occurs in
 the event and n_f of the N events learned had it: sublinear term frequency times a damped inverse document
@@ -20,19 +21,37 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.bins import CODE, FIRST_EDGES, LAYOUTS, bin_of, code_of
+from streamnb.model.bins import CODE, FIRST_EDGES, LAYOUTS, PAIRED, bin_of, code_of, is_in_use
 from streamnb.model.counts import NOMINAL, UNIT
-from streamnb.model.features import COUNTS, NOBODY, OWNER, TOTAL, add_feature, find_feature, mixed
+from streamnb.model.features import (
+    COUNTS,
+    KEY_BITS,
+    NO_CLASS,
+    NOBODY,
+    OWNER,
+    TOTAL,
+    add_feature,
+    by_place,
+    class_met,
+    find_slot,
+    is_met_once,
+    met_once,
+    mixed,
+    promote,
+    row_in,
+)
 from streamnb.model.jit import inlined, kernel
+from streamnb.model.softmax import LOG_OF_ONE
 from streamnb.model.vocabulary import STOPPED
 
-__all__ = ["Collected", "Context", "collect", "most_features", "note_attributes"]
+__all__ = ["Collected", "Context", "collect", "most_features", "note_attributes", "put_value"]
 
 MOST_PAIRED = 12  # attributes; 66 pairs of them
 _SELECTED_AFTER = 256 * UNIT
 _LABEL = -1  # attribute: the label before; others are 2 g (group g) or 2 f + 1 (continuous attribute f)
 _IS_OWNER, _IS_VALUE, _IS_LABEL = np.uint64(1), np.uint64(2), np.uint64(3)
-_GROUP, _FIELD, _PAIR, _BYTE = np.uint64(0x10), np.uint64(0x20), np.uint64(0x30), np.uint64(8)
+_GROUP, _FIELD, _BYTE = np.uint64(0x10), np.uint64(0x20), np.uint64(8)
+_PAIR, _FINE_PAIR = np.uint64(0x30), np.uint64(0x31)
 _DAMPING = 0.3
 _STEPS = 32  # of the inverse document frequency between two powers of two
 
@@ -75,14 +94,15 @@ class Collected(NamedTuple):
 
     Attributes:
         keys: uint64[most].
-        rows: int64[most], NOBODY where there is none.
+        rows: int64[most], NOBODY where there is none, and below that `by_place` of those met once.
         values: float64[most], v.
         owners: int64[most], index of the owner.
         owner_keys: uint64[most].
         owner_rows: int64[most].
         attributes: int64[most], every attribute of the event but texts.
         attribute_keys: uint64[most], the key of its value.
-        n: int64[4], how many singles, features, owners and attributes.
+        fine_keys: uint64[most], that of its bin for pairs, or else the same.
+        n: int64[5], how many singles, features, owners and attributes; and a number without meaning.
         squares: float64[2], sums of v^2 of singles and of pairs.
         places: int32[power of two >= 2 most], to find a key again.
         slots: int64[12], the index in `attributes` of the chosen ones, or -1.
@@ -96,6 +116,7 @@ class Collected(NamedTuple):
     owner_rows: npt.NDArray[np.int64]
     attributes: npt.NDArray[np.int64]
     attribute_keys: npt.NDArray[np.uint64]
+    fine_keys: npt.NDArray[np.uint64]
     n: npt.NDArray[np.int64]
     squares: npt.NDArray[np.float64]
     places: npt.NDArray[np.int32]
@@ -113,7 +134,8 @@ class Collected(NamedTuple):
             np.empty(most, dtype=np.int64),
             np.empty(most, dtype=np.int64),
             np.empty(most, dtype=np.uint64),
-            np.zeros(4, dtype=np.int64),
+            np.empty(most, dtype=np.uint64),
+            np.zeros(5, dtype=np.int64),
             np.zeros(2, dtype=np.float64),
             np.empty(1 << (2 * most).bit_length(), dtype=np.int32),
             np.empty(MOST_PAIRED, dtype=np.int64),
@@ -136,6 +158,7 @@ def most_features(batch: Any) -> int:
 def _put(keys: Any, values: Any, owners: Any, places: Any, n: int, key: Any, owner: int, times: float) -> int:
     """Add a feature, or how often it occurs where it is there already; how many there are."""
     mask = np.uint64(places.size - 1)
+    key &= KEY_BITS
     place = key & mask
     while True:
         at = places[place]
@@ -149,6 +172,16 @@ def _put(keys: Any, values: Any, owners: Any, places: Any, n: int, key: Any, own
             values[at] += times
             return n
         place = (place + np.uint64(1)) & mask
+
+
+@inlined
+def _put_attribute(out: Any, attribute: Any, key: Any) -> None:
+    """Note an attribute of the event and the key of its value, for pairs."""
+    a = out.n[3]
+    out.attributes[a] = attribute
+    out.attribute_keys[a] = key
+    out.fine_keys[a] = key
+    out.n[3] = a + 1
 
 
 @kernel
@@ -168,23 +201,21 @@ def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
             if rows[j] != STOPPED:
                 n = _put(keys, values, owners, places, n, token_keys[j], m - 1, times)
         if kinds[g] == NOMINAL:
-            out.attributes[out.n[3]] = 2 * g
-            out.attribute_keys[out.n[3]] = token_keys[first]
-            out.n[3] += 1
+            _put_attribute(out, 2 * g, token_keys[first])
     out.n[0], out.n[2] = n, m
 
 
 @kernel
-def _put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any) -> None:
+def put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any) -> None:
     """A continuous value: its code, and its bin in every layout in use."""
     field, told = np.uint64(f) << _BYTE | _FIELD, False
     for step in range(-1, LAYOUTS):
         layout, part = step if step >= 0 else CODE, bits
         if layout != CODE:
-            first, n_edges = FIRST_EDGES[layout], bins.n_edges[f, layout]
-            if n_edges < 0:
+            if not is_in_use(bins, f, layout):
                 continue
-            part = np.uint64(bin_of(bins.edges[f], first, first + n_edges, value))
+            first = FIRST_EDGES[layout]
+            part = np.uint64(bin_of(bins.edges[f], first, first + bins.n_edges[f, layout], value))
         elif bins.n_codes[f] < 0 or code_of(bins, f, value) == bins.codes.shape[1]:
             continue
         m = out.n[2]
@@ -193,10 +224,10 @@ def _put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any
         out.n[0] = _put(out.keys, out.values, out.owners, places, out.n[0], key, m, 1.0)
         out.n[2] += 1
         if not told:
-            out.attributes[out.n[3]] = 2 * f + 1
-            out.attribute_keys[out.n[3]] = key
-            out.n[3] += 1
+            _put_attribute(out, 2 * f + 1, key)
             told = True
+        if layout == PAIRED:
+            out.fine_keys[out.n[3] - 1] = key
 
 
 @kernel
@@ -206,9 +237,7 @@ def _put_label(last: int, places: Any, out: Any) -> None:
     out.owner_keys[m] = mixed(_IS_OWNER, _IS_LABEL)
     out.n[0] = _put(out.keys, out.values, out.owners, places, out.n[0], key, m, 1.0)
     out.n[2] += 1
-    out.attributes[out.n[3]] = _LABEL
-    out.attribute_keys[out.n[3]] = key
-    out.n[3] += 1
+    _put_attribute(out, _LABEL, key)
 
 
 @kernel
@@ -228,6 +257,15 @@ def _put_adjacent(batch: Any, e: int, places: Any, out: Any) -> None:
     out.n[1] = n
 
 
+@inlined
+def _put_pair(sort: Any, pair: Any, key: Any, places: Any, out: Any) -> None:
+    """A pair of two values, and its owner."""
+    m = out.n[2]
+    out.owner_keys[m] = mixed(_IS_OWNER, mixed(sort, pair))
+    out.n[1] = _put(out.keys, out.values, out.owners, places, out.n[1], key, m, 1.0)
+    out.n[2] = m + 1
+
+
 @kernel
 def _put_attribute_pairs(context: Any, places: Any, out: Any) -> None:
     """Pairs of the values of chosen attributes, each with an owner of its own."""
@@ -241,24 +279,54 @@ def _put_attribute_pairs(context: Any, places: Any, out: Any) -> None:
         for second in range(first + 1, chosen):
             a, b = out.slots[first], out.slots[second]
             if a >= 0 and b >= 0:
-                m = out.n[2]
                 pair = np.uint64(out.attributes[a] + 1) << np.uint64(32) | np.uint64(out.attributes[b] + 1)
-                out.owner_keys[m] = mixed(_IS_OWNER, mixed(_PAIR, pair))
                 key = mixed(out.attribute_keys[a], out.attribute_keys[b])
-                out.n[1] = _put(out.keys, out.values, out.owners, places, out.n[1], key, m, 1.0)
-                out.n[2] += 1
+                fine = mixed(out.fine_keys[a], out.fine_keys[b])
+                _put_pair(_PAIR, pair, key, places, out)
+                if fine != key:
+                    _put_pair(_FINE_PAIR, pair, fine, places, out)
 
 
 @kernel
-def _find_all(keys: Any, n: int, owners: Any, owner_rows: Any, features: Any, most: int, rows: Any) -> None:
-    """The row of each key, a new one where there is none and less than `most` rows are in use."""
+def _find_owners(out: Any, features: Any, most: int) -> None:
+    """The row of each owner, a new one where there is none and less than `most` rows are in use."""
     slots, table, size = features.slots, features.table, features.size
-    for i in range(n):
-        row = find_feature(slots, table, keys[i])
-        if row < 0 and size[0] < most:
-            owner = owner_rows[owners[i]] if owners.size else np.int64(NOBODY)
-            row = add_feature(slots, table, size, keys[i], owner, -1 - row)
-        rows[i] = max(row, NOBODY)
+    for o in range(out.n[2]):
+        key = out.owner_keys[o] & KEY_BITS
+        place = find_slot(slots, table, key)
+        row = np.int64(NOBODY) if is_met_once(slots[place]) else row_in(slots[place])
+        if slots[place] == 0 and size[0] < most:
+            row = add_feature(slots, table, size, key, NOBODY, place)
+        out.owner_rows[o] = row
+
+
+@kernel
+def _find_features(out: Any, first: int, stop: int, features: Any, most: int, most_once: int) -> None:
+    """The row of each feature, a new one where there is none and less than `most` rows are in use.
+
+    Features that are new have no row but a slot, where that many may have no more than it.
+    """
+    slots, table, size = features.slots, features.table, features.size
+    mask, met = np.uint64(slots.size - 1), np.uint64(0)
+    for i in range(first, stop):  # so that memory is waited for once, not once for each
+        met ^= slots[out.keys[i] & mask]
+    out.n[4] = np.int64(met)
+    for i in range(first, stop):
+        key, owner = out.keys[i], out.owner_rows[out.owners[i]]
+        place = find_slot(slots, table, key)
+        slot = slots[place]
+        row = row_in(slot)
+        if slot == 0:
+            if most_once:
+                if size[1] < most_once:
+                    slots[place] = met_once(key, NO_CLASS)
+                    size[1] += 1
+                    row = by_place(place)
+            elif size[0] < most:
+                row = add_feature(slots, table, size, key, owner, place)
+        elif is_met_once(slot):
+            row = promote(features, owner, place, LOG_OF_ONE) if size[0] < most else by_place(place)
+        out.rows[i] = row
 
 
 @inlined
@@ -279,7 +347,7 @@ def _often(times: float) -> float:
 
 
 @kernel
-def _weigh(out: Any, table: Any, learned: float) -> None:
+def _weigh(out: Any, table: Any, slots: Any, learned: float) -> None:
     """From how often a feature occurs to what it weighs, and the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
     singles, n = out.n[0], out.n[1]
@@ -290,6 +358,8 @@ def _weigh(out: Any, table: Any, learned: float) -> None:
             values[i] = 0.0
             continue
         having = table[row, TOTAL] / UNIT if row >= 0 else 0.0
+        if row < NOBODY and class_met(slots[by_place(row)]) != NO_CLASS:
+            having = 1.0
         v = _often(values[i]) * _rarity(learned, having)
         values[i] = v
         out.squares[np.int64(i >= singles)] += v * v
@@ -306,6 +376,7 @@ def collect(
     context: Any,
     pairs: bool,
     most: int,
+    most_once: int,
     out: Any,
 ) -> None:
     """Fill `out` with the features of event e; new ones are added to `features`.
@@ -320,6 +391,7 @@ def collect(
         context: `Context`.
         pairs: whether pairs are wanted.
         most: rows up to which new ones are added: 0 for an event that is not going to be learned.
+        most_once: so many pairs may be without a row; 0 gives each a row at once.
         out: `Collected`.
     """
     tokens = batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]]
@@ -332,16 +404,17 @@ def collect(
     out.n[:] = 0
     _put_items(batch, e, kinds, places, out)
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
-        _put_value(np.int64(batch.value_field[v]), batch.value[v], bits[v], bins, places, out)
+        put_value(np.int64(batch.value_field[v]), batch.value[v], bits[v], bins, places, out)
     if context.last_label[0] >= 0:
         _put_label(context.last_label[0], places, out)
     out.n[1] = out.n[0]
     if pairs:
         _put_adjacent(batch, e, places, out)
         _put_attribute_pairs(context, places, out)
-    _find_all(out.owner_keys, out.n[2], out.owners[:0], out.owner_rows, features, most, out.owner_rows)
-    _find_all(out.keys, out.n[1], out.owners, out.owner_rows, features, most, out.rows)
-    _weigh(out, features.table, context.learned[0] / UNIT)
+    _find_owners(out, features, most)
+    _find_features(out, 0, out.n[0], features, most, 0)
+    _find_features(out, out.n[0], out.n[1], features, most, most_once)
+    _weigh(out, features.table, features.slots, context.learned[0] / UNIT)
 
 
 @kernel
@@ -376,7 +449,8 @@ def _select(features: Any, context: Any, out: Any) -> None:
     n = out.n[3]
     told = np.full(n, -np.inf)
     for a in range(n):
-        row = find_feature(features.slots, features.table, out.attribute_keys[a])
+        place = find_slot(features.slots, features.table, out.attribute_keys[a] & KEY_BITS)
+        row = row_in(features.slots[place])
         if row >= 0:
             told[a] = score[features.table[row, OWNER]]
     order = np.argsort(out.attributes[:n])

@@ -23,5 +23,6 @@ DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     Softmax(0.25),
     Pool(0.01),
     Pool(0.1),
+    Pool(0.1, calibrated=True),
 )
 """Naive Bayes, good from the first events on; calibrated; softmax regressions; and pools of these."""

@@ -103,12 +103,14 @@ class Encoded(NamedTuple):
         most: the most words of any Bernoulli text in it.
         skipped: how many attributes were left out, because they are of a group or field not met yet.
         known: int64[n], how many classes had been met before each event.
+        tokens: the words and values themselves; None where there are none.
     """
 
     batch: Batch
     most: int
     skipped: int
     known: npt.NDArray[np.int64]
+    tokens: Tokens | None
 
 
 class EventWriter:
@@ -184,14 +186,14 @@ class EventWriter:
             label.append(classes.setdefault(name, len(classes)) if adds else -1)
         group, event_items = self._numbers(self._group, self._event_items, layout.group)
         field, event_values = self._numbers(self._field, self._event_values, layout.field)
-        item_rows, rows, keys = self._rows(group, vocabulary)
+        item_rows, rows, tokens = self._rows(group, vocabulary)
         batch = Batch(
             event_items=event_items,
             item_group=group[group >= 0],
             item_amount=np.array(self._amount, dtype=np.int64)[group >= 0],
             item_rows=item_rows,
             rows=rows,
-            keys=keys,
+            keys=tokens.hashes if tokens else np.zeros(0, dtype=np.uint64),
             event_values=event_values,
             value_field=field[field >= 0],
             value=np.array(self._value, dtype=np.float64)[field >= 0],
@@ -201,7 +203,7 @@ class EventWriter:
         )
         skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
         most = mark_repeats(batch, layout.kinds) if layout.has_bernoulli else 0
-        return Encoded(batch, most, skipped, np.array(known, dtype=np.int64))
+        return Encoded(batch, most, skipped, np.array(known, dtype=np.int64), tokens)
 
     def _write(self, kind: int, name: Name, item: bytes, *, whole: bool, amount: int) -> None:
         self._group.append((kind, name))
@@ -225,15 +227,15 @@ class EventWriter:
 
     def _rows(
         self, group: npt.NDArray[np.int32], vocabulary: Vocabulary
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-        """Where the rows of each item of a known group begin and end, the rows, and their keys."""
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Tokens | None]:
+        """Where the rows of each item of a known group begin and end, the rows, and their tokens."""
         known = group >= 0
         items = self._item if known.all() else list(compress(self._item, known))
         if not items:
-            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
+            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None
         adds = np.repeat(np.array(self._adds), np.diff(self._event_items))[known]
         tokens = Tokens(items, np.array(self._whole)[known], group[known])
-        return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds), tokens.hashes
+        return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds), tokens
 
 
 def _seconds(time: float | None) -> float:

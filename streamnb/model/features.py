@@ -1,9 +1,12 @@
-"""Features: what the gradient learners know of words, values and pairs of them, found by a 64-bit key.
+"""Features: what the gradient learners know of words, values and pairs of them, found by a 48-bit key.
 
 A feature's key is a hash of what it stands for, so that a pair of words needs no name of its own; two of n
-features share a key with probability about n^2 / 2^65. Rows are in the order in which they were learned. Each
+features share a key with probability about n^2 / 2^49. Rows are in the order in which they were learned. Each
 feature belongs to an *owner*, the feature that says that its attribute is present at all: the owner's counts
 are the class totals by which the feature's counts are read.
+
+Most pairs are met once and never again. Until its second event a pair has no row, but its slot alone, which
+holds its key and the class of that event: eight bytes in place of hundreds.
 """
 
 from __future__ import annotations
@@ -14,26 +17,41 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.counts import UNIT
 from streamnb.model.jit import inlined, kernel
 from streamnb.model.vocabulary import grown
 
 __all__ = [
     "COUNTS",
     "KEY",
+    "KEY_BITS",
     "NOBODY",
+    "NO_CLASS",
     "OWNER",
     "TOTAL",
     "FeatureTables",
     "Features",
     "add_feature",
-    "find_feature",
+    "by_place",
+    "class_met",
+    "find_slot",
+    "is_met_once",
+    "met_once",
     "mixed",
+    "most_met_once",
     "most_rows",
+    "promote",
+    "row_in",
 ]
 
 KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
 NOBODY = -1  # in place of a row
-_LOW, _HALF, _ONE = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1)
+NO_CLASS = 0x7FFF  # of a feature whose first event is being learned
+KEY_BITS = np.uint64(0xFFFF_FFFF_FFFF)
+_LOW, _HALF, _ONE, _NONE = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1), np.uint64(0)
+_TAG = np.uint64(17)  # of its 48 bits a key has the upper 31 in its slot, beside the row
+_CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
+_ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_LOAD = 0.6
 
@@ -42,11 +60,12 @@ class FeatureTables(NamedTuple):
     """R rows for C >= K classes and M gradient learners, as the kernels take them.
 
     Attributes:
-        slots: uint64[power of two], upper half of a key and row + 1.
+        slots: uint64[power of two], the upper bits of a key and row + 1; or, where the highest bit is set,
+            the class of the only event so far and the key.
         table: int64[>= R, 3 + C], key, owner's row or NOBODY, total weight and weight by class (units).
         weights: float32[>= R, 1 + M, 1 + C]. First ln(1 + 2 n) of the weight n in each class (examples), from
             column 1 on; then of each learner the sum of squared gradients and its weights by class.
-        size: int64[1], R.
+        size: int64[2], R, and how many features were met once.
         memory: int64[1], the budget, bytes.
     """
 
@@ -67,30 +86,74 @@ def mixed(a: Any, b: Any) -> Any:
 
 
 @inlined
-def find_feature(slots: Any, table: Any, key: Any) -> Any:
-    """The row of a key, or -1 - (the free slot that ends its chain)."""
+def find_slot(slots: Any, table: Any, key: Any) -> Any:
+    """The place of a key's slot, or of the free one that ends its chain."""
     mask = np.uint64(slots.size - 1)
     place = key & mask
     while True:
         slot = slots[place]
-        if slot == np.uint64(0):
-            return -1 - np.int64(place)
-        if slot >> _HALF == key >> _HALF:
-            row = np.int64(slot & _LOW) - 1
-            if np.uint64(table[row, KEY]) == key:
-                return row
+        if slot == _NONE:
+            return np.int64(place)
+        if slot & _MET_ONCE:
+            if slot & KEY_BITS == key:
+                return np.int64(place)
+        elif slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key:
+            return np.int64(place)
         place = (place + _ONE) & mask
 
 
 @inlined
-def add_feature(slots: Any, table: Any, size: Any, key: Any, owner: Any, free: int) -> int:
-    """The new row of a key that was not found and whose chain ends at slot `free`; there has to be room."""
+def row_in(slot: Any) -> Any:
+    """The row that a slot leads to; NOBODY in a free one."""
+    return np.int64(slot & _LOW) - 1
+
+
+@inlined
+def by_place(number: Any) -> Any:
+    """What stands in place of a row for a feature without one, given the place of its slot; or that place."""
+    return -2 - number
+
+
+@inlined
+def is_met_once(slot: Any) -> bool:
+    """Whether a slot is that of a feature without a row."""
+    return bool(slot & _MET_ONCE)
+
+
+@inlined
+def class_met(slot: Any) -> Any:
+    """The class of the only event of a feature without a row, or NO_CLASS."""
+    return np.int64((slot & ~_MET_ONCE) >> _CLASS)
+
+
+@inlined
+def met_once(key: Any, k: int) -> Any:
+    """The slot of a feature that was met in one event, of class k and of weight one."""
+    return _MET_ONCE | np.uint64(k) << _CLASS | key
+
+
+@inlined
+def add_feature(slots: Any, table: Any, size: Any, key: Any, owner: Any, place: int) -> int:
+    """The new row of a key whose slot is at `place`; there has to be room."""
     row = size[0]
     size[0] += 1
     table[row, KEY] = np.int64(key)
     table[row, OWNER] = owner
-    slots[free] = (key >> _HALF) << _HALF | np.uint64(row + 1)
+    slots[place] = (key >> _TAG) << _HALF | np.uint64(row + 1)
     return int(row)
+
+
+@inlined
+def promote(features: Any, owner: Any, place: int, log_of_one: float) -> int:
+    """The new row of a feature that was met once; `log_of_one` is what it says of the class of that event."""
+    slot = features.slots[place]
+    k = class_met(slot)
+    row = add_feature(features.slots, features.table, features.size, slot & KEY_BITS, owner, place)
+    features.size[1] -= 1
+    features.table[row, TOTAL] = UNIT
+    features.table[row, COUNTS + k] = UNIT
+    features.weights[row, 0, 1 + k] = log_of_one
+    return row
 
 
 @kernel
@@ -100,21 +163,41 @@ def most_rows(features: Any, classes: Any) -> int:
     Room for classes that come later, or that have come already in the same batch, does not count: which
     features there are has to depend on the events before, and on nothing else.
     """
-    planes = features.weights.shape[1]
-    row_bytes = 8 * (COUNTS + classes) + 4 * planes * (1 + classes) + 16  # 8 / load for the slots
-    return int(max(features.size[0], features.memory[0] // row_bytes))
+    left = features.memory[0] - _ENTRY_BYTES * features.size[1]
+    return int(max(features.size[0], left // _row_bytes(features, classes)))
 
 
 @kernel
-def _fill(size: int, slots: Any, table: Any) -> None:
-    """Enter the first `size` rows into empty `slots`."""
+def most_met_once(features: Any, classes: Any) -> int:
+    """How many features without a row there may be; see `most_rows`."""
+    left = features.memory[0] - _row_bytes(features, classes) * features.size[0]
+    return int(max(features.size[1], left // _ENTRY_BYTES))
+
+
+@inlined
+def _row_bytes(features: Any, classes: Any) -> Any:
+    return 8 * (COUNTS + classes) + 4 * features.weights.shape[1] * (1 + classes) + _ENTRY_BYTES
+
+
+@inlined
+def _enter(slots: Any, key: Any, slot: Any) -> None:
+    """Put the slot of a key that is not there yet."""
     mask = np.uint64(slots.size - 1)
+    place = key & mask
+    while slots[place] != _NONE:
+        place = (place + _ONE) & mask
+    slots[place] = slot
+
+
+@kernel
+def _fill(size: int, slots: Any, table: Any, once: Any) -> None:
+    """Enter the first `size` rows into empty `slots`, and those among `once` that are features met once."""
     for row in range(size):
         key = np.uint64(table[row, KEY])
-        place = key & mask
-        while slots[place] != np.uint64(0):
-            place = (place + _ONE) & mask
-        slots[place] = (key >> _HALF) << _HALF | np.uint64(row + 1)
+        _enter(slots, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
+    for i in range(once.size):
+        if once[i] & _MET_ONCE:
+            _enter(slots, once[i] & KEY_BITS, once[i])
 
 
 class Features:
@@ -128,7 +211,7 @@ class Features:
     """
 
     def __init__(self, learners: int, memory: int) -> None:
-        self._size = np.zeros(1, dtype=np.int64)
+        self._size = np.zeros(2, dtype=np.int64)
         self._memory = np.array([memory], dtype=np.int64)
         self._slots = np.zeros(64, dtype=np.uint64)
         self.table = np.zeros((32, COUNTS + 2), dtype=np.int64)
@@ -136,8 +219,13 @@ class Features:
 
     @property
     def size(self) -> int:
-        """How many features there are, owners included."""
+        """How many features have a row, owners included."""
         return int(self._size[0])
+
+    @property
+    def met_once(self) -> npt.NDArray[np.uint64]:
+        """The slots of those that were met once, rising."""
+        return np.sort(self._slots[self._slots >= _MET_ONCE])
 
     @property
     def n_bytes(self) -> int:
@@ -165,20 +253,25 @@ class Features:
             rows = max(need, min(need + need // 2, most))
             self.table = grown(self.table, (rows, self.table.shape[1]))
             self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
-        if need > self._slots.size * _MAX_LOAD:
-            self._slots = np.zeros(1 << int(need / _MAX_LOAD).bit_length(), dtype=np.uint64)
-            _fill(self.size, self._slots, self.table)
+        if int(self._size.sum()) + features > self._slots.size * _MAX_LOAD:
+            self._refill(int(self._size.sum()) + features, self._slots)
+
+    def _refill(self, entries: int, once: npt.NDArray[np.uint64]) -> None:
+        """Lay out slots for so many entries."""
+        self._slots = np.zeros(max(64, 1 << int(entries / _MAX_LOAD).bit_length()), dtype=np.uint64)
+        _fill(self.size, self._slots, self.table, once)
 
     def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
         """Replace everything by what a state holds."""
-        table, weights = arrays["features"], arrays["feature_weights"]
-        self._size[0] = 0
+        table, weights, once = (
+            np.array(arrays[name]) for name in ("features", "feature_weights", "features_met_once")
+        )
+        self._size[:] = 0
         self.room(classes, classes, 0)
         if len(table) > len(self.table):
             self.table = grown(self.table, (len(table), self.table.shape[1]))
             self.weights = grown(self.weights, (len(table), *self.weights.shape[1:]))
         self.table[: len(table), : COUNTS + classes] = table
         self.weights[: len(table), :, : 1 + classes] = weights
-        self._size[0] = len(table)
-        self._slots = np.zeros(max(64, 1 << int(len(table) / _MAX_LOAD).bit_length()), dtype=np.uint64)
-        _fill(self.size, self._slots, self.table)
+        self._size[:] = len(table), len(once)
+        self._refill(len(table) + len(once), once)

@@ -25,6 +25,7 @@ __all__ = [
     "Readings",
     "Sources",
     "check_names",
+    "check_weight",
 ]
 
 Likelihood = Literal["multinomial", "presence", "bernoulli", "complement"]
@@ -61,7 +62,8 @@ class Hypothesis:
         prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
         half_life: what was learned counts half after this time (seconds of event time); None never forgets.
         calibrated: raised to a power that is learned, see `calibration`.
-        weight: relative prior probability of the hypothesis itself, above zero.
+        weight: relative prior probability of the hypothesis itself; with 0 it has no part in predictions, but
+            a pool may take it in, and its losses are told.
         name: what predictions, metrics and reports call it; by default it says how it reads.
 
     Raises:
@@ -91,8 +93,7 @@ class Hypothesis:
         for name in ("alpha", "m"):
             if getattr(self, name) == 0.0:
                 raise ValueError(f"{name} of a hypothesis must be above zero: one that rules out is none")
-        if not 0.0 < self.weight < np.inf:
-            raise ValueError(f"weight must be above zero and finite, not {self.weight!r}")
+        check_weight(self.weight)
         if self.half_life is not None and not 1e-3 <= self.half_life < np.inf:
             raise ValueError(f"half_life must be at least a millisecond, not {self.half_life!r}")
         if self.half_life is not None and self.likelihood == "bernoulli":
@@ -216,6 +217,12 @@ class Readings(NamedTuple):
             ),
             np.array([prior_mode(h.prior) for h in hypotheses], dtype=np.int64),
         )
+
+
+def check_weight(weight: float) -> None:
+    """Raise ValueError where a relative prior probability is negative, infinite or NaN."""
+    if not 0.0 <= weight < np.inf:
+        raise ValueError(f"weight must be zero or more and finite, not {weight!r}")
 
 
 def check_names(labels: Sequence[str]) -> None:

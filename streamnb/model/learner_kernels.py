@@ -9,10 +9,11 @@ import numpy as np
 from streamnb.model.bins import note_value
 from streamnb.model.calibration import learn_power, temper
 from streamnb.model.collecting import collect, note_attributes
+from streamnb.model.confidence import correct_confidence, learn_confidence
 from streamnb.model.counts import UNIT
-from streamnb.model.features import most_rows
+from streamnb.model.features import NO_CLASS, most_met_once, most_rows
 from streamnb.model.jit import kernel
-from streamnb.model.learners import CALIBRATED, POOL, SOFTMAX
+from streamnb.model.learners import CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
 from streamnb.model.logspace import log_normalise
 from streamnb.model.opinion_pool import learn_pool, score_pool
 from streamnb.model.softmax import count_features, learn_softmax, score_features, score_softmax
@@ -24,7 +25,8 @@ __all__ = ["has_room_for_features", "learn_by_learners", "predict_by_learners"]
 def has_room_for_features(features: Any, known: Any, most: int) -> bool:
     """Whether an event of so many new features, and as many owners, can be added, or the budget is spent."""
     need = min(features.size[0] + 2 * most, most_rows(features, np.count_nonzero(known)))
-    return bool(need <= features.table.shape[0] and need * 10 <= features.slots.size * 6)
+    entries = features.size.sum() + 2 * most
+    return bool(need <= features.table.shape[0] and entries * 10 <= features.slots.size * 6)
 
 
 @kernel
@@ -56,7 +58,12 @@ def predict_by_learners(
     """
     known, collected, M = tables.classes, room.collected, plan.rates.size
     if M:
-        most = most_rows(learners.features, np.count_nonzero(known)) if adds else 0
+        most, most_once = 0, 0
+        if adds:
+            classes = np.count_nonzero(known)
+            most = most_rows(learners.features, classes)
+            if batch.weight[e] == UNIT and batch.label[e] < NO_CLASS:
+                most_once = most_met_once(learners.features, classes)
         collect(
             batch,
             e,
@@ -67,6 +74,7 @@ def predict_by_learners(
             learners.context,
             plan.pairs.any(),
             most,
+            most_once,
             collected,
         )
         score_features(collected, learners.features, plan.pairs, room.likelihoods, room.dots, room.by_owner)
@@ -84,10 +92,15 @@ def predict_by_learners(
             log_normalise(room.scores, room.logs[h], answers[h])
     for i in range(plan.opinions.size):
         room.opinions[i] = room.logs[plan.opinions[i]]
+    for p in range(plan.variances.size):
+        score_pool(room.opinions, learners.pool_weights[p], learners.pool_bias[p], known, room.scores)
+        log_normalise(room.scores, room.pooled[1, p], room.pooled[0, p])
     for h in range(plan.kind.size):
+        p = plan.reads[h]
         if plan.kind[h] == POOL:
-            i = plan.reads[h]
-            score_pool(room.opinions, learners.pool_weights[i], learners.pool_bias[i], known, room.scores)
+            answers[h], room.logs[h] = room.pooled[0, p], room.pooled[1, p]
+        elif plan.kind[h] == CALIBRATED_POOL:
+            correct_confidence(room.pooled[1, p], learners.confidence[plan.number[h]], known, room.scores)
             log_normalise(room.scores, room.logs[h], answers[h])
 
 
@@ -112,11 +125,13 @@ def learn_by_learners(
                     i, plan.pairs[i], plan.rates[i], room.scales[i], label, weight, answers[h],
                     room.collected, learners.features, learners.bias,
                 )  # fmt: skip
-            elif plan.kind[h] == POOL:
-                learn_pool(
-                    room.opinions, answers[h], label, weight, plan.variances[i], learners.pool_weights[i],
-                    learners.covariance[i], learners.pool_bias[i],
-                )  # fmt: skip
+            elif plan.kind[h] == CALIBRATED_POOL:
+                learn_confidence(room.pooled[1, i], label, units, learners.confidence[plan.number[h]])
+        for p in range(plan.variances.size):
+            learn_pool(
+                room.opinions, room.pooled[0, p], label, weight, plan.variances[p], learners.pool_weights[p],
+                learners.covariance[p], learners.pool_bias[p],
+            )  # fmt: skip
     if M:
         count_features(room.collected, learners.features, label, units)
         for v in range(batch.event_values[e], batch.event_values[e + 1]):

@@ -12,11 +12,13 @@ import numpy.typing as npt
 from streamnb.model.bins import Bins, BinTables
 from streamnb.model.calibration import FIRST_POWER
 from streamnb.model.collecting import Collected, Context
+from streamnb.model.confidence import CONFIDENCES
 from streamnb.model.features import COUNTS, Features, FeatureTables
-from streamnb.model.hypotheses import Hypothesis
+from streamnb.model.hypotheses import Hypothesis, check_weight
 
 __all__ = [
     "CALIBRATED",
+    "CALIBRATED_POOL",
     "NAIVE",
     "POOL",
     "SOFTMAX",
@@ -30,7 +32,7 @@ __all__ = [
     "naive_part",
 ]
 
-NAIVE, CALIBRATED, SOFTMAX, POOL = 0, 1, 2, 3
+NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Softmax:
     Attributes:
         rate: of learning, above zero.
         pairs: whether pairs of adjacent words and of attributes are features too.
-        weight: relative prior probability, above zero.
+        weight: relative prior probability; 0 as in `Hypothesis`.
         name: what predictions, metrics and reports call it.
     """
 
@@ -51,7 +53,7 @@ class Softmax:
 
     def __post_init__(self) -> None:
         _check("rate", self.rate)
-        _check("weight", self.weight)
+        check_weight(self.weight)
 
     @property
     def label(self) -> str:
@@ -61,26 +63,28 @@ class Softmax:
 
 @dataclass(frozen=True)
 class Pool:
-    """A log-opinion pool of every hypothesis that is calibrated or a softmax regression: see `opinion_pool`.
+    """A log-opinion pool of all calibrated naive Bayes models and softmax regressions: see `opinion_pool`.
 
     Attributes:
         variance: of the weights before anything is learned, above zero.
-        weight: relative prior probability, above zero.
+        calibrated: whether it is as sure as it was right when it was so sure, see `confidence`.
+        weight: relative prior probability; 0 as in `Hypothesis`.
         name: what predictions, metrics and reports call it.
     """
 
     variance: float = 0.1
+    calibrated: bool = False
     weight: float = 1.0
     name: str = ""
 
     def __post_init__(self) -> None:
         _check("variance", self.variance)
-        _check("weight", self.weight)
+        check_weight(self.weight)
 
     @property
     def label(self) -> str:
-        """Its name, or what it is: ``pool variance=0.1``."""
-        return self.name or f"pool variance={self.variance:g}"
+        """Its name, or what it is: ``calibrated pool variance=0.1``."""
+        return self.name or f"{'calibrated ' if self.calibrated else ''}pool variance={self.variance:g}"
 
 
 AnyHypothesis = Hypothesis | Softmax | Pool
@@ -113,9 +117,9 @@ class Plan(NamedTuple):
     """Which hypothesis is what, for H hypotheses over B readings of the counts.
 
     Attributes:
-        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX or POOL.
+        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL or CALIBRATED_POOL.
         reads: int64[H], which reading (NAIVE, CALIBRATED), learner or pool.
-        number: int64[H], which calibrator; elsewhere the same as `reads`.
+        number: int64[H], which of its kind.
         rates: float64[M].
         pairs: bool[M].
         variances: float64[P].
@@ -134,6 +138,7 @@ class Plan(NamedTuple):
     def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
         """The plan of these. Raises ValueError for a pool of nothing."""
         readings = {reading: i for i, reading in enumerate(naive_part(hypotheses))}
+        variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
         kinds: list[int] = []
         index: list[int] = []
         number: list[int] = []
@@ -141,11 +146,13 @@ class Plan(NamedTuple):
             kind = _kind(h)
             number.append(kinds.count(kind))
             kinds.append(kind)
-            index.append(readings[_reading(h)] if isinstance(h, Hypothesis) else number[-1])
+            if isinstance(h, Softmax):
+                index.append(number[-1])
+            else:  # equal ones are shared
+                index.append(variances.index(h.variance) if isinstance(h, Pool) else readings[_reading(h)])
         learners = [h for h in hypotheses if isinstance(h, Softmax)]
-        pools = [h for h in hypotheses if isinstance(h, Pool)]
         opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX}]
-        if pools and not opinions:
+        if variances and not opinions:
             raise ValueError("a pool needs hypotheses that are calibrated or softmax regressions")
         return cls(
             np.array(kinds, dtype=np.int64),
@@ -153,7 +160,7 @@ class Plan(NamedTuple):
             np.array(number, dtype=np.int64),
             np.array([h.rate for h in learners], dtype=np.float64),
             np.array([h.pairs for h in learners], dtype=np.bool_),
-            np.array([h.variance for h in pools], dtype=np.float64),
+            np.array(variances, dtype=np.float64),
             np.array(opinions, dtype=np.int64),
         )
 
@@ -165,11 +172,15 @@ class Plan(NamedTuple):
 def _kind(h: AnyHypothesis) -> int:
     if isinstance(h, Hypothesis):
         return CALIBRATED if h.calibrated else NAIVE
-    return SOFTMAX if isinstance(h, Softmax) else POOL
+    if isinstance(h, Softmax):
+        return SOFTMAX
+    return CALIBRATED_POOL if h.calibrated else POOL
 
 
 class LearnerTables(NamedTuple):
-    """All that M learners, T calibrators and P pools of I opinions have learned, for C >= K classes.
+    """All that M learners, T calibrators, P pools of I opinions and Q calibrated ones have learned.
+
+    There are columns for C >= K classes.
 
     Attributes:
         features, bins, context: see there.
@@ -178,6 +189,7 @@ class LearnerTables(NamedTuple):
         pool_weights: float64[P, I].
         covariance: float64[P, I, I].
         pool_bias: float64[P, 2, C].
+        confidence: int64[Q, CONFIDENCES, 2], see `confidence`.
     """
 
     features: FeatureTables
@@ -188,6 +200,7 @@ class LearnerTables(NamedTuple):
     pool_weights: npt.NDArray[np.float64]
     covariance: npt.NDArray[np.float64]
     pool_bias: npt.NDArray[np.float64]
+    confidence: npt.NDArray[np.int64]
 
 
 class Room(NamedTuple):
@@ -198,6 +211,7 @@ class Room(NamedTuple):
         logs: float64[H, K], ln P_h(v | x).
         untempered: float64[T, K], the same of each calibrator before it is raised to its power.
         opinions: float64[I, K], those that are pooled.
+        pooled: float64[2, P, K], P_p(v | x) of each pool, and the logarithms.
         scores: float64[K].
         likelihoods: float64[2, K].
         dots: float64[M, 2, K].
@@ -209,6 +223,7 @@ class Room(NamedTuple):
     logs: npt.NDArray[np.float64]
     untempered: npt.NDArray[np.float64]
     opinions: npt.NDArray[np.float64]
+    pooled: npt.NDArray[np.float64]
     scores: npt.NDArray[np.float64]
     likelihoods: npt.NDArray[np.float64]
     dots: npt.NDArray[np.float64]
@@ -224,6 +239,7 @@ class Room(NamedTuple):
             np.empty((plan.kind.size, classes)),
             np.empty((int(np.count_nonzero(plan.kind == CALIBRATED)), classes)),
             np.empty((plan.opinions.size, classes)),
+            np.empty((2, plan.variances.size, classes)),
             np.empty(classes),
             np.empty((2, classes)),
             np.empty((M, 2, classes)),
@@ -250,6 +266,8 @@ class Learners:
         self._pool_weights = np.full((P, opinions), 1.0 / max(opinions, 1))
         self._covariance = plan.variances[:, np.newaxis, np.newaxis] * np.eye(opinions)
         self._pool_bias = np.zeros((P, 2, 0))
+        calibrated = int(np.count_nonzero(plan.kind == CALIBRATED_POOL))
+        self._confidence = np.zeros((calibrated, CONFIDENCES, 2), dtype=np.int64)
 
     @property
     def is_needed(self) -> bool:
@@ -273,6 +291,7 @@ class Learners:
             self._pool_weights,
             self._covariance,
             self._pool_bias,
+            self._confidence,
         )
 
     def room(self, classes: int, known: int, fields: int, features: int) -> None:
@@ -296,6 +315,7 @@ class Learners:
             "pool_weights": self._pool_weights.copy(),
             "pool_covariance": self._covariance.copy(),
             "pool_bias": self._pool_bias[:, :, :classes].copy(),
+            "pool_confidence": self._confidence.copy(),
         }
         if self._plan.rates.size:
             size = self.features.size
@@ -303,6 +323,7 @@ class Learners:
                 f"context_{n}": a.copy() for n, a in self._context._asdict().items()
             }
             small["features"] = self.features.table[:size, : COUNTS + classes].copy()
+            small["features_met_once"] = self.features.met_once
             small["feature_weights"] = self.features.weights[:size, :, : 1 + classes].copy()
         return small
 
@@ -314,6 +335,7 @@ class Learners:
         self._powers = np.array(arrays["powers"])
         self._pool_weights = np.array(arrays["pool_weights"])
         self._covariance = np.array(arrays["pool_covariance"])
+        self._confidence = np.array(arrays["pool_confidence"])
         if self._plan.rates.size:
             self.bins.load(arrays)
             self._context = Context(*(np.array(arrays[f"context_{name}"]) for name in Context._fields))

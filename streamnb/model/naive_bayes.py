@@ -20,7 +20,7 @@ from streamnb.model.attributes import Attribute, Continuous, EventModel, Nominal
 from streamnb.model.copying import StateCopy
 from streamnb.model.counts import UNIT
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units, value_text
-from streamnb.model.evidence import Item, odds, single_events
+from streamnb.model.evidence import Explanation, Item, odds, ranked, single_events
 from streamnb.model.kernels import run, unlearn_event
 from streamnb.model.linear_view import LinearView, linear_view
 from streamnb.model.priors import Prior, check_prior, prior_mode, prior_weights
@@ -182,18 +182,20 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         The strongest first, at most `top`; values that say nothing are left out. Empty with fewer than two
         classes. See `evidence` for what an item is.
         """
-        probabilities = self._by_class(self.predict_posteriors([x], [t]).probabilities[0])
+        explanation = self.explanation_one(x, t)
+        return [] if explanation is None else explanation.items[:top]
+
+    def explanation_one(self, x: Any, t: float | None = None) -> Explanation | None:
+        """`explain_one` in full: the two classes, the prior's log odds, and all items.
+
+        None with fewer than two classes.
+        """
+        encoded = self._encode([x], ts=[t])
+        probabilities = self._by_class(self._posteriors(encoded).probabilities[0])
         if len(probabilities) < 2:
-            return []
+            return None
         first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
-        singles = list(single_events(*self._texts(x)))
-        joints = self._joints([event for single in singles for event in single[2:]], t)
-        items = [
-            Item(name, value, odds(joints[2 * i], joints[2 * i + 1], first, second))
-            for i, (name, value, _, _) in enumerate(singles)
-        ]
-        items = [item for item in items if item.log_odds != 0.0]
-        return sorted(items, key=lambda item: -abs(item.log_odds))[:top]
+        return Explanation(first, second, *self._taken_apart(x, encoded, first, second))
 
     def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
         """Log P(positive | x) / P(negative | x) as a linear function, of the model as it is.
@@ -358,10 +360,26 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             writer.end(label, weight, time)
         return self._statistics.encode(writer)
 
-    def _joints(self, xs: Sequence[Any], t: float | None = None) -> list[dict[Any, float]]:
+    def _taken_apart(
+        self,
+        x: Any,
+        encoded: Encoded,  # noqa: ARG002  for models of many hypotheses
+        first: Any,
+        second: Any,
+    ) -> tuple[float, list[Item]]:
+        """What the prior and each value add to the log odds of the first class against the second."""
+        singles = list(single_events(*self._texts(x)))
+        joints = self._joints([{}, *(event for single in singles for event in single[2:])])
+        items = (
+            Item(name, value, odds(joints[2 * i + 1], joints[2 * i + 2], first, second))
+            for i, (name, value, _, _) in enumerate(singles)
+        )
+        return odds(joints[0], dict.fromkeys(joints[0], 0.0), first, second), ranked(items)
+
+    def _joints(self, xs: Sequence[Any]) -> list[dict[Any, float]]:
         """Log P(v, x) of every class v with examples, of each event."""
         joints = np.empty((len(xs), len(self._statistics.classes)))
-        self._run(self._encode(xs, ts=[t] * len(xs)), predict=True, joints=joints)
+        self._run(self._encode(xs), predict=True, joints=joints)
         return [self._by_class(row) for row in joints]
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:

@@ -17,9 +17,9 @@ import numpy as np
 
 from streamnb.model.jit import kernel
 
-__all__ = ["learn_pool", "score_pool"]
+__all__ = ["FLOOR", "learn_pool", "score_pool"]
 
-_FLOOR = -8.0  # ln P of an opinion below this counts as this
+FLOOR = -8.0  # ln P of an opinion below this counts as this
 _WIDEN = 1e-3
 _NEGLIGIBLE = 1e-4
 _BIAS_RATE, _BIAS_DAMPING = 0.02, 1e-4
@@ -32,7 +32,7 @@ def score_pool(opinions: Any, weights: Any, bias: Any, known: Any, scores: Any) 
         if known[k] > 0:
             total = bias[0, k]
             for i in range(weights.size):
-                total += weights[i] * max(opinions[i, k], _FLOOR)
+                total += weights[i] * max(opinions[i, k], FLOOR)
             scores[k] = total
         else:
             scores[k] = -np.inf
@@ -59,14 +59,14 @@ def learn_pool(
     mean, gradient = np.zeros(n), np.zeros(n)
     for i in range(n):
         for k in range(K):
-            mean[i] += probabilities[k] * max(opinions[i, k], _FLOOR)
-        gradient[i] = mean[i] - max(opinions[i, label], _FLOOR)
+            mean[i] += probabilities[k] * max(opinions[i, k], FLOOR)
+        gradient[i] = mean[i] - max(opinions[i, label], FLOOR)
     away, turned = np.zeros(n), np.zeros(n)
     for k in range(K):
         if probabilities[k] < _NEGLIGIBLE:
             continue
         for i in range(n):
-            away[i] = max(opinions[i, k], _FLOOR) - mean[i]
+            away[i] = max(opinions[i, k], FLOOR) - mean[i]
         scale = 1.0
         for i in range(n):
             turned[i] = 0.0

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
-from streamnb.events import Scores
+from streamnb.events import ReliabilityBin, Scores
 from streamnb.model.jit import kernel
 from streamnb.model.summing import add
 
@@ -261,16 +261,6 @@ class ProgressiveValidation:
         used = self._confusion[: self._classes, : self._classes + 1]
         return np.roll(used, -1, axis=1)
 
-    def reliability(self) -> tuple[tuple[float, float, int], ...]:
-        """Per non-empty bin of the whole stream, from low to high: mean confidence, accuracy, events."""
-        bins, sums = self._tally
-        confidences = sums[_CONFIDENCE:].sum(axis=1).tolist()
-        return tuple(
-            (confidence / count, right / count, count)
-            for confidence, (count, right) in zip(confidences, bins.tolist(), strict=True)
-            if count
-        )
-
     def state(self) -> tuple[dict[str, object], dict[str, npt.NDArray[Any]]]:
         """Everything, as JSON-able values and copied arrays; equal streams give equal bytes."""
         used = min(self._events, self.window_size)
@@ -327,8 +317,9 @@ def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:
     f1 = [2 * r / (t + p) for t, p, r in zip(truths, predictions, rights, strict=True) if t + p]
     chance = sum(map(operator.mul, truths, predictions))  # events^2 p_e
     loss, brier, *confidences = tally.sums.sum(axis=1).tolist()
-    calibrated = int(tally.bins[:, _COUNT].sum())
-    gaps = map(operator.sub, confidences, tally.bins[:, _RIGHT].tolist())
+    bins = tally.bins.tolist()
+    calibrated = sum(count for count, _ in bins)
+    gaps = (confidence - right for confidence, (_, right) in zip(confidences, bins, strict=True))
     return Scores(
         events=events,
         accuracy=right / events,
@@ -337,6 +328,11 @@ def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:
         kappa=(events * right - chance) / (events**2 - chance) if chance < events**2 else 1.0,
         brier=brier / events,
         calibration_error=math.fsum(map(abs, gaps)) / calibrated if calibrated else 0.0,
+        reliability=tuple(
+            ReliabilityBin(b / BINS, (b + 1) / BINS, confidence / count, right / count, count)
+            for b, (confidence, (count, right)) in enumerate(zip(confidences, bins, strict=True))
+            if count
+        ),
     )
 
 

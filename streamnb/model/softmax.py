@@ -10,7 +10,8 @@ classes):
 
     g_v = P(v | x) - [v = label]    s_i += |g|^2 x_i^2 / 2    w_iv -= rate g_v x_i / sqrt(s_i + 1/1000)
 
-An event whose label had at least probability .99 teaches the corrections nothing.
+An event whose label had at least probability .99 teaches the corrections nothing; and the first event of a
+pair teaches it no correction.
 """
 
 from __future__ import annotations
@@ -22,10 +23,26 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.counts import UNIT
-from streamnb.model.features import COUNTS, TOTAL
+from streamnb.model.features import (
+    COUNTS,
+    KEY_BITS,
+    NO_CLASS,
+    NOBODY,
+    TOTAL,
+    by_place,
+    class_met,
+    met_once,
+)
 from streamnb.model.jit import inlined, kernel
 
-__all__ = ["count_features", "learn_softmax", "score_features", "score_softmax"]
+__all__ = [
+    "LOG_OF_ONE",
+    "count_features",
+    "feature_log_odds",
+    "learn_softmax",
+    "score_features",
+    "score_softmax",
+]
 
 _TRUST = 0.5  # of the log likelihoods; together with |x| = 1 it keeps them from saying too much
 _SMOOTHING = 0.5
@@ -41,6 +58,7 @@ def _log_table(smoothing: float) -> npt.NDArray[np.float64]:
 
 _LOGS, _LOGS_OF_TOTALS = _log_table(_SMOOTHING), _log_table(2.0 * _SMOOTHING)
 _LOG_SMOOTHING = math.log(_SMOOTHING)
+LOG_OF_ONE = float(np.float32(_LOGS[1] - _LOG_SMOOTHING))  # as it is kept, of a feature met in one example
 
 
 @inlined
@@ -66,7 +84,7 @@ def score_features(
         dots: float64[M, 2, K], filled with those of v w.
         by_owner: float64[2, >= owners], room to work in.
     """
-    table, weights = features.table, features.weights
+    table, weights, slots = features.table, features.weights, features.slots
     rows, values, owners = collected.rows, collected.values, collected.owners
     singles, M, K = collected.n[0], dots.shape[0], likelihoods.shape[1]
     likelihoods[:] = 0.0
@@ -74,6 +92,12 @@ def score_features(
     by_owner[:, : collected.n[2]] = 0.0
     for i in range(collected.n[1]):
         row, v = rows[i], values[i]
+        if row < NOBODY:
+            met = class_met(slots[by_place(row)])
+            if met != NO_CLASS and v != 0.0:
+                by_owner[1, owners[i]] += v
+                likelihoods[1, met] += v * LOG_OF_ONE
+            continue
         if row < 0 or v == 0.0 or table[row, TOTAL] == 0:
             continue
         part = 1 if i >= singles else 0
@@ -107,6 +131,33 @@ def score_softmax(
             told += _TRUST * likelihoods[1, k] + dots[m, 1, k]
         scores[k] = bias[m, 0, k] + scale * told if known[k] > 0 else -np.inf
     return scale
+
+
+@kernel
+def feature_log_odds(
+    m: int, takes_pairs: bool, scale: float, collected: Any, features: Any, one: int, other: int, odds: Any
+) -> None:
+    """Fill odds (>= features) with what each feature adds to the score of class `one` less that of `other`.
+
+    x_i (l_iv / 2 + w_iv), of learner m and of an event whose 1 / |v| is `scale`. Together with the biases
+    these make the difference of the two scores, to rounding.
+    """
+    table, weights = features.table, features.weights
+    odds[: collected.n[1]] = 0.0
+    for i in range(collected.n[1] if takes_pairs else collected.n[0]):
+        row, v = collected.rows[i], collected.values[i]
+        if row == NOBODY or v == 0.0 or (row >= 0 and table[row, TOTAL] == 0):
+            continue
+        owner = collected.owner_rows[collected.owners[i]]
+        for sign, k in ((1.0, one), (-1.0, other)):
+            total = _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
+            likelihood, correction = _LOG_SMOOTHING - total, 0.0
+            if row >= 0:
+                likelihood += weights[row, 0, 1 + k]
+                correction = weights[row, 1 + m, 1 + k]
+            elif class_met(features.slots[by_place(row)]) == k:
+                likelihood += LOG_OF_ONE
+            odds[i] += sign * scale * v * (_TRUST * likelihood + correction)
 
 
 @kernel
@@ -155,9 +206,14 @@ def count_features(collected: Any, features: Any, label: int, weight: int) -> No
         if owner >= 0:
             table[owner, TOTAL] += weight
             table[owner, COUNTS + label] += weight
+    slots = features.slots
     for i in range(collected.n[1]):
         row = collected.rows[i]
-        if row >= 0:
+        if row < NOBODY:
+            slot = slots[by_place(row)]
+            if class_met(slot) == NO_CLASS:
+                slots[by_place(row)] = met_once(slot & KEY_BITS, label)
+        elif row >= 0:
             table[row, TOTAL] += weight
             table[row, COUNTS + label] += weight
             log = _log_of(table[row, COUNTS + label], _SMOOTHING, _LOGS)

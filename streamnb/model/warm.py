@@ -36,8 +36,10 @@ def warm() -> None:
         Hypothesis("presence", calibrated=True),
         Softmax(pairs=True),
         Pool(),
+        Pool(calibrated=True),
     ]
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
     for label in ("a", "b", "c"):
         many.predict_then_learn_many([x, x], [label, None], ts=[1.0, 2.0])
+    many.explain_one(x)
     scores.window()

@@ -15,10 +15,14 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.verification.bookkeeping import Books
 from streamnb.engine.verification.exact_moments import ExactMoments
 from streamnb.engine.verification.fading import Group, Row
+from streamnb.engine.verification.feature_comparison import compare_features, features_of
+from streamnb.engine.verification.feature_recount import FeatureRecount
+from streamnb.engine.verification.feature_state import FeatureState
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.forgotten import Forgetting
 from streamnb.engine.verification.recount import Recount
 from streamnb.errors import SnapshotError
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.counts import UNIT
 from streamnb.model.statistics import Statistics
 from streamnb.wire.snapshot import Part
@@ -33,12 +37,15 @@ class State(NamedTuple):
     consumed: int
     dead_letters: int
     books: Books | None = None
+    features: FeatureState | None = None
 
     @classmethod
     def of(cls, learner: Learner) -> State:
         """That of a learner."""
-        books = Books.of(learner.model)
-        return cls(learner.model.statistics, learner.consumed, learner.dead_letters, books)
+        model, statistics = learner.model, learner.model.statistics
+        learned = model.state()[1] if isinstance(model, BayesOptimalNB) else {}
+        features = FeatureState.of(statistics, learned)
+        return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), features)
 
     @classmethod
     def read(cls, parts: Mapping[str, Part]) -> State:
@@ -49,7 +56,10 @@ class State(NamedTuple):
             groups = arrays["groups"]
             np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
             statistics = Statistics.from_state(meta, arrays)
-            return cls(statistics, counters["consumed"], counters["dead_letters"], Books.read(model))
+            features = FeatureState.of(statistics, arrays)
+            return cls(
+                statistics, counters["consumed"], counters["dead_letters"], Books.read(model), features
+            )
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
 
@@ -61,10 +71,16 @@ class Compared:
     Attributes:
         counts: of classes, rows and totals, those that forget among them.
         moments: cells of continuous attributes.
+        features: counts of features; None where there are none.
     """
 
     counts: int = 0
     moments: int = 0
+    features: int | None = None
+
+    def __str__(self) -> str:
+        features = "" if self.features is None else f", {self.features:,} counts of features"
+        return f"{self.counts:,} counts{features} and {self.moments:,} moments equal"
 
 
 class _Row(NamedTuple):
@@ -144,6 +160,9 @@ def recount_of(state: State) -> Recount:
         recount.moments[cell] = ExactMoments.of(n, mean, M2)
     recount.choose(state.statistics.sources)
     _forgetting(recount, state.statistics).begin()
+    if state.features is not None:
+        rows = (row.row for row in _rows(state.statistics))
+        recount.features = features_of(state.features, state.statistics, rows)
     return recount
 
 
@@ -151,7 +170,9 @@ def _forgetting(recount: Recount, statistics: Statistics) -> Forgetting:
     return Forgetting(recount, statistics, [row.row for row in _rows(statistics)] if recount.fading else [])
 
 
-def compare(recount: Recount, state: State, check: str, at: int, findings: Findings) -> Compared:
+def compare(
+    recount: Recount, state: State, check: str, at: int, findings: Findings, features: str = ""
+) -> Compared:
     """Tell every number that differs; how many are equal.
 
     Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
@@ -163,6 +184,7 @@ def compare(recount: Recount, state: State, check: str, at: int, findings: Findi
         check: name of the check.
         at: number of the journal record at which both stand.
         findings: are told.
+        features: name of the check of features, where it is another.
     """
     comparing = _Comparing(check, at, findings)
     for name, counted, learned in (
@@ -189,7 +211,20 @@ def compare(recount: Recount, state: State, check: str, at: int, findings: Findi
         counts, moments = _forgetting(recount, state.statistics).compare(comparing.number)
         comparing.equal.counts += counts
         comparing.equal.moments += moments
+    comparing.equal.features = _compare_features(recount, state, _Comparing(features or check, at, findings))
     return comparing.equal
+
+
+def _compare_features(recount: Recount, state: State, comparing: _Comparing) -> int | None:
+    """How many counts of features are equal; None where there are none."""
+    counted = recount.features
+    if counted is None and not recount.events and state.features is not None:
+        counted = FeatureRecount()
+    if counted is None or state.features is None:
+        words = ["none" if side is None else "some" for side in (counted, state.features)]
+        comparing.number("features", {}, *words)
+        return None
+    return compare_features(counted, state.features, comparing.number)
 
 
 class _Comparing:

@@ -30,7 +30,7 @@ class Finding(NamedTuple):
         verdict: whether it is as it should be.
         text: the same as a sentence.
         place: where: ``record`` of the journal, ``topic``, ``partition`` and ``offset``, ``attribute``,
-            ``value`` and ``class``, as far as they apply.
+            ``value``, ``feature``, ``hypothesis`` and ``class``, as far as they apply.
         found: what there is; None where the sentence says it all.
         expected: what there should be.
     """

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from streamnb.engine.checkpoint import Identity, Origin, Snapshots, origin_of
+from streamnb.engine.learner import Learner
 from streamnb.engine.verification.chain import Step, Survey
 from streamnb.engine.verification.comparison import State, compare
 from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.learned import Names, compare_learned
 from streamnb.engine.verification.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Snapshot
@@ -100,8 +102,15 @@ class KeptSnapshots:
         before = self._findings.count(SNAPSHOTS)
         equal = compare(recount, state, SNAPSHOTS, n, self._findings)
         if self._findings.count(SNAPSHOTS) == before:
-            text = f"at journal record {n}: {equal.counts:,} counts and {equal.moments:,} moments equal"
-            self._findings.ok(SNAPSHOTS, text, record=n)
+            self._findings.ok(SNAPSHOTS, f"at journal record {n}: {equal}", record=n)
+
+    def compare_learned(self, n: int, replayed: Learner, names: Names) -> None:
+        """Compare what the snapshot at a record, if there is one, learned by gradient with a replay."""
+        snapshot = self._load(n) if n in self._marks else None
+        state = None if snapshot is None else snapshot.parts.get("model")
+        if state is not None:
+            other = replayed.model.state()[1]
+            compare_learned(state, other, names, SNAPSHOTS, n, self._findings)
 
     def _load(self, n: int) -> Snapshot | None:
         """The snapshot at a record; None where it has been dropped since, as the oldest is."""

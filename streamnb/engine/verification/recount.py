@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamnb.engine.learner import Pruning, Settings
 from streamnb.engine.verification.exact_moments import ExactMoments
 from streamnb.engine.verification.fading import Clock, Fading, Group, Row
+from streamnb.engine.verification.feature_plan import FeaturePlan
+from streamnb.engine.verification.feature_recount import FeatureRecount, Items, Values
 from streamnb.events import Event
 from streamnb.model.attributes import Continuous, Nominal, Text
+from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT
 from streamnb.model.hypotheses import Sources
 from streamnb.model.moments import LARGEST
@@ -35,11 +38,13 @@ class Plan:
         settings: of the learner.
         kinds: declared attribute -> its kind.
         sources: what is counted beside words and values.
+        features: what is wanted of features; None where nothing learns from them.
     """
 
     settings: Settings
     kinds: Mapping[str, int]
     sources: Sources = field(default_factory=Sources)
+    features: FeaturePlan | None = None
 
     @classmethod
     def of(cls, settings: Settings, model: NaiveBayes) -> Plan:
@@ -54,7 +59,9 @@ class Plan:
                 kinds[name] = NOMINAL
             elif spec == "continuous" or isinstance(spec, Continuous):
                 kinds[name] = _CONTINUOUS
-        return cls(settings, kinds, model.statistics.sources)
+        weighs = isinstance(model, BayesOptimalNB)
+        features = FeaturePlan.of(model.hypotheses, model.memory) if weighs else None
+        return cls(settings, kinds, model.statistics.sources, features)
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
@@ -79,6 +86,7 @@ class Recount:
         texts: group of texts -> class -> texts.
         clock: event time, where something forgets.
         fading: counts and moments that forget, in the order of the sources.
+        features: those of softmax regressions; None where none were counted.
     """
 
     def __init__(self) -> None:
@@ -94,6 +102,7 @@ class Recount:
         self.presence: dict[Row, dict[str, int]] = {}
         self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.clock = Clock()
+        self.features: FeatureRecount | None = None
         self.choose(Sources())
 
     def choose(self, sources: Sources) -> None:
@@ -114,24 +123,41 @@ class Recount:
             return
         if not self.events and plan.sources != self.sources:
             self.choose(plan.sources)
+        if not self.events and plan.features:
+            self.features = FeatureRecount()
         self.events += 1
         self.classes[event.label] += weight
         if self.fading:
             self.clock.learn(event.ts)
         for fading in self.fading:
             fading.begin(event.label, weight)
-        for name, value in event.x.items():
-            kind = plan.kind(name, value)
-            if kind == _CONTINUOUS:
-                number = min(max(float(value), -LARGEST), LARGEST)
-                self.moments[name, event.label].add(number, weight)
-                for fading in self.fading:
-                    fading.value(name, event.label, number)
-            else:
-                self._count(self.group(kind, name), value, event.label, weight)
+        items, values = self._attributes(event.label, weight, event.x, plan)
+        if self.features is not None and plan.features is not None:
+            self.features.take(event.label, weight, items, values, plan.features)
         every = plan.settings.pruning.every
         if every and self.events % every == 0:
             self.prune(plan.settings.pruning)
+
+    def _attributes(
+        self, label: str, weight: int, x: Mapping[str, str | float | bool], plan: Plan
+    ) -> tuple[Items, Values]:
+        """Count every attribute; what each is made of, words that are stopped left out."""
+        items: list[tuple[Group, Sequence[str | None]]] = []
+        values: list[tuple[str, float]] = []
+        for name, value in x.items():
+            kind = plan.kind(name, value)
+            if kind == _CONTINUOUS:
+                number = min(max(float(value), -LARGEST), LARGEST)
+                values.append((name, number))
+                self.moments[name, label].add(number, weight)
+                for fading in self.fading:
+                    fading.value(name, label, number)
+            else:
+                group = self.group(kind, name)
+                words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
+                items.append((group, self._kept(group, words)))
+                self._count(group, words, label, weight)
+        return items, values
 
     def group(self, kind: int, name: str) -> Group:
         """A group, and its totals."""
@@ -139,15 +165,20 @@ class Recount:
         self.totals.setdefault(group, defaultdict(int))
         return group
 
-    def _count(self, group: Group, value: str | float | bool, label: str, weight: int) -> None:  # noqa: FBT001
+    def _kept(self, group: Group, words: Sequence[str]) -> Sequence[str | None]:
+        """Words in order, None for those that are stopped."""
+        if not self.stopped:
+            return words
+        return [None if (group, word) in self.stopped else word for word in words]
+
+    def _count(self, group: Group, words: Sequence[str], label: str, weight: int) -> None:
         kind, _ = group
-        words = {_as_text(value): 1} if kind == NOMINAL else Counter(_WORDS.findall(str(value).lower()))
         if kind == BERNOULLI:
             self.totals[group][label] += weight
         counts_presence = self.sources.presence and kind != NOMINAL
         if counts_presence:
             self.texts[group][label] += weight
-        for word, times in words.items():
+        for word, times in Counter(words).items():
             row = (group, word)
             if row in self.stopped:
                 continue

@@ -5,14 +5,14 @@ It only reads, takes the journal's end as it is at the beginning, and so can loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamnb.engine.checkpoint import Identity, NoSnapshots, Origin, Snapshots
+from streamnb.engine.checkpoint import Identity, Origin, Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.lifecycle import missing_records
 from streamnb.engine.ports import Log
-from streamnb.engine.recovery import recover, refuse_changes
+from streamnb.engine.recovery import refuse_changes
 from streamnb.engine.verification.chain import CHAIN, LEARNED, Survey, earliest_kept, survey
 from streamnb.engine.verification.comparison import Compared, State, compare, recount_of
 from streamnb.engine.verification.findings import Findings
@@ -20,13 +20,12 @@ from streamnb.engine.verification.kept_snapshots import SNAPSHOTS, KeptSnapshots
 from streamnb.engine.verification.published import Processed, Published
 from streamnb.engine.verification.reading import SLICES, EventReader
 from streamnb.engine.verification.recount import Plan, Recount
-from streamnb.errors import JournalError, LogError, SnapshotError, StreamnbError
-from streamnb.wire.snapshot import Part, part_digest
+from streamnb.engine.verification.replayed import Replays
+from streamnb.errors import JournalError, LogError, SnapshotError
 
 __all__ = ["Source", "Verified", "verify"]
 
-RECOUNT, REPLAY, CONFIGURATION, LOG = "recount", "replay", "configuration", "log"
-_UNPORTABLE = ("posterior_", "decayed_")
+RECOUNT, FEATURES, CONFIGURATION, LOG = "recount", "features", "configuration", "log"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     2. Every slice that the log still holds; its events are counted by plain addition on the way, from the
        journal's beginning, or from the oldest snapshot that what is kept reaches back to.
     3. The recount beside every snapshot that it passes, and beside the state that a recovery gives.
-    4. That state beside one made without snapshots.
+    4. That state, and what the snapshots have learned by gradient, beside one made without snapshots.
     5. Predictions and dead letters beside the events.
 
     Args:
@@ -104,10 +103,12 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
         recounting.run(EventReader(source.log, seen, kept.origins, earliest, source.plans))
     except JournalError as error:  # a configuration that this program does not know
         findings.differs(CONFIGURATION, str(error))
-    learner = _recovered(source, seen, source.snapshots, RECOUNT, findings)
+    replays = Replays(source.log, source.snapshots, source.learner, source.identity, seen, findings)
+    learner = replays.present(RECOUNT)
     if learner is not None:
-        _compare_recount(recounting.recount, learner, seen, verified)
-        _compare_replay(source, seen, kept, learner, findings)
+        recount = recounting.recount
+        _compare_recount(recount, learner, seen, verified)
+        replays.compare(learner, kept, recounting.base, None if recount is None else recount.features)
     return verified
 
 
@@ -138,6 +139,7 @@ class _Recounting:
 
     Attributes:
         recount: None where there is nothing to begin with, or something is missing on the way.
+        base: the record after which counting begins, where a snapshot stands; -1 where none is needed.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class _Recounting:
         self._verified = verified
         self._findings = verified.findings
         self._progress = progress
-        self._base = -1  # the record after which counting begins
+        self.base = -1
 
     def run(self, reader: EventReader) -> None:
         """Raises JournalError for a configuration that this program does not know."""
@@ -183,7 +185,7 @@ class _Recounting:
         least = max(self._seen.first_n, self._seen.unread)
         for n, state in self._kept.states(least, self._seen):
             try:
-                self.recount, self._base = recount_of(state), n
+                self.recount, self.base = recount_of(state), n
             except SnapshotError as error:
                 text = f"the snapshot at journal record {n}: {error}"
                 self._findings.differs(SNAPSHOTS, text, {"record": n})
@@ -203,13 +205,13 @@ class _Recounting:
         record = processed.step.record
         if self.recount is None or plan is None or not self._seen.counts(record.n):
             return
-        if record.n > self._base:
+        if record.n > self.base:
             for _, event in processed.events:
                 self.recount.take(event, plan)
             self._verified.events += len(processed.events)
             self._verified.commits += record.kind == "commit"
         if not self._seen.is_broken:
-            self._kept.compare(processed.step, self.recount, self._base)
+            self._kept.compare(processed.step, self.recount, self.base)
 
     def _tell_slices(self, reader: EventReader) -> None:
         if reader.gone:
@@ -217,7 +219,7 @@ class _Recounting:
         if self._findings.count(SLICES):
             return
         self._findings.ok(SLICES, f"{reader.slices:,} slices hold what was learned")
-        lost = [n for n in sorted(reader.incomplete) if n > self._base and self._seen.counts(n)]
+        lost = [n for n in sorted(reader.incomplete) if n > self.base and self._seen.counts(n)]
         if lost and self.recount is not None:
             self.recount = None
             text = f"events of journal record {lost[0]} were deleted while they were verified"
@@ -230,69 +232,10 @@ def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, ve
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
         return
-    compared = verified.compared = compare(recount, State.of(learner), RECOUNT, seen.end.n, findings)
+    compared = compare(recount, State.of(learner), RECOUNT, seen.end.n, findings, FEATURES)
+    verified.compared = compared
     if not findings.count(RECOUNT):
         text = f"{compared.counts:,} counts and {compared.moments:,} moments equal"
         findings.ok(RECOUNT, text, record=seen.end.n)
-
-
-def _compare_replay(
-    source: Source, seen: Survey, kept: KeptSnapshots, learner: Learner, findings: Findings
-) -> None:
-    """The same state beside one made of the journal alone, bit for bit.
-
-    Scores are sums of logarithms: they are the same bits only on one kind of machine.
-    """
-    if not kept.origins:
-        findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
-        return
-    if not seen.is_whole:
-        findings.unchecked(REPLAY, "the state without snapshots: events or journal are no longer kept")
-        return
-    replayed = _recovered(source, seen, NoSnapshots(), REPLAY, findings)
-    if replayed is None:
-        return
-    one = seen.machines <= {source.identity.machine} and kept.are_of(source.identity)
-    sides = (learner.parts(), replayed.parts())
-    for name in sorted(sides[0]):
-        state, other = (parts[name] if one else _portable(name, parts[name]) for parts in sides)
-        if part_digest(*state) != part_digest(*other):
-            where = ", ".join(_other_values(state, other))
-            text = f"part {name!r} of the state is another with snapshots than without: {where}"
-            findings.differs(REPLAY, text, {"record": seen.end.n})
-    if not one:
-        findings.unchecked(REPLAY, "the scores' last bits: more than one kind of machine has written")
-    if not findings.count(REPLAY):
-        findings.ok(REPLAY, "with snapshots and without, the state is the same bit for bit")
-
-
-def _portable(name: str, part: Part) -> Part:
-    """What has the same bits on every kind of machine: no sums of logarithms, and no powers."""
-    if name == "progressive":
-        return Part({}, {})
-    arrays = {key: array for key, array in part.arrays.items() if not key.startswith(_UNPORTABLE)}
-    return Part(part.meta, arrays)
-
-
-def _other_values(one: Part, other: Part) -> Iterator[str]:
-    """The names of what is another in two parts."""
-    for name in sorted({**one.meta, **other.meta}):
-        if one.meta.get(name) != other.meta.get(name):
-            yield name
-    for name in sorted({**one.arrays, **other.arrays}):
-        here, there = (Part({}, {name: p.arrays[name]} if name in p.arrays else {}) for p in (one, other))
-        if part_digest(*here) != part_digest(*there):
-            yield name
-
-
-def _recovered(
-    source: Source, seen: Survey, snapshots: Snapshots, check: str, findings: Findings
-) -> Learner | None:
-    learner = source.learner()
-    try:
-        recover(source.log, snapshots, learner, source.identity, at=seen.end.n)
-    except StreamnbError as error:
-        text = f"the state cannot be recovered: {error}"
-        findings.differs(check, text, {"record": seen.end.n})
-        return None
-    return learner
+    if compared.features is not None and not findings.count(FEATURES):
+        findings.ok(FEATURES, f"{compared.features:,} counts equal", record=seen.end.n)

@@ -1,0 +1,66 @@
+"""Calibration by bins: how sure a classifier is, corrected by how often it was right when it was so sure.
+
+    q = (r + s p) / (n + s)
+
+p is the probability of the most probable class. Of n events with p in the same bin (on the scale of its log
+odds) r had that class: q is the mean of a Beta posterior whose prior is worth s events that speak for p
+(Zadrozny and Elkan 2001, histogram binning, with such a prior). The other classes share the rest as before.
+What one power cannot mend it can: a classifier too sure where it is sure, and not sure enough elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.counts import UNIT
+from streamnb.model.jit import inlined, kernel
+
+__all__ = ["CONFIDENCES", "correct_confidence", "learn_confidence"]
+
+CONFIDENCES = 50
+"""Bins of log odds, half a nat each, from -4.1 on: even odds lie within one."""
+_PER_NAT, _LOWEST = 2.0, -4.1
+_PRIOR_EVENTS = 20.0
+_MOST_SURE = 1.0 - 1e-9
+_LEAST, _MOST = 1e-4, 1.0 - 1e-7  # of what is answered
+
+
+@inlined
+def _bin_of(p: float) -> int:
+    odds = math.log(p / (1.0 - p))
+    return min(max(math.floor(_PER_NAT * (odds - _LOWEST)), 0), CONFIDENCES - 1)
+
+
+@kernel
+def correct_confidence(log_probabilities: Any, counts: Any, known: Any, scores: Any) -> None:
+    """Fill scores (K,) with logs of the corrected probabilities; -inf for classes that are not known.
+
+    Args:
+        log_probabilities: float64[K], ln P(v).
+        counts: int64[CONFIDENCES, 2], weights of the events in each bin, and of those that were right.
+        known: (K,), above zero for classes with examples; of one alone nothing is corrected.
+        scores: float64[K].
+    """
+    scores[:] = log_probabilities
+    if np.count_nonzero(known) < 2:
+        return
+    top = int(np.argmax(log_probabilities))
+    p = min(math.exp(log_probabilities[top]), _MOST_SURE)
+    n, right = counts[_bin_of(p)]
+    q = (right / UNIT + _PRIOR_EVENTS * p) / (n / UNIT + _PRIOR_EVENTS)
+    q = min(max(q, _LEAST), _MOST)
+    scores += math.log((1.0 - q) / (1.0 - p))
+    scores[top] = math.log(q)
+
+
+@kernel
+def learn_confidence(log_probabilities: Any, label: int, weight: int, counts: Any) -> None:
+    """Count an event; `weight` in units."""
+    top = int(np.argmax(log_probabilities))
+    b = _bin_of(min(math.exp(log_probabilities[top]), _MOST_SURE))
+    counts[b, 0] += weight
+    if top == label:
+        counts[b, 1] += weight

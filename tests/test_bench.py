@@ -1,0 +1,79 @@
+"""Who is timed predicts before it learns, and sees the same words."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from test_cli import answer, streamnb, write_lines
+
+from streamnb import BayesOptimalNB
+from streamnb.cli import contenders as them
+
+ROWS = [{"id": f"{i}", "text": f"It's {w}: a|b\nc", "label": w} for i, w in enumerate(["free", "lunch"] * 40)]
+TEXTS, LABELS = [row["text"] for row in ROWS], [row["label"] for row in ROWS]
+VOWPAL = "Vowpal Wabbit, logistic"
+
+
+def predicting():
+    return {who: one for who, one in them.contenders().items() if not who.startswith("re ")}
+
+
+@pytest.fixture
+def vowpal_wabbit():
+    if them.missing():
+        pytest.skip("vowpalwabbit is not installed: pip install '.[bench]'")
+
+
+@pytest.mark.parametrize("labels", [LABELS, ["free", "lunch", "dinner", "free"] * 20], ids=["two", "three"])
+@pytest.mark.parametrize("who", predicting())
+def test_everyone_predicts_each_text_before_it_is_learned(who, labels):
+    """Each text is one word of its own and those that all share: at its first meeting nobody can know its label."""
+    texts = [f"It's {label}: a|b\nc" for label in labels]
+    predicted = predicting()[who](texts, labels)
+    first = {label: labels.index(label) for label in labels}
+    assert len(predicted) == len(labels)
+    assert all(predicted[i] != label for label, i in first.items() if i)
+    assert predicted[len(labels) // 2 :] == labels[len(labels) // 2 :]
+
+
+def test_the_default_set_is_timed_as_it_is():
+    draw = random.Random(3)
+    texts = [" ".join(draw.choices("abcdefghij", k=3)) for _ in range(300)]
+    labels = [draw.choice("xy" if "a" in text else "xxxy") for text in texts]
+    found = them.contenders()["streamnb BayesOptimalNB, default set"](texts, labels)
+    model = BayesOptimalNB({"text": "text"})
+    assert found == model.predict_then_learn_many([{"text": text} for text in texts], labels).labels()
+    assert found != them.contenders()["streamnb BayesOptimalNB, 12 naive hypotheses"](texts, labels)
+
+
+def test_ratios_and_accuracy_are_told_of_everyone(tmp_path):
+    told = answer("bench", write_lines(tmp_path / "e.jsonl", ROWS), "--rounds", 2)
+    assert [row["contender"] for row in told["results"]] == list(them.contenders())
+    ours, *_, tokenising = told["results"]
+    assert ours["ratio"] == 1.0
+    assert (
+        ours["accuracy"]
+        == sum(map(str.__eq__, LABELS, map(str, predicting()[them.OURS](TEXTS, LABELS)))) / 80
+    )
+    assert tokenising["accuracy"] is None
+    assert told["missing"] == them.missing()
+    assert ("vowpalwabbit" in told["environment"]) is not bool(told["missing"])
+
+
+def test_who_is_not_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(them, "find_spec", lambda _: None)
+    assert them.missing() == ["vowpalwabbit"]
+    assert VOWPAL not in them.contenders()
+    monkeypatch.setattr(them, "find_spec", lambda _: object())
+    assert them.missing() == []
+    assert VOWPAL in them.contenders()
+    shown = streamnb("bench", write_lines(tmp_path / "e.jsonl", ROWS), "--rounds", 1).stdout
+    monkeypatch.undo()
+    assert ("not timed, for it is not installed: vowpalwabbit" in shown) is bool(them.missing())
+    assert (VOWPAL in shown) is not bool(them.missing())
+
+
+@pytest.mark.usefixtures("vowpal_wabbit")
+def test_texts_of_one_label_and_without_words_harm_nobody():
+    assert them.contenders()[VOWPAL](["", "|:", "x"], ["a"] * 3) == ["a"] * 3
