@@ -15,6 +15,7 @@ from hypothesis import settings
 
 NUMBERS = count()
 LOGS = ["sqlite", "kafka"]
+"""What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
 ROOT = Path(__file__).resolve().parents[1]
 
 sys.path.insert(0, str(ROOT / "tests" / "brokers"))
@@ -60,7 +61,14 @@ def streams():
     return STREAMS
 
 
-@pytest.fixture(params=LOGS)
+def pytest_generate_tests(metafunc):
+    """`open_log` has a log of each kind, but where a test says which by itself; see `parameters`."""
+    said = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "open_log" in metafunc.fixturenames and not any("open_log" in names for names in said):
+        metafunc.parametrize("open_log", getattr(metafunc.module, "LOGS", LOGS), indirect=True)
+
+
+@pytest.fixture
 def open_log(request, tmp_path):
     """Open the log of this test, once more each time; topics are made where they are given."""
     if request.param == "sqlite":
@@ -75,10 +83,13 @@ def open_log(request, tmp_path):
 
     else:
         address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
-        from prefixed import PrefixedKafkaLog
+        from prefixed import LIBRARIES, PrefixedKafkaLog
 
         def connect():
-            return PrefixedKafkaLog(address, prefix, session_timeout=6.0, elected_within=15.0)
+            library = LIBRARIES[request.param]
+            return PrefixedKafkaLog(
+                address, prefix, session_timeout=6.0, elected_within=15.0, library=library
+            )
 
         def create(log, topics):
             if topics:

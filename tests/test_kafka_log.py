@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import pytest
 from confluent_kafka import Producer
-from kafka import KafkaProducer, errors
-from prefixed import PrefixedKafkaLog
+from kafka import errors
+from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import (
     TOPICS,
     digests,
@@ -24,7 +24,7 @@ from service import (
 )
 
 from streamnb.adapters.kafka_commit import Transactions
-from streamnb.adapters.kafka_python import KafkaLog
+from streamnb.adapters.kafka_log import KafkaLog
 from streamnb.engine.ports import NewRecord, Patience
 from streamnb.errors import Fenced, LogError, Unavailable
 from streamnb.worker import Pace
@@ -37,11 +37,12 @@ SESSION = 6.0
 @pytest.fixture
 def connect(broker, request):
     """Open the log of this test once more, with options of its own; closed at the end."""
-    opened = []
+    opened, library = [], LIBRARIES[getattr(request, "param", "kafka")]
     prefix = f"{abs(hash(request.node.name)):x}-"
 
     def opener(**options):
         settings = {"session_timeout": SESSION, "elected_within": 20.0, "transaction_timeout": 5.0, **options}
+        settings["library"] = library
         opened.append(PrefixedKafkaLog(broker.address, prefix, **settings))
         if len(opened) == 1:
             opened[0].create_topics({name.replace("_", "-"): n for name, n in TOPICS.items()})
@@ -50,6 +51,10 @@ def connect(broker, request):
     yield opener
     for log in opened:
         log.close()
+
+
+both = pytest.mark.parametrize("connect", LIBRARIES, indirect=True)
+"""Where the library that reads and writes has a part in it."""
 
 
 def undisturbed(raws):
@@ -114,6 +119,7 @@ def test_candidates_that_come_and_go_disturb_no_learner(connect, tmp_path):
     worker.close()
 
 
+@both
 def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silent(connect, tmp_path):
     def stand_by(name):
         worker = new_worker(connect(elected_within=0.5), tmp_path / "s", pace=PACE)
@@ -200,9 +206,7 @@ def fail_after(_self, write, _transaction, _membership):
 
 def fail_within(self, _write, transaction, _membership):
     self._producer.begin_transaction()
-    for record in (*transaction.outputs, transaction.journal):
-        self._producer.send(record.topic, value=record.value, key=record.key)
-    self._producer.flush()
+    self._producer.deliver((*transaction.outputs, transaction.journal))
     raise errors.KafkaTimeoutError("within")
 
 
@@ -212,12 +216,13 @@ def lose_the_generation(_self, _write, _transaction, _membership):
 
 def lose_the_id_to_nobody(self, write, _transaction, _membership):
     """As the broker does to a producer that it has not seen for longer than the transaction timeout."""
-    stranger = self._clients.transactional(self._id, self._timeout)
+    stranger = self._library.transactional(self._id, self._timeout)
     stranger.init_transactions()
-    stranger.close()
+    stranger.abandon()
     return write()
 
 
+@both
 @pytest.mark.parametrize(
     ("misfortune", "times"),
     [
@@ -234,6 +239,7 @@ def test_a_commit_whose_outcome_is_unknown_is_settled(connect, tmp_path, monkeyp
     assert [n for n in commits if n != 3] == [0, 1, 2, 4, 5, 6]
 
 
+@both
 def test_a_commit_that_is_never_answered_is_settled_by_another_producer(connect, tmp_path, monkeypatch):
     """Calls of the client may block without a timeout; meanwhile the election is kept."""
     release = threading.Event()
@@ -246,6 +252,7 @@ def test_a_commit_that_is_never_answered_is_settled_by_another_producer(connect,
     assert commits.count(3) == 2
 
 
+@both
 def test_a_takeover_that_is_never_answered_is_given_up_and_tried_again(connect, tmp_path, monkeypatch):
     """Meanwhile the election is kept, and whoever watches sees that the learner is alive."""
 
@@ -260,7 +267,8 @@ def test_a_takeover_that_is_never_answered_is_given_up_and_tried_again(connect, 
             self.heard.append("waits")
 
     release, calls, patience = threading.Event(), [], Listening()
-    begin = KafkaProducer.init_transactions
+    kind = connect().transactional_producer
+    begin = kind.init_transactions
 
     def hang(producer):
         calls.append(threading.current_thread() is threading.main_thread())
@@ -268,7 +276,7 @@ def test_a_takeover_that_is_never_answered_is_given_up_and_tried_again(connect, 
             release.wait()
         return begin(producer)
 
-    monkeypatch.setattr(KafkaProducer, "init_transactions", hang)
+    monkeypatch.setattr(kind, "init_transactions", hang)
     produce(connect(), RAWS)
     worker = new_worker(connect(transaction_timeout=3.0, patience=patience), tmp_path / "s", pace=PACE)
     worker.start("hung")
@@ -280,12 +288,13 @@ def test_a_takeover_that_is_never_answered_is_given_up_and_tried_again(connect, 
     release.set()
 
 
+@both
 def test_a_transaction_that_the_broker_aborts_is_sent_again(connect, tmp_path, monkeypatch):
     """The broker aborts one that is open for too long, and takes the id away from who opened it."""
 
     def dawdle(self, _write, transaction, _membership):
         self._producer.begin_transaction()
-        self._producer.send(transaction.journal.topic, value=transaction.journal.value).get(timeout=10)
+        self._producer.deliver([transaction.journal])
         time.sleep(16.0)  # the broker looks every ten seconds
         self._producer.commit_transaction()
 
@@ -308,6 +317,7 @@ def fail_before_always(_self, _transaction, _membership):
     raise errors.KafkaTimeoutError("always")
 
 
+@both
 def test_what_cannot_succeed_is_not_tried_again(connect, tmp_path):
     """A record larger than its topic allows."""
     log = connect()
@@ -384,6 +394,7 @@ def test_learners_of_two_journals_cannot_share_a_name(connect):
     log.heartbeat()
 
 
+@both
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_events_are_read_however_their_producer_compressed_them(connect, codec):
     log = connect()

@@ -326,10 +326,11 @@ def test_a_cluster_that_is_gone_for_good_is_given_up_and_nothing_claimed_that_is
     prove_exactly_once(program, RAWS[: len(written)])
 
 
-def test_events_whose_acknowledgement_is_lost_are_written_once(make, cluster, events):
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_events_whose_acknowledgement_is_lost_are_written_once(make, cluster, events, client):
     program = make()
     cluster.proxy.trap = trap = Trap(STEPS["produce"], arrives=True, ends=False)
-    producer = make(cluster.proxy.address, program.model).start("replay", events)
+    producer = make(cluster.proxy.address, program.model, log={"client": client}).start("replay", events)
     until(trap.sprung.is_set)
     producer.await_word("waiting: ")
     assert "3,000 events written" in producer.output()
@@ -346,6 +347,7 @@ def test_a_partition_without_a_leader_is_waited_for():
 QUICK = {"log": {"session_timeout": "40s"}, "kafka": {"transaction_timeout": "4s"}, "commit": {"events": 20}}
 """Settings of a learner that soon notices that nobody answers, and does not lose its election meanwhile."""
 BATCH = 20
+LIBRDKAFKA = QUICK | {"log": QUICK["log"] | {"client": "librdkafka"}}
 TRAPS = [
     Trap(step, arrives=arrives, ends=ends)
     for step in STEPS.values()
@@ -354,10 +356,11 @@ TRAPS = [
 ]
 
 
-def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster):
+@pytest.mark.parametrize("settings", [QUICK, LIBRDKAFKA], ids=["kafka-python", "librdkafka"])
+def test_a_commit_that_is_cut_at_any_step_is_made_once(make, cluster, settings):
     """Each request of a transaction is lost, or its answer is; the connection ends, or stays open and silent."""
     program = make()
-    learner = make(cluster.proxy.address, program.model, **QUICK).start("run")
+    learner = make(cluster.proxy.address, program.model, **settings).start("run")
     with closing(wiring.open_log(configured(program))) as log:  # past the proxy
         for number, trap in enumerate([None, *TRAPS, None], 1):
             cluster.proxy.trap = trap

@@ -49,7 +49,16 @@ def program(secured_broker, secrets, tmp_path):
     """Make a program of a user, with the settings that are right but for those given."""
     made = []
 
-    def make(user="streamnb", password=None, *, model=None, address=None, client=None, **kafka):
+    def make(
+        user="streamnb",
+        password=None,
+        *,
+        model=None,
+        address=None,
+        client=None,
+        library="kafka-python",
+        **kafka,
+    ):
         password = secured_broker.passwords.get(user) if password is None else password
         own = {**TLS, "ssl_cafile": str(secured_broker.ca_path), "bootstrap_timeout_ms": 3000}
         settings = {key: value for key, value in {**own, **(client or {})}.items() if value is not None}
@@ -60,6 +69,7 @@ def program(secured_broker, secrets, tmp_path):
                 environment={"STREAMNB_KAFKA__PASSWORD": password} if password else {},
                 secrets=secrets,
                 model=model,
+                log={"client": library},
                 kafka={"username": user, **kafka, "client": settings},
             )
         )
@@ -104,16 +114,20 @@ def events(tmp_path):
 # -- what works -------------------------------------------------------------------------------------------
 
 
-def test_a_model_learns_with_exactly_the_acls_that_topics_create_grants(program, grant, admin, events):
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_a_model_learns_with_exactly_the_acls_that_topics_create_grants(
+    program, grant, admin, events, library
+):
     operator = program("admin")
     assert "(13 ACLs)" in operator.run("topics", "create", "--acls", "--principal", "streamnb")
     admin.alter_user_scram_credentials(
         [UserScramCredentialUpsertion("shop", "SCRAM-SHA-512", password=WRONG)]
     )
     grant(operator.model, ("topic", operator.topics["events"], "WRITE"), user="shop")
-    assert "50 events written" in program("shop", WRONG, model=operator.model).run("replay", events)
+    shop = program("shop", WRONG, model=operator.model, library=library)
+    assert "50 events written" in shop.run("replay", events)
 
-    learner = program(model=operator.model)
+    learner = program(model=operator.model, library=library)
     assert "50 events, " in learner.run("run", "--until-end")
     assert [json.dumps(event) for event in learner.read("events")] == [
         json.dumps(json.loads(raw)) for raw in RAWS
@@ -151,9 +165,10 @@ def mortal(secured_broker):
     secured_broker.start()
 
 
-def test_a_broker_that_is_down_for_a_while_is_waited_for(program, mortal, events):
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_a_broker_that_is_down_for_a_while_is_waited_for(program, mortal, events, library):
     """Whatever the client's log says of TLS meanwhile: it is the broker that is gone, not the trust."""
-    operator = program("admin")
+    operator = program("admin", library=library)
     operator.run("topics", "create")
     operator.run("replay", events)
     learner = operator.start("run")
@@ -242,8 +257,12 @@ def test_who_is_not_let_in_is_told_why_at_once(program, secured_broker, broker, 
 # -- what is not allowed ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("missing", ACLS, ids=lambda acl: "-".join(filter(None, acl)).lower())
-def test_a_learner_that_lacks_one_acl_names_it(program, grant, events, missing):
+@pytest.mark.parametrize(
+    ("missing", "library"),
+    [(acl, "kafka-python") for acl in ACLS] + [(acl, "librdkafka") for acl in ACLS if acl[1] is None],
+    ids=lambda part: part if isinstance(part, str) else "-".join(filter(None, part)).lower(),
+)
+def test_a_learner_that_lacks_one_acl_names_it(program, grant, events, missing, library):
     operator = program("admin")
     operator.run("topics", "create")
     operator.run("replay", events)
@@ -253,13 +272,14 @@ def test_a_learner_that_lacks_one_acl_names_it(program, grant, events, missing):
     topics, name = operator.topics, f"streamnb.{operator.model}"
     grant(operator.model, *((kind, topics.get(role), leave) for kind, role, leave in set(ACLS) - {missing}))
     kind, role, operation = missing
-    line = program(model=operator.model).fail("run", "--until-end")
+    line = program(model=operator.model, library=library).fail("run", "--until-end")
     leave = operation if role in {"journal", None} else "READ, WRITE or DESCRIBE"  # of which nothing is left
     what = f"{kind.replace('_', '-')} {topics.get(role, name)}"
     assert f"no permission to {leave} {what}; check the ACLs that `streamnb topics plan` lists" in line
 
 
-def test_a_learner_that_may_see_and_not_write_names_that(program, grant, events):
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_a_learner_that_may_see_and_not_write_names_that(program, grant, events, library):
     operator = program("admin")
     operator.run("topics", "create")
     operator.run("replay", events)
@@ -267,7 +287,7 @@ def test_a_learner_that_may_see_and_not_write_names_that(program, grant, events)
     others = set(ACLS) - {("topic", "predictions", "WRITE")}
     grant(operator.model, *((kind, topics.get(role), leave) for kind, role, leave in others))
     grant(operator.model, ("topic", predictions, "READ"))
-    line = program(model=operator.model).fail("run", "--until-end")
+    line = program(model=operator.model, library=library).fail("run", "--until-end")
     assert f"no permission to WRITE topic {predictions};" in line
     assert operator.ids("predictions") == []
 
@@ -289,12 +309,14 @@ def test_an_error_that_the_client_wraps_into_a_general_one_is_what_it_is(words, 
     assert said in str(translation)
 
 
-def test_a_producer_without_leave_writes_nothing_and_says_so(program, grant, events):
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_a_producer_without_leave_writes_nothing_and_says_so(program, grant, events, library):
     operator = program("admin")
     operator.run("topics", "create")
     topic = operator.topics["events"]
-    line = program(model=operator.model).fail("replay", events)
+    producer = program(model=operator.model, library=library)
+    line = producer.fail("replay", events)
     assert f"no permission to READ, WRITE or DESCRIBE topic {topic};" in line
     grant(operator.model, ("topic", topic, "READ"))
-    assert f"no permission to WRITE topic {topic};" in program(model=operator.model).fail("replay", events)
+    assert f"no permission to WRITE topic {topic};" in producer.fail("replay", events)
     assert operator.read("events") == []

@@ -29,9 +29,9 @@ from storm.stream import events, is_malformed
 from storm.verdict import journal_faults
 
 from streamnb import NaiveBayes, Text
-from streamnb.adapters import kafka_python
-from streamnb.adapters.kafka_commit import Transactions, abandon, send
-from streamnb.adapters.kafka_python import KafkaLog
+from streamnb.adapters import kafka_log
+from streamnb.adapters.kafka_commit import Transactions
+from streamnb.adapters.kafka_log import KafkaLog
 from streamnb.engine.checkpoint import Identity, NoSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition
@@ -172,7 +172,7 @@ class Fated(KafkaLog):
         super().__init__(*arguments, **options)
 
     def acquire(self, owner):
-        with patch.object(kafka_python, "Transactions", partial(self.transactions, fate=self._fate)):
+        with patch.object(kafka_log, "Transactions", partial(self.transactions, fate=self._fate)):
             super().acquire(owner)
 
 
@@ -218,8 +218,8 @@ class Stopping(Mortal):
 class OneForEach(Stopping):
     """The id is the process's own."""
 
-    def __init__(self, clients, transactional_id, timeout, **options):
-        super().__init__(clients, f"{transactional_id}.{os.getpid()}", timeout, **options)
+    def __init__(self, library, transactional_id, timeout, **options):
+        super().__init__(library, f"{transactional_id}.{os.getpid()}", timeout, **options)
 
     def attempt(self, transaction, membership, _alive):
         """As a plain program does, in its one thread."""
@@ -236,8 +236,8 @@ class ReadsBeforeFencing(Fated):
     transactions = OneForEach
 
     def offsets(self, partition):
-        place = TopicPartition(*partition)
-        return self._seeker.beginning_offsets([place])[place], self._seeker.end_offsets([place])[place]
+        place, seeker = TopicPartition(*partition), self._seeker._consumer
+        return seeker.beginning_offsets([place])[place], seeker.end_offsets([place])[place]
 
 
 def serve(stage, kind, path):
@@ -278,9 +278,9 @@ def test_a_zombie_that_passed_the_check_and_commits_when_its_slice_was_learned_a
 
 class JournalApart(Mortal):
     def _send_apart(self, record):
-        producer = self._clients.producer()
-        send(producer, record).get(timeout=30)
-        abandon(producer)
+        producer = self._library.producer()
+        producer.deliver([record], lambda ask, *_: ask())
+        producer.abandon()
 
     def _write_outputs(self, transaction, membership):
         """The transaction without its journal record, in whose place the last output goes."""
@@ -399,7 +399,7 @@ class Late(Mortal):
     def _write(self, transaction, membership):
         if transaction.n == FATAL and self._fate not in HELD:
             HELD.append(self._fate)
-            self._producer._accumulator.muted.add(TopicPartition(self._fate, 0))
+            self._producer._producer._accumulator.muted.add(TopicPartition(self._fate, 0))
         self._commit(transaction, membership)
 
     def _commit(self, transaction, membership):
@@ -411,8 +411,8 @@ class LateAndUnchecked(Late):
         producer = self._producer
         producer.begin_transaction()
         for record in (*transaction.outputs, transaction.journal):
-            send(producer, record)
-        producer.flush()
+            producer._send(record)
+        producer._producer.flush()
         producer.send_offsets_to_transaction({}, membership)
         producer.commit_transaction()
 

@@ -357,7 +357,7 @@ def secured_flags(secured_broker, folder, name, user):
 
 def learn(secured_broker, name, n):
     """All that a learner does with its log, once."""
-    from streamnb.adapters.kafka_python import KafkaLog
+    from streamnb.adapters.kafka_log import KafkaLog
 
     client, journal = secured_broker.client(), Partition(f"{name}-journal", 0)
     outputs = [f"{name}-{role}" for role in ("predictions", "metrics", "dead_letters")]
@@ -394,7 +394,7 @@ def elected(log):
 
 
 def produce(secured_broker, name):
-    from streamnb.adapters.kafka_python import KafkaLog
+    from streamnb.adapters.kafka_log import KafkaLog
 
     with KafkaLog(secured_broker.client("admin"), model=f"{name}-producer") as log:
         log.append([NewRecord(f"{name}-mails", None, b"1"), NewRecord(f"{name}-calls", None, b"2")])

@@ -10,6 +10,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from streamnb.adapters.kafka_errors import listen, translated
+from streamnb.adapters.kafka_partitioner import KeyPartitioner
 from streamnb.errors import LogError, Unavailable
 
 __all__ = ["Clients", "forget_coordinators"]
@@ -38,6 +39,11 @@ class Clients:
             "reconnect_backoff_max_ms": 1_000,
             **settings,
         }
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What all clients share, the password among it."""
+        return self._settings
 
     def reader(self) -> Any:
         """A consumer without a group, that reads what is committed and resets nothing by itself."""
@@ -108,8 +114,11 @@ class Clients:
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
             "linger_ms": 5,
-            "batch_size": 64 << 10,  # of 16 KiB a commit would be several requests, one after the other
+            # The client sends while a commit is still being handed to it, and both want the interpreter: the
+            # fewer batches the better. A topic takes 1 MiB at once by default (max.message.bytes).
+            "batch_size": 512 << 10,
             "max_request_size": _LARGEST_REQUEST,
+            "partitioner": KeyPartitioner(),
         }
 
     def _made(self, kind: Any, **role: Any) -> Any:

@@ -1,453 +1,171 @@
-"""Apache Kafka behind the log's port, through kafka-python.
-
-One learner holds several clients. A *member* of the consumer group, subscribed to the journal's one
-partition and never reading it, is how a learner is elected. A *producer* with the model's one transactional
-id is how its predecessor is fenced. A *reader* without a group polls the events; a *seeker* looks single
-records up; an *admin* tells what topics there are and where they end.
-
-Safety rests on the transactional id alone: `init_transactions` of a successor makes every later commit of its
-predecessor fail. The election only decides who tries. Brokers 2.7 or later.
-"""
+"""Reading and writing through kafka-python, a client written in Python."""
 
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any
 
-from kafka import OffsetSpec, TopicPartition, errors
+from kafka import TopicPartition, errors
+from kafka.structs import OffsetAndMetadata
 
-from streamnb.adapters.kafka_clients import Clients, forget_coordinators
-from streamnb.adapters.kafka_commit import Transactions, abandon, send
-from streamnb.adapters.kafka_election import Election
-from streamnb.adapters.kafka_errors import ANY, translated
-from streamnb.adapters.kafka_failures import Action, classify
-from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
-from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
+from streamnb.adapters.kafka_clients import Clients
+from streamnb.adapters.kafka_library import Patiently
+from streamnb.engine.ports import NewRecord, Partition, Record
 
-__all__ = ["KafkaLog"]
+__all__ = ["KafkaPython", "of_record"]
 
-_POLL_MS = 50
-_TURN_SECONDS = 0.5
 _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
-_GRACE = 15.0  # seconds beyond the transaction timeout after which an open transaction is a hanging one
-_LOOK_BACK = 100  # offsets, in search of the journal's last record
-
-T = TypeVar("T")
+_TURN_SECONDS = 0.2
 
 
-class KafkaLog:
-    """A log on a Kafka cluster.
+class KafkaPython:
+    """The library; see `streamnb.adapters.kafka_library`.
 
     Args:
-        client: settings of kafka-python that all clients share: bootstrap_servers, security_protocol,
-            sasl_mechanism, ssl_cafile and so on.
-        model: name of the model: group and transactional id are ``streamnb.<model>``.
-        journal_topic: the journal's topic.
-        session_timeout: seconds without a heartbeat after which a learner may be replaced, at least the
-            broker's group.min.session.timeout.ms.
-        transaction_timeout: seconds after which the broker aborts a transaction that was left open.
-        elected_within: seconds to wait for the election in one `acquire`.
-        patience: what to do while the cluster cannot be reached.
-
-    Raises:
-        LogError: the cluster cannot be reached, or refuses.
+        clients: makes the clients themselves.
+        group: of the learner; readers are in none.
     """
 
-    def __init__(
-        self,
-        client: Mapping[str, Any],
-        *,
-        model: str = "default",
-        journal_topic: str = "journal",
-        session_timeout: float = 10.0,
-        transaction_timeout: float = 15.0,
-        elected_within: float = 30.0,
-        patience: Patience | None = None,
-    ) -> None:
-        self._clients = Clients(client)
-        self._name = f"streamnb.{model}"
-        self._journal = Partition(journal_topic, 0)
-        self._session_timeout = session_timeout
-        self._transaction_timeout = transaction_timeout
-        self._elected_within = elected_within
-        self._patience = patience or Patience()
-        self._election: Election | None = None
-        self._transactions: Transactions | None = None
-        self._plain: Any = None
-        self._known: set[Partition] = set()
-        self._extents: dict[Partition, tuple[int, int]] = {}  # as last asked: ends only grow
-        self._seeking: tuple[TopicPartition, int] | None = None  # where the seeker stands
-        self._next: int | None = None  # the journal's next number; None until the journal has been asked
-        self._opened = contextlib.ExitStack()
-        self._admin: Any = None
-        try:
-            self._admin = self._patiently(lambda: self._open(self._clients.admin()))
-            self._reader = self._patiently(lambda: self._open(self._clients.reader()))
-            self._seeker = self._patiently(lambda: self._open(self._clients.reader()))
-        except BaseException:
-            self.close()
-            raise
+    def __init__(self, clients: Clients, group: str) -> None:  # noqa: ARG002  others need the group
+        self._clients = clients
 
-    def __enter__(self) -> Self:
-        return self
+    def reader(self) -> _Reader:
+        """A consumer in no group."""
+        return _Reader(self._clients.reader())
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
+        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        return _TransactionalProducer(self._clients.transactional(transactional_id, timeout), timeout)
 
-    # -- the learner's side -------------------------------------------------------------------------------
+    def producer(self) -> _Producer:
+        """A producer without transactions."""
+        return _Producer(self._clients.producer())
 
-    def acquire(self, owner: str) -> None:
-        """Become the one learner. After `NotElected` it may be called again; most candidatures stand.
 
-        A machine that stood still for a session may lose what was just won; then it stands again, while
-        `elected_within` lasts.
-
-        1. Join the group and wait to be given the journal's partition: elected.
-        2. `init_transactions`: fence the predecessor, settle its open transaction.
-        3. Still elected? The broker has to confirm it.
-        """
-        self._next = None
-        self._described(self._journal.topic)  # it is there, and so is the cluster
-        deadline = time.monotonic() + self._elected_within
-        while not self._stood(owner, deadline):
-            pass
-
-    def _stood(self, owner: str, deadline: float) -> bool:
-        """Whether a candidature was won and kept; lost on the way, it may be repeated until the deadline."""
-        if self._election is None:
-            self._election = self._patiently(lambda: self._candidate(owner))
-        self._election.win(deadline - time.monotonic())
-        self._transactions = Transactions(self._clients, self._name, self._transaction_timeout)
-        try:
-            self._patiently(self._take_over)
-        except Fenced as error:
-            self._transactions.close()
-            self._transactions = None
-            # A member of kafka-python that was expired claims what it had when it joins again, and may be
-            # given it: that would depose whoever serves meanwhile. A new member claims nothing.
-            self._election.close()
-            self._election = None
-            if time.monotonic() > deadline:
-                raise NotElected(str(error)) from error
-            return False
-        return True
-
-    def heartbeat(self) -> None:
-        """Poll the group, a few times a session. Raises `Fenced` where this learner is elected no longer."""
-        if self._election is not None and self._transactions is not None:
-            self._election.beat()
-
-    def commit(self, transaction: Transaction) -> None:
-        """Write outputs, journal record and positions in one transaction.
-
-        Where the outcome of an attempt is unknown: while still elected, fence and settle the transaction by a
-        new producer, and let the journal's end tell. Either it was committed, or the same bytes are sent
-        again, or another learner has written: `Fenced`. Losing the transactional id is no exception to that:
-        the broker takes it away from a learner that was out of its sight for longer than the timeout, too.
-        """
-        self._learner()
-        self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
-        self._check_number(transaction)
-        self._next = None  # unknown, until this commit is confirmed
-        self._settle(transaction)
-        self._next = transaction.n + 1
-
-    def _settle(self, transaction: Transaction) -> None:
-        failed_since: float | None = None
-        while True:
-            self.heartbeat()
-            transactions, election = self._learner()
-            try:
-                transactions.attempt(transaction, election.membership, self._alive)
-                break
-            except LogError as error:
-                action = classify(error, committing=True)
-                if action is Action.DEPOSED:
-                    raise
-                if action is not Action.RESEND:
-                    self._patiently(
-                        self._take_over
-                    )  # abort now: until its timeout it would hold readers back
-                    raise
-                now = time.monotonic()
-                if failed_since is not None:
-                    self._patience.unreachable(Unavailable(str(error)), now - failed_since)
-                failed_since = failed_since or now
-            self._patiently(self._take_over)
-            if self._patiently(lambda: self._is_committed(transaction)):
-                break
-        if failed_since is not None:
-            self._patience.reachable(time.monotonic() - failed_since)
-
-    def _check_number(self, transaction: Transaction) -> None:
-        """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""
-        if self._next is None and not self._patiently(lambda: self._is_committed(transaction)):
-            if transaction.n == 0:
-                self._check_nothing_learned({partition.topic for partition in transaction.positions})
-            self._next = transaction.n
-        if transaction.n != self._next:
-            raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
-
-    def _check_nothing_learned(self, topics: set[str]) -> None:
-        """Raises LogError where earlier commits left positions, though the journal is empty.
-
-        The group's offsets tell only this: brokers forget them after a week without a learner.
-        """
-
-        def ask() -> set[str]:
-            (offsets,) = self._admin.list_group_offsets(self._name).values()
-            return {place.topic for place in offsets}
-
-        if not topics.isdisjoint(self._patiently(ask, "READ", self._name)):
-            raise LogError(
-                f"{self._name}: events of this log were learned already, under another journal than "
-                f"{self._journal.topic!r}; to learn them again, begin a new log, or another model.name"
-            )
-
-    def _alive(self) -> None:
-        """While a call runs that may take longer than anybody would take for a sign of life."""
-        self.heartbeat()
-        self._patience.waits()
-
-    def _learner(self) -> tuple[Transactions, Election]:
-        if self._transactions is None or self._election is None:
-            raise LogError("acquire comes before commit")
-        return self._transactions, self._election
-
-    def _candidate(self, owner: str) -> Election:
-        return Election(
-            self._clients,
-            self._admin,
-            self._name,
-            self._journal.topic,
-            owner,
-            self._session_timeout,
-            self._patience.waits,
-        )
-
-    def _take_over(self) -> None:
-        """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""
-        transactions, election = self._learner()
-        election.prove()
-        transactions.begin_anew(self._alive)
-        election.prove()
-
-    def _is_committed(self, transaction: Transaction) -> bool:
-        """Whether the journal's last record is this commit's. Raises `Fenced` where it is another's."""
-        first, end = self.offsets(self._journal)
-        last = None
-        for start in range(end, first - 1, -_LOOK_BACK):  # markers take offsets too
-            offset = max(first, start - _LOOK_BACK)
-            while found := self.read(self._journal, offset, 2 * _LOOK_BACK):
-                last, offset = found[-1], found[-1].offset + 1
-            if last is not None:
-                break
-        if last is not None and last.value == transaction.journal.value:
-            return True
-        expected = transaction.n == 0 if last is None else f'"n":{transaction.n - 1},'.encode() in last.value
-        if not expected:
-            raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
-        return False
-
-    # -- everybody's side ---------------------------------------------------------------------------------
-
-    def partitions(self, topic: str) -> Sequence[Partition]:
-        """The topic's partitions in order, those just added among them."""
-        numbers = [found["partition_index"] for found in self._described(topic)["partitions"]]
-        return [Partition(topic, number) for number in sorted(numbers)]
-
-    def topic_id(self, topic: str) -> str:
-        """The topic's UUID."""
-        return str(self._described(topic)["topic_id"])
-
-    def offsets(self, partition: Partition) -> tuple[int, int]:
-        """The earliest offset kept, and the high watermark, transactions still open included."""
-        place = TopicPartition(*partition)
-        return self._bounds([place], OffsetSpec.EARLIEST)[place], self._bounds([place])[place]
-
-    def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
-        """At most `limit` committed records from `offset` on; empty where there is none up to the end.
-
-        Raises LogError where an open transaction holds the end back beyond its timeout.
-        """
-        place = TopicPartition(*partition)
-        first, end = self._extents.get(partition, (0, 0))
-        with self._naming_what_is_held():
-            if first <= offset < end and (
-                found := self._patiently(lambda: self._fetch(place, offset, end, limit), "READ")
-            ):
-                return found
-            # Up to the end as it was there may be aborted records only: what counts is the end as it is.
-            first, end = self._extents[partition] = self.offsets(partition)
-            if not first <= offset <= end:
-                raise _not_held(partition, first, end, offset)
-            return self._patiently(lambda: self._fetch(place, offset, end, limit), "READ")
-
-    def _fetch(self, place: TopicPartition, offset: int, end: int, limit: int) -> Sequence[Record]:
-        """The first records up to `end`; waits for transactions that are open before it."""
-        deadline = time.monotonic() + self._transaction_timeout + _GRACE
-        if self._seeking != (place, offset):  # else what was fetched ahead is still at hand
-            self._seeker.assign([place])
-            self._seeker.seek(place, offset)
-        self._seeking = None
-        while self._seeker.position(place, timeout_ms=_ANSWER_MS) < end:
-            for records in self._seeker.poll(timeout_ms=_POLL_MS, max_records=limit).values():
-                self._seeking = place, records[-1].offset + 1
-                return [_record(record) for record in records]
-            self._alive()
-            if time.monotonic() > deadline:
-                self._admin.describe_cluster()  # or it is the cluster that does not answer
-                raise LogError(
-                    f"{place.topic}/{place.partition} does not get beyond offset "
-                    f"{self._seeker.position(place)} of {end}: a transaction hangs; "
-                    "find it with kafka-transactions.sh find-hanging"
-                )
-        return []
+class _Reader:
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Let `poll` read exactly these partitions, each from its position on."""
-        self._check_known(positions)
-        with translated():
-            self._reader.assign([TopicPartition(*partition) for partition in positions])
-            for partition, offset in positions.items():
-                self._reader.seek(TopicPartition(*partition), offset)
+        self._consumer.assign([TopicPartition(*partition) for partition in positions])
+        for partition, offset in positions.items():
+            self._consumer.seek(TopicPartition(*partition), offset)
 
-    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
-        """At most `limit` committed records; waits up to `timeout` seconds for the first."""
-        deadline = time.monotonic() + timeout
-        while True:
-            self.heartbeat()
-            left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
-            with self._naming_what_is_held():
-                found = self._patiently(partial(self._reader.poll, int(left * 1000), limit), "READ")
-            if not found:
-                self._check_not_deleted()
-            if found or time.monotonic() >= deadline:
-                return [_record(record) for records in found.values() for record in records]
+    def poll(self, limit: int, seconds: float) -> Sequence[Record]:
+        found = self._consumer.poll(int(seconds * 1000), limit)
+        return [record for place, records in found.items() for record in _records(place, records)]
 
-    def _check_not_deleted(self) -> None:
-        """Raises `UnknownTopic` where a topic that is polled is gone: the client would look for it for ever.
+    def position(self, partition: Partition) -> int:
+        return int(self._consumer.position(TopicPartition(*partition), timeout_ms=_ANSWER_MS))
 
-        The cluster is asked only where the client knows of no partitions.
-        """
-        for topic in sorted({place.topic for place in self._reader.assignment()}):
-            if not self._patiently(partial(self._reader.partitions_for_topic, topic)):
-                self.partitions(topic)
+    def partitions(self) -> Collection[Partition]:
+        return [Partition(*place) for place in self._consumer.assignment()]
 
-    @contextlib.contextmanager
-    def _naming_what_is_held(self) -> Iterator[None]:
-        """Let `OutOfRange` say what is held, too, and not only which offset was asked for."""
-        try:
-            yield
-        except OutOfRange as error:
-            asked = getattr(error.__cause__, "args", ())
-            for place, offset in asked[0].items() if asked and isinstance(asked[0], dict) else ():
-                partition = Partition(*place)
-                self._extents[partition] = first, end = self.offsets(partition)
-                raise _not_held(partition, first, end, offset) from error
-            raise
-
-    def lag(self) -> Mapping[Partition, int]:
-        """Offsets between what `poll` has returned and each partition's end."""
-        places = sorted(self._reader.assignment())
-        ends = self._bounds(places) if places else {}
-        with translated():
-            read = {place: self._reader.position(place, timeout_ms=_ANSWER_MS) for place in places}
-        return {Partition(*place): max(0, ends[place] - read[place]) for place in places}
-
-    def append(self, records: Sequence[NewRecord]) -> None:
-        """Write records, for producers; durable on return. Some may be written where this fails."""
-        self._check_known((), {record.topic for record in records})
-        if self._plain is None:
-            self._plain = self._patiently(self._clients.producer)
-            self._opened.callback(abandon, self._plain)  # what `append` has returned from is delivered
-        for record, delivery in [
-            (record, self._patiently(partial(send, self._plain, record), "WRITE", record.topic))
-            for record in records
-        ]:
-            self._patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
+    def doubtful(self) -> Collection[str]:
+        """Those of which the client knows no partitions."""
+        topics = {place.topic for place in self._consumer.assignment()}
+        return {topic for topic in topics if not self._consumer.partitions_for_topic(topic)}
 
     def close(self) -> None:
-        """Leave the group and close every client."""
-        if self._transactions is not None:
-            self._transactions.close()
-        if self._election is not None:
-            self._election.close()
-        self._transactions = self._election = None
         with contextlib.suppress(errors.KafkaError):
-            self._opened.close()
+            self._consumer.close()
 
-    def _check_known(self, partitions: Iterable[Partition], topics: Iterable[str] = ()) -> None:
-        """Raises `UnknownTopic` at once, where the client would wait for what is not there.
 
-        The cluster is asked about what it has not been asked about before.
+class _Abandoned:
+    """A producer that can be let go."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def abandon(self) -> None:
+        """Let it go, whatever it has still to deliver.
+
+        Its `close` would first wait for all deliveries, and where that fails it closes nothing: the thread
+        would go on sending. Only the thread can be told to drop them.
         """
-        topics_known = {known.topic for known in self._known}
-        unknown = {partition for partition in partitions if partition not in self._known}
-        for topic in {*topics} - topics_known | {partition.topic for partition in unknown}:
-            self._known.update(self.partitions(topic))
-        for partition in unknown - self._known:
-            raise UnknownTopic(f"there is no partition {partition.topic}[{partition.number}]")
+        sender = self._producer._sender  # noqa: SLF001  see above
+        sender.force_close()
+        sender.join(_TURN_SECONDS)
+        with contextlib.suppress(errors.KafkaError):
+            self._producer.close(timeout=0)
 
-    def _described(self, topic: str) -> Mapping[str, Any]:
-        def ask() -> Mapping[str, Any]:
-            (found,) = self._admin.describe_topics([topic])
-            if code := found["error_code"]:
-                raise errors.for_code(code)(f"topic {topic!r}")
-            return dict(found)
+    def _send(self, record: NewRecord) -> Any:
+        """Hand a record over; its delivery, to be waited for."""
+        topic, key, value, headers = record
+        return self._producer.send(topic, value, key, list(headers) if headers else None)
 
+
+class _TransactionalProducer(_Abandoned):
+    def __init__(self, producer: Any, timeout: float) -> None:
+        super().__init__(producer)
+        self._timeout = timeout
+
+    def init_transactions(self) -> None:
+        self._producer.init_transactions()
+
+    def begin_transaction(self) -> None:
+        self._producer.begin_transaction()
+
+    def deliver(self, records: Sequence[NewRecord]) -> None:
+        """The client would commit without a batch that expired inside the transaction: look at each."""
+        sent: list[Any] = []
         try:
-            return self._patiently(ask)
-        except UnknownTopic:
-            raise UnknownTopic(f"there is no topic {topic!r}; `streamnb topics create` makes it") from None
+            for record in records:
+                sent.append(self._send(record))  # noqa: PERF401  kept where one fails
+            self._producer.flush(timeout=self._timeout)
+            for delivery in sent:
+                if not delivery.succeeded():
+                    delivery.get(timeout=self._timeout)
+        except errors.KafkaError:
+            # After a failure the client refuses every call: this says why.
+            for record, delivery in zip(records, sent, strict=False):
+                if delivery.failed():
+                    raise of_record(delivery.exception, record.topic, len(record.value)) from None
+            raise
 
-    def _bounds(self, places: Sequence[TopicPartition], spec: OffsetSpec = OffsetSpec.LATEST) -> Any:
-        """Where partitions end (or begin), transactions that are open included."""
+    def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
+        offsets = {
+            TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in positions.items()
+        }
+        self._producer.send_offsets_to_transaction(offsets, membership)
 
-        def ask() -> dict[TopicPartition, int]:
-            found = self._admin.list_partition_offsets(dict.fromkeys(places, spec), timeout_ms=_ANSWER_MS)
-            return {place: answer.offset for place, answer in found.items()}
-
-        return self._patiently(ask)
-
-    def _patiently(self, ask: Callable[[], T], leave: str = ANY, name: str = "") -> T:
-        """What `ask` returns, asked again for as long as the cluster cannot be reached and patience lasts."""
-        since: float | None = None
-        while True:
-            try:
-                with translated(leave, name):
-                    answer = ask()
-            except Unavailable as error:
-                forget_coordinators(self._admin)
-                since = since or time.monotonic()
-                self._patience.unreachable(error, time.monotonic() - since)
-                time.sleep(_TURN_SECONDS)
-                self.heartbeat()
-            else:
-                if since is not None:
-                    self._patience.reachable(time.monotonic() - since)
-                return answer
-
-    def _open(self, client: Any) -> Any:
-        self._opened.callback(client.close)
-        return client
+    def commit_transaction(self) -> None:
+        self._producer.commit_transaction()
 
 
-def _not_held(partition: Partition, first: int, end: int, offset: int) -> OutOfRange:
-    return OutOfRange(f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}")
+class _Producer(_Abandoned):
+    def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
+        for record, delivery in [
+            (record, patiently(partial(self._send, record), "WRITE", record.topic)) for record in records
+        ]:
+            patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
 
 
-def _record(found: Any) -> Record:
-    """A consumed record. A value that is null (a tombstone) is read as empty."""
-    headers = tuple((name, b"" if value is None else value) for name, value in found.headers)
-    return Record(
-        Partition(found.topic, found.partition),
-        found.offset,
-        found.key,
-        b"" if found.value is None else found.value,
-        found.timestamp / 1000.0,
-        headers,
-    )
+def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaError:
+    """The error of a delivery; of one that is too large, which record it was."""
+    if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
+        return type(error)(f"{size:,} bytes for topic {topic}")
+    return error
+
+
+def _records(place: TopicPartition, found: Sequence[Any]) -> list[Record]:
+    """Consumed records of one partition. A value that is null (a tombstone) is read as empty."""
+    partition = Partition(*place)
+    return [
+        Record(
+            partition,
+            record.offset,
+            record.key,
+            b"" if record.value is None else record.value,
+            record.timestamp / 1000.0,
+            _headers(record.headers) if record.headers else (),
+        )
+        for record in found
+    ]
+
+
+def _headers(found: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, b"" if value is None else value) for name, value in found)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from streamnb.config.addresses import parse_address
 from streamnb.config.client import CLIENT
-from streamnb.config.kinds import ADDRESS, LOG_URL, SECRET, STRING, duration, refused
+from streamnb.config.kinds import ADDRESS, LOG_URL, SECRET, STRING, choice, duration, refused
 from streamnb.config.secret import Secret
 from streamnb.config.sections import Section
 from streamnb.errors import ConfigError
@@ -27,11 +27,15 @@ class LogConfig(Section, frozen=True):
     Attributes:
         url: ``sqlite:///`` and the path of the embedded log's file (four slashes begin an absolute path), or
             ``kafka://`` and some servers of a Kafka cluster.
+        client: the library that reads events from a Kafka cluster and writes commits to it.
         session_timeout: seconds without a heartbeat after which a learner may be replaced.
         hang_timeout: seconds after which `run` ends itself where a call does not return; 0 is never.
     """
 
     url: Annotated[str, LOG_URL] = "sqlite:///streamnb.db"
+    client: Annotated[Literal["kafka-python", "librdkafka"], choice("kafka-python", "librdkafka")] = (
+        "kafka-python"
+    )
     session_timeout: Annotated[float, duration(above_zero=True)] = 10.0
     hang_timeout: Annotated[float, duration()] = 60.0
 
@@ -59,7 +63,7 @@ class KafkaConfig(Section, frozen=True):
     """How a Kafka cluster is talked to.
 
     Attributes:
-        client: settings of kafka-python that all clients share.
+        client: settings that all clients share, named as kafka-python names them.
         username: name for SASL; empty is none.
         password: password for SASL, from the environment alone.
         password_file: the file that holds the password; empty is none.

@@ -23,6 +23,7 @@ from streamnb.config.kinds import (
 )
 from streamnb.config.sections import Section
 from streamnb.config.table_lists import kinds_of, read_entries, write_tables
+from streamnb.config.units import format_duration
 from streamnb.errors import ConfigError
 from streamnb.model.attributes import EventModel
 
@@ -45,12 +46,15 @@ _OWN: dict[str, dict[str, Any]] = {
         "p": None,
         "prior": None,
         "half_life": None,
+        "density": "gaussian",
         "calibrated": False,
     },
     "softmax": {"rate": 0.6, "pairs": False},
     "pool": {"variance": 0.1, "calibrated": False},
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
+_NOT_NAIVE: dict[str, Any] = dict.fromkeys(("density", "calibrated"))
+"""What `HypothesisConfig` has a default for, where the kind is another than the default one."""
 
 
 class HypothesisConfig(Section, frozen=True):
@@ -67,6 +71,7 @@ class HypothesisConfig(Section, frozen=True):
         p: prior estimate of the m-estimate; None is uniform over the values seen.
         prior: of the labels: "learned", "uniform", or "given" by the model's `priors`.
         half_life: seconds of event time after which what was learned counts half; None never forgets.
+        density: how continuous values are read: "gaussian", or "binned", which cannot forget.
         calibrated: whether a naive Bayes model is raised to a power that is learned, or a pool's confidence
             corrected.
         rate: of learning, of a softmax regression.
@@ -90,6 +95,7 @@ class HypothesisConfig(Section, frozen=True):
         None
     )
     half_life: Annotated[float | None, duration(above_zero=True)] = None
+    density: Annotated[Literal["gaussian", "binned"] | None, choice("gaussian", "binned")] = "gaussian"
     calibrated: Annotated[bool | None, BOOLEAN] = False
     rate: Annotated[float | None, ABOVE_ZERO] = None
     pairs: Annotated[bool | None, BOOLEAN] = None
@@ -150,9 +156,9 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
     def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
         given = {name: value for name, value in vars(hypothesis).items() if value not in {"", "learned"}}
         if isinstance(hypothesis, Softmax):
-            return HypothesisConfig(kind="softmax", **{"calibrated": None, **given})
+            return HypothesisConfig(kind="softmax", **{**_NOT_NAIVE, **given})
         if isinstance(hypothesis, Pool):
-            return HypothesisConfig(kind="pool", **{"calibrated": None, **given})
+            return HypothesisConfig(kind="pool", **{**_NOT_NAIVE, **given})
         return HypothesisConfig(**given)  # the prior of its classes is the model's
 
     return tuple(map(declared, DEFAULT_HYPOTHESES))
@@ -205,8 +211,12 @@ def _read_table(key: str, table: object) -> HypothesisConfig:
             found = f'{kinds_of(HypothesisConfig)[name].write(value)} and {key}.kind is "{kind}"'
             expected = " or ".join(f'"{owner}"' for owner in owners)
             raise ConfigError(f"{key}.{name} is {found}; expected {name} with kind = {expected} alone")
-    hypothesis = HypothesisConfig(**{"calibrated": None, **_OWN[kind], **values})
+    hypothesis = HypothesisConfig(**{**_NOT_NAIVE, **_OWN[kind], **values})
     check_smoothing(key, hypothesis.alpha, hypothesis.m, hypothesis.p)
+    if hypothesis.half_life is not None and hypothesis.density == "binned":
+        found = format_duration(hypothesis.half_life)
+        expected = 'no half_life with density = "binned", for bins do not forget'
+        raise refused(f"{key}.half_life", found, expected)
     return hypothesis
 
 

@@ -156,7 +156,7 @@ class CommitConfig(Section, frozen=True):
         interval: the most seconds that an event waits for the commit.
     """
 
-    events: Annotated[int, whole(1)] = 1000
+    events: Annotated[int, whole(1)] = 5000
     interval: Annotated[float, duration()] = 0.1
 
 

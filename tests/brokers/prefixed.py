@@ -14,16 +14,23 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from streamnb.adapters.kafka_python import KafkaLog
+from streamnb.adapters import kafka_python, librdkafka
+from streamnb.adapters.kafka_log import KafkaLog
+from streamnb.adapters.kafka_python import KafkaPython
+from streamnb.adapters.librdkafka import Librdkafka
 from streamnb.engine.ports import Partition
 
+LIBRARIES = {"kafka": KafkaPython, "librdkafka": Librdkafka}
+PRODUCERS = {KafkaPython: kafka_python._TransactionalProducer, Librdkafka: librdkafka._TransactionalProducer}
 LARGEST = 4 << 20  # bytes of a batch of records
 
 
 class PrefixedKafkaLog:
     """A `KafkaLog`; `again(**options)` opens another like it and can be sent to another process."""
 
-    def __init__(self, address, prefix, **options):
+    def __init__(self, address, prefix, *, library=KafkaPython, **options):
+        self._library = library
+        options["library"] = library
         self._address = address
         self._prefix = prefix
         self._client = {"bootstrap_servers": address}
@@ -38,6 +45,22 @@ class PrefixedKafkaLog:
 
     def __exit__(self, *_):
         self._log.close()
+
+    @property
+    def transactional_producer(self):
+        """The class whose calls are the steps of a commit."""
+        return PRODUCERS[self._library]
+
+    @contextlib.contextmanager
+    def nothing_fetched(self):
+        """What is written meanwhile is not at hand when it is polled: librdkafka would fetch it at once."""
+        if self._library is not Librdkafka:
+            yield
+            return
+        consumer = self._log._reader._consumer
+        consumer.pause(consumer.assignment())
+        yield
+        consumer.resume(consumer.assignment())
 
     @property
     def transactional_id(self):

@@ -14,7 +14,7 @@ from pathlib import Path
 # Imported before the fork, so that no life waits for it.
 import kafka  # noqa: F401
 from crashes.seams import Seams
-from prefixed import PrefixedKafkaLog
+from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import Ticking, digests, new_learner, new_worker
 
 from streamnb import BayesOptimalNB, Hypothesis
@@ -36,7 +36,7 @@ def live(order):
 
     Order:
         folder, name: of its files. Snapshots lie in the folder, too.
-        log: {"sqlite": path} or {"kafka": address, "prefix"}, and options of it.
+        log: {"sqlite": path} or {"kafka": address, "prefix"}, and options of it; "library" by its name in `prefixed`.
         owner, pace, until_end: of the worker.
         ticks: where time begins that goes on only as it is looked at, so that each run does the same; 0 is none.
         largest: bytes; writing on beyond them in any file ends the process, in the midst of the write. 0 is no limit.
@@ -103,7 +103,8 @@ def _open(log, seams, clock):
         sqlite_log.CHECKPOINT_COMMITS = options.pop("checkpoint_commits", sqlite_log.CHECKPOINT_COMMITS)
         seams.of_sqlite()
         return SqliteLog(log["sqlite"], clock=clock, **options)
-    seams.of_kafka()
+    options["library"] = LIBRARIES[options.get("library", "kafka")]
+    seams.of_kafka(options["library"])
     return PrefixedKafkaLog(log["kafka"], log["prefix"], patience=Patient(), **options)
 
 

@@ -21,7 +21,6 @@ SNAPSHOT_CALLS = [
 PRODUCER_CALLS = [
     "init_transactions",
     "begin_transaction",
-    "flush",
     "send_offsets_to_transaction",
     "commit_transaction",
 ]
@@ -152,22 +151,28 @@ class Seams:
         for name in ("acquire", "seek", "poll", "close"):
             self.replace(log, name, name)
 
-    def of_kafka(self):
+    def of_kafka(self, library):
         """The steps of an election, a takeover and a commit; see `kafka_election` and `kafka_commit`."""
         from kafka import KafkaProducer
         from kafka.producer.future import FutureRecordMetadata
+        from prefixed import PRODUCERS
 
         from streamnb.adapters.kafka_clients import Clients
         from streamnb.adapters.kafka_commit import Transactions
         from streamnb.adapters.kafka_election import Election
+        from streamnb.adapters.kafka_python import KafkaPython
 
         def send(_, topic, *__, **___):
             return "send journal" if topic.endswith("journal") else "send"
 
-        for name in PRODUCER_CALLS:
-            self.replace(KafkaProducer, name, name)
-        self.replace(KafkaProducer, "send", send)
-        self.replace(FutureRecordMetadata, "get", "delivery")
+        if library is KafkaPython:
+            for name in (*PRODUCER_CALLS, "flush"):
+                self.replace(KafkaProducer, name, name)
+            self.replace(KafkaProducer, "send", send)
+            self.replace(FutureRecordMetadata, "succeeded", "delivery")
+        else:  # its producer is written in C
+            for name in (*PRODUCER_CALLS, "deliver"):
+                self.replace(PRODUCERS[library], name, name)
         self.replace(Clients, "member", "join")
         self.replace(Election, "win", "win")
         self.replace(Election, "prove", "prove")

@@ -1,4 +1,7 @@
-"""`streamnb latency` on a broker of its own (`make bench`), where this machine can start one."""
+"""A measuring command of `streamnb` on a broker of its own (`make bench`), where this machine can start one.
+
+python tests/brokers/measured.py latency --rate 200
+"""
 
 # ruff: noqa: T201 - printing is what this program does
 
@@ -19,14 +22,14 @@ def main(arguments):
         try:
             cluster = Cluster(Path(folder)).start()
         except ToolMissingError as error:
-            print(f"left out: latency on Apache Kafka: {error}", file=sys.stderr)
+            print(f"left out: {arguments[0]} on Apache Kafka: {error}", file=sys.stderr)
             return 0
         except CannotStartError as error:
             print(f"no broker: {error}", file=sys.stderr)
             return 1
         try:
-            command = [sys.executable, "-m", "streamnb", "latency", "--log", f"kafka://{cluster.address}"]
-            return subprocess.call([*command, *arguments])
+            command = [sys.executable, "-m", "streamnb", *arguments, "--log", f"kafka://{cluster.address}"]
+            return subprocess.call(command)
         finally:
             cluster.stop()
 

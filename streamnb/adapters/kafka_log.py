@@ -1,0 +1,437 @@
+"""Apache Kafka behind the log's port.
+
+One learner holds several clients. A *member* of the consumer group, subscribed to the journal's one
+partition and never reading it, is how a learner is elected. A *producer* with the model's one transactional
+id is how its predecessor is fenced. A *reader* without a group polls the events; a *seeker* looks single
+records up; an *admin* tells what topics there are and where they end. Member and admin are kafka-python's;
+the others are of a `Library`, which is one of two.
+
+Safety rests on the transactional id alone: `init_transactions` of a successor makes every later commit of its
+predecessor fail. The election only decides who tries. Brokers 2.7 or later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from kafka import OffsetSpec, TopicPartition, errors
+
+from streamnb.adapters.kafka_clients import Clients, forget_coordinators
+from streamnb.adapters.kafka_commit import Transactions
+from streamnb.adapters.kafka_election import Election
+from streamnb.adapters.kafka_errors import ANY, translated
+from streamnb.adapters.kafka_failures import Action, classify
+from streamnb.adapters.kafka_library import Library, Producer, Reader
+from streamnb.adapters.kafka_python import KafkaPython
+from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
+from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
+
+__all__ = ["KafkaLog"]
+
+_POLL_SECONDS = 0.05
+_TURN_SECONDS = 0.5
+_ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
+_GRACE = 15.0  # seconds beyond the transaction timeout after which an open transaction is a hanging one
+_LOOK_BACK = 100  # offsets, in search of the journal's last record
+
+T = TypeVar("T")
+
+
+class KafkaLog:
+    """A log on a Kafka cluster.
+
+    Args:
+        client: settings of kafka-python that all clients share: bootstrap_servers, security_protocol,
+            sasl_mechanism, ssl_cafile and so on.
+        model: name of the model: group and transactional id are ``streamnb.<model>``.
+        journal_topic: the journal's topic.
+        session_timeout: seconds without a heartbeat after which a learner may be replaced, at least the
+            broker's group.min.session.timeout.ms.
+        transaction_timeout: seconds after which the broker aborts a transaction that was left open.
+        elected_within: seconds to wait for the election in one `acquire`.
+        patience: what to do while the cluster cannot be reached.
+        library: makes the clients that read and write.
+
+    Raises:
+        LogError: the cluster cannot be reached, or refuses; or the library cannot be had.
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        *,
+        model: str = "default",
+        journal_topic: str = "journal",
+        session_timeout: float = 10.0,
+        transaction_timeout: float = 15.0,
+        elected_within: float = 30.0,
+        patience: Patience | None = None,
+        library: Callable[[Clients, str], Library] = KafkaPython,
+    ) -> None:
+        self._clients = Clients(client)
+        self._name = f"streamnb.{model}"
+        self._library = library(self._clients, self._name)
+        self._journal = Partition(journal_topic, 0)
+        self._session_timeout = session_timeout
+        self._transaction_timeout = transaction_timeout
+        self._elected_within = elected_within
+        self._patience = patience or Patience()
+        self._election: Election | None = None
+        self._transactions: Transactions | None = None
+        self._plain: Producer | None = None
+        self._known: set[Partition] = set()
+        self._extents: dict[Partition, tuple[int, int]] = {}  # as last asked: ends only grow
+        self._seeking: tuple[Partition, int] | None = None  # where the seeker stands
+        self._next: int | None = None  # the journal's next number; None until the journal has been asked
+        self._opened = contextlib.ExitStack()
+        self._admin: Any = None
+        try:
+            self._admin = self._patiently(lambda: self._open(self._clients.admin()))
+            self._reader: Reader = self._patiently(lambda: self._open(self._library.reader()))
+            self._seeker: Reader = self._patiently(lambda: self._open(self._library.reader()))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- the learner's side -------------------------------------------------------------------------------
+
+    def acquire(self, owner: str) -> None:
+        """Become the one learner. After `NotElected` it may be called again; most candidatures stand.
+
+        A machine that stood still for a session may lose what was just won; then it stands again, while
+        `elected_within` lasts.
+
+        1. Join the group and wait to be given the journal's partition: elected.
+        2. `init_transactions`: fence the predecessor, settle its open transaction.
+        3. Still elected? The broker has to confirm it.
+        """
+        self._next = None
+        self._described(self._journal.topic)  # it is there, and so is the cluster
+        deadline = time.monotonic() + self._elected_within
+        while not self._stood(owner, deadline):
+            pass
+
+    def _stood(self, owner: str, deadline: float) -> bool:
+        """Whether a candidature was won and kept; lost on the way, it may be repeated until the deadline."""
+        if self._election is None:
+            self._election = self._patiently(lambda: self._candidate(owner))
+        self._election.win(deadline - time.monotonic())
+        self._transactions = Transactions(self._library, self._name, self._transaction_timeout)
+        try:
+            self._patiently(self._take_over)
+        except Fenced as error:
+            self._transactions.close()
+            self._transactions = None
+            # A member of kafka-python that was expired claims what it had when it joins again, and may be
+            # given it: that would depose whoever serves meanwhile. A new member claims nothing.
+            self._election.close()
+            self._election = None
+            if time.monotonic() > deadline:
+                raise NotElected(str(error)) from error
+            return False
+        return True
+
+    def heartbeat(self) -> None:
+        """Poll the group, a few times a session. Raises `Fenced` where this learner is elected no longer."""
+        if self._election is not None and self._transactions is not None:
+            self._election.beat()
+
+    def commit(self, transaction: Transaction) -> None:
+        """Write outputs, journal record and positions in one transaction.
+
+        Where the outcome of an attempt is unknown: while still elected, fence and settle the transaction by a
+        new producer, and let the journal's end tell. Either it was committed, or the same bytes are sent
+        again, or another learner has written: `Fenced`. Losing the transactional id is no exception to that:
+        the broker takes it away from a learner that was out of its sight for longer than the timeout, too.
+        """
+        self._learner()
+        self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
+        self._check_number(transaction)
+        self._next = None  # unknown, until this commit is confirmed
+        self._settle(transaction)
+        self._next = transaction.n + 1
+
+    def _settle(self, transaction: Transaction) -> None:
+        failed_since: float | None = None
+        while True:
+            self.heartbeat()
+            transactions, election = self._learner()
+            try:
+                transactions.attempt(transaction, election.membership, self._alive)
+                break
+            except LogError as error:
+                action = classify(error, committing=True)
+                if action is Action.DEPOSED:
+                    raise
+                if action is not Action.RESEND:
+                    self._patiently(
+                        self._take_over
+                    )  # abort now: until its timeout it would hold readers back
+                    raise
+                now = time.monotonic()
+                if failed_since is not None:
+                    self._patience.unreachable(Unavailable(str(error)), now - failed_since)
+                failed_since = failed_since or now
+            self._patiently(self._take_over)
+            if self._patiently(lambda: self._is_committed(transaction)):
+                break
+        if failed_since is not None:
+            self._patience.reachable(time.monotonic() - failed_since)
+
+    def _check_number(self, transaction: Transaction) -> None:
+        """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""
+        if self._next is None and not self._patiently(lambda: self._is_committed(transaction)):
+            if transaction.n == 0:
+                self._check_nothing_learned({partition.topic for partition in transaction.positions})
+            self._next = transaction.n
+        if transaction.n != self._next:
+            raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
+
+    def _check_nothing_learned(self, topics: set[str]) -> None:
+        """Raises LogError where earlier commits left positions, though the journal is empty.
+
+        The group's offsets tell only this: brokers forget them after a week without a learner.
+        """
+
+        def ask() -> set[str]:
+            (offsets,) = self._admin.list_group_offsets(self._name).values()
+            return {place.topic for place in offsets}
+
+        if not topics.isdisjoint(self._patiently(ask, "READ", self._name)):
+            raise LogError(
+                f"{self._name}: events of this log were learned already, under another journal than "
+                f"{self._journal.topic!r}; to learn them again, begin a new log, or another model.name"
+            )
+
+    def _alive(self) -> None:
+        """While a call runs that may take longer than anybody would take for a sign of life."""
+        self.heartbeat()
+        self._patience.waits()
+
+    def _learner(self) -> tuple[Transactions, Election]:
+        if self._transactions is None or self._election is None:
+            raise LogError("acquire comes before commit")
+        return self._transactions, self._election
+
+    def _candidate(self, owner: str) -> Election:
+        return Election(
+            self._clients,
+            self._admin,
+            self._name,
+            self._journal.topic,
+            owner,
+            self._session_timeout,
+            self._patience.waits,
+        )
+
+    def _take_over(self) -> None:
+        """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""
+        transactions, election = self._learner()
+        election.prove()
+        transactions.begin_anew(self._alive)
+        election.prove()
+
+    def _is_committed(self, transaction: Transaction) -> bool:
+        """Whether the journal's last record is this commit's. Raises `Fenced` where it is another's."""
+        first, end = self.offsets(self._journal)
+        last = None
+        for start in range(end, first - 1, -_LOOK_BACK):  # markers take offsets too
+            offset = max(first, start - _LOOK_BACK)
+            while found := self.read(self._journal, offset, 2 * _LOOK_BACK):
+                last, offset = found[-1], found[-1].offset + 1
+            if last is not None:
+                break
+        if last is not None and last.value == transaction.journal.value:
+            return True
+        expected = transaction.n == 0 if last is None else f'"n":{transaction.n - 1},'.encode() in last.value
+        if not expected:
+            raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
+        return False
+
+    # -- everybody's side ---------------------------------------------------------------------------------
+
+    def partitions(self, topic: str) -> Sequence[Partition]:
+        """The topic's partitions in order, those just added among them."""
+        numbers = [found["partition_index"] for found in self._described(topic)["partitions"]]
+        return [Partition(topic, number) for number in sorted(numbers)]
+
+    def topic_id(self, topic: str) -> str:
+        """The topic's UUID."""
+        return str(self._described(topic)["topic_id"])
+
+    def offsets(self, partition: Partition) -> tuple[int, int]:
+        """The earliest offset kept, and the high watermark, transactions still open included."""
+        place = TopicPartition(*partition)
+        return self._bounds([place], OffsetSpec.EARLIEST)[place], self._bounds([place])[place]
+
+    def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
+        """At most `limit` committed records from `offset` on; empty where there is none up to the end.
+
+        Raises LogError where an open transaction holds the end back beyond its timeout.
+        """
+        first, end = self._extents.get(partition, (0, 0))
+        with self._naming_what_is_held():
+            if first <= offset < end and (
+                found := self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
+            ):
+                return found
+            # Up to the end as it was there may be aborted records only: what counts is the end as it is.
+            first, end = self._extents[partition] = self.offsets(partition)
+            if not first <= offset <= end:
+                raise _not_held(partition, first, end, offset)
+            return self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
+
+    def _fetch(self, partition: Partition, offset: int, end: int, limit: int) -> Sequence[Record]:
+        """The first records up to `end`; waits for transactions that are open before it."""
+        deadline = time.monotonic() + self._transaction_timeout + _GRACE
+        if self._seeking != (partition, offset):  # else what was fetched ahead is still at hand
+            self._seeker.seek({partition: offset})
+        self._seeking = None
+        while self._seeker.position(partition) < end:
+            if found := self._seeker.poll(limit, _POLL_SECONDS):
+                self._seeking = partition, found[-1].offset + 1
+                return found
+            self._alive()
+            if time.monotonic() > deadline:
+                self._admin.describe_cluster()  # or it is the cluster that does not answer
+                raise LogError(
+                    f"{partition.topic}/{partition.number} does not get beyond offset "
+                    f"{self._seeker.position(partition)} of {end}: a transaction hangs; "
+                    "find it with kafka-transactions.sh find-hanging"
+                )
+        return []
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Let `poll` read exactly these partitions, each from its position on."""
+        self._check_known(positions)
+        with translated():
+            self._reader.seek(positions)
+
+    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+        """At most `limit` committed records; waits up to `timeout` seconds for the first."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.heartbeat()
+            left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
+            with self._naming_what_is_held():
+                found = self._patiently(partial(self._reader.poll, limit, left), "READ")
+            if not found:
+                self._check_not_deleted()
+            if found or time.monotonic() >= deadline:
+                return found
+
+    def _check_not_deleted(self) -> None:
+        """Raises `UnknownTopic` where a topic that is polled is gone: the client would look for it for ever.
+
+        The cluster is asked only where the client has its doubts.
+        """
+        for topic in sorted(self._patiently(self._reader.doubtful)):
+            self.partitions(topic)
+
+    @contextlib.contextmanager
+    def _naming_what_is_held(self) -> Iterator[None]:
+        """Let `OutOfRange` say what is held, too, and not only which offset was asked for."""
+        try:
+            yield
+        except OutOfRange as error:
+            asked = getattr(error.__cause__, "args", ())
+            for place, offset in asked[0].items() if asked and isinstance(asked[0], dict) else ():
+                partition = Partition(*place)
+                self._extents[partition] = first, end = self.offsets(partition)
+                raise _not_held(partition, first, end, offset) from error
+            raise
+
+    def lag(self) -> Mapping[Partition, int]:
+        """Offsets between what `poll` has returned and each partition's end."""
+        partitions = sorted(self._reader.partitions())
+        ends = self._bounds([TopicPartition(*partition) for partition in partitions]) if partitions else {}
+        with translated():
+            read = {partition: self._reader.position(partition) for partition in partitions}
+        return {partition: max(0, ends[partition] - read[partition]) for partition in partitions}
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        """Write records, for producers; durable on return. Some may be written where this fails."""
+        self._check_known((), {record.topic for record in records})
+        if self._plain is None:
+            self._plain = self._patiently(self._library.producer)
+            self._opened.callback(self._plain.abandon)  # what `append` has returned from is delivered
+        self._plain.deliver(records, self._patiently)
+
+    def close(self) -> None:
+        """Leave the group and close every client."""
+        if self._transactions is not None:
+            self._transactions.close()
+        if self._election is not None:
+            self._election.close()
+        self._transactions = self._election = None
+        with contextlib.suppress(errors.KafkaError):
+            self._opened.close()
+
+    def _check_known(self, partitions: Iterable[Partition], topics: Iterable[str] = ()) -> None:
+        """Raises `UnknownTopic` at once, where the client would wait for what is not there.
+
+        The cluster is asked about what it has not been asked about before.
+        """
+        topics_known = {known.topic for known in self._known}
+        unknown = {partition for partition in partitions if partition not in self._known}
+        for topic in {*topics} - topics_known | {partition.topic for partition in unknown}:
+            self._known.update(self.partitions(topic))
+        for partition in unknown - self._known:
+            raise UnknownTopic(f"there is no partition {partition.topic}[{partition.number}]")
+
+    def _described(self, topic: str) -> Mapping[str, Any]:
+        def ask() -> Mapping[str, Any]:
+            (found,) = self._admin.describe_topics([topic])
+            if code := found["error_code"]:
+                raise errors.for_code(code)(f"topic {topic!r}")
+            return dict(found)
+
+        try:
+            return self._patiently(ask)
+        except UnknownTopic:
+            raise UnknownTopic(f"there is no topic {topic!r}; `streamnb topics create` makes it") from None
+
+    def _bounds(self, places: Sequence[TopicPartition], spec: OffsetSpec = OffsetSpec.LATEST) -> Any:
+        """Where partitions end (or begin), transactions that are open included."""
+
+        def ask() -> dict[TopicPartition, int]:
+            found = self._admin.list_partition_offsets(dict.fromkeys(places, spec), timeout_ms=_ANSWER_MS)
+            return {place: answer.offset for place, answer in found.items()}
+
+        return self._patiently(ask)
+
+    def _patiently(self, ask: Callable[[], T], leave: str = ANY, name: str = "") -> T:
+        """What `ask` returns, asked again for as long as the cluster cannot be reached and patience lasts."""
+        since: float | None = None
+        while True:
+            try:
+                with translated(leave, name):
+                    answer = ask()
+            except Unavailable as error:
+                forget_coordinators(self._admin)
+                since = since or time.monotonic()
+                self._patience.unreachable(error, time.monotonic() - since)
+                time.sleep(_TURN_SECONDS)
+                self.heartbeat()
+            else:
+                if since is not None:
+                    self._patience.reachable(time.monotonic() - since)
+                return answer
+
+    def _open(self, client: Any) -> Any:
+        self._opened.callback(client.close)
+        return client
+
+
+def _not_held(partition: Partition, first: int, end: int, offset: int) -> OutOfRange:
+    return OutOfRange(f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}")

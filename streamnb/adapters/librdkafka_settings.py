@@ -1,0 +1,124 @@
+"""The settings of librdkafka: those a user gave for kafka-python, and those that its guarantees rest on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from streamnb.errors import LogError
+
+__all__ = ["LOGGER", "producing", "reading", "transacting", "translated_settings"]
+
+_NAMES = {
+    "client_dns_lookup": "client.dns.lookup",
+    "connections_max_idle_ms": "connections.max.idle.ms",
+    "receive_buffer_bytes": "socket.receive.buffer.bytes",
+    "receive_message_max_bytes": "receive.message.max.bytes",
+    "reconnect_backoff_max_ms": "reconnect.backoff.max.ms",
+    "reconnect_backoff_ms": "reconnect.backoff.ms",
+    "request_timeout_ms": "socket.timeout.ms",
+    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_plain_password": "sasl.password",
+    "sasl_plain_username": "sasl.username",
+    "security_protocol": "security.protocol",
+    "send_buffer_bytes": "socket.send.buffer.bytes",
+    "ssl_cafile": "ssl.ca.location",
+    "ssl_certfile": "ssl.certificate.location",
+    "ssl_crlfile": "ssl.crl.location",
+    "ssl_keyfile": "ssl.key.location",
+}
+"""Settings of kafka-python -> of librdkafka, with the same values."""
+
+_OF_KAFKA_PYTHON_ALONE = {"bootstrap_timeout_ms", "metrics_num_samples", "metrics_sample_window_ms"}
+"""Settings that say nothing of another client; elections and questions go on heeding them."""
+
+LOGGER = logging.getLogger("kafka.librdkafka")
+"""Where librdkafka logs; it lies below kafka-python's, whose handlers hear it, too."""
+
+_MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"}
+_ANSWER_MS = 10_000  # the longest that one request waits
+_LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
+
+
+def translated_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same connection for librdkafka. Raises LogError for a setting that it has no word for."""
+    translated: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name == "bootstrap_servers":
+            translated["bootstrap.servers"] = value if isinstance(value, str) else ",".join(value)
+        elif name == "ssl_check_hostname":
+            translated["ssl.endpoint.identification.algorithm"] = "https" if value else "none"
+        elif name in _NAMES and (name != "sasl_mechanism" or value in _MECHANISMS):
+            translated[_NAMES[name]] = value
+        elif name not in _OF_KAFKA_PYTHON_ALONE:
+            given = f"{name} = {value!r}" if name == "sasl_mechanism" else name
+            raise LogError(
+                f'kafka.client.{given} is nothing that librdkafka has; check log.client = "librdkafka"'
+            )
+    return translated
+
+
+def _shared(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "socket.timeout.ms": _ANSWER_MS,
+        "reconnect.backoff.max.ms": 1_000,
+        "allow.auto.create.topics": False,
+        "logger": LOGGER,
+        **translated_settings(settings),
+    }
+
+
+def reading(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """Of a consumer that reads what is committed and resets nothing by itself.
+
+    It never joins the group: librdkafka wants the name alone.
+    """
+    return {
+        **_shared(settings),
+        "group.id": group,
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,  # else nothing tells that markers were passed
+        "check.crcs": True,
+        "fetch.wait.max.ms": 100,
+        "fetch.queue.backoff.ms": 5,  # else it waits a second whenever its queue was full
+        "max.partition.fetch.bytes": 4 << 20,  # these three bound what waits in memory
+        "fetch.max.bytes": 16 << 20,
+        "queued.max.messages.kbytes": 16 << 10,
+    }
+
+
+def producing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a producer that delivers once and in order, however long it takes."""
+    return {
+        **_shared(settings),
+        "acks": "all",
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",  # a key's partition is the same as with any client of Java or Python
+        "linger.ms": 5,
+        "retry.backoff.ms": 20,
+        "batch.size": 1_000_000,  # what any topic takes by default; 64 KiB cost twice the processor time
+        "delivery.report.only.error": True,
+        "message.max.bytes": _LARGEST_REQUEST,
+        "queue.buffering.max.messages": 10_000_000,  # who hands records over bounds them
+        "queue.buffering.max.kbytes": (1 << 31) - 1 >> 10,
+        "message.timeout.ms": 0,
+    }
+
+
+def transacting(settings: Mapping[str, Any], transactional_id: str, timeout: float) -> dict[str, Any]:
+    """Of a producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+    timeout_ms = int(timeout * 1000)
+    return {
+        **producing(settings),
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": timeout_ms,
+        "message.timeout.ms": timeout_ms,
+        "request.timeout.ms": min(_ANSWER_MS, timeout_ms // 2),
+        "socket.timeout.ms": min(_ANSWER_MS, timeout_ms // 2),
+        "retry.backoff.ms": 10,
+    }
