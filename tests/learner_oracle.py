@@ -185,16 +185,17 @@ class CalibratedPooling(Pooling):
 
     def scores(self, opinions, classes):
         self.said, self.logs = softmax(super().scores(opinions, classes))
+        self.corrected = self.logs
         if len(classes) < 2:
             return self.logs
         self.top = max(classes, key=self.logs.__getitem__)
-        p = min(self.said[self.top], 1 - 1e-9)
-        self.bin = min(max(math.floor(2 * (math.log(p / (1 - p)) + 4.1)), 0), 49)
-        q = (self.right[self.bin] + 20 * p) / (self.met[self.bin] + 20)
-        q = min(max(q, 1e-4), 1 - 1e-7)
-        return {k: log + math.log((1 - q) / (1 - p)) for k, log in self.logs.items()} | {
-            self.top: math.log(q)
-        }
+        rest = max(math.fsum(p for k, p in self.said.items() if k != self.top), 1e-9)
+        self.bin = min(max(math.floor(2 * (math.log((1 - rest) / rest) + 4.1)), 0), 49)
+        wrong = (self.met[self.bin] - self.right[self.bin] + 20 * rest) / (self.met[self.bin] + 20)
+        wrong = min(max(wrong, 1e-7), 1 - 1e-4)
+        others = {k: log + math.log(wrong / rest) for k, log in self.logs.items()}
+        self.corrected = others | {self.top: math.log1p(-wrong)}
+        return self.corrected
 
     def learn(self, _, label, weight):
         super().learn(self.said, label, weight)
@@ -329,6 +330,25 @@ class Oracle:
         mantissa, exponent = math.frexp((self.learned + 1) / (having + 0.5))
         u = 2.0**exponent * (0.5 + (math.floor((mantissa - 0.5) * 64) + 0.5) / 64)
         return (1 + math.log(times) if times > 1 else times) * (math.log(u) + 0.05) ** 0.3
+
+    def by_bins(self, name, value):
+        """Class -> ln P(bin | class) of a continuous value, in the layout of most edges of those that were met.
+
+        Else its code; None where neither was met.
+        """
+        bins = self.bins.get(("continuous", name), Bins())
+        ranked = [
+            (len(bins.layouts[feature[2]]) if feature[0] == "bin" else -1, feature, owner)
+            for feature, owner in bins.features(name, value)
+            if sum(self.of_owner.get(owner, {}).values())
+        ]
+        if not ranked:
+            return None
+        _, feature, owner = max(ranked, key=lambda found: found[0])
+        met, all_met = self.of_feature.get(feature, {}), self.of_owner[owner]
+        return {
+            k: math.log((met.get(k, 0.0) + 0.5) / (all_met.get(k, 0.0) + 1.0)) for k in self.class_weights
+        }
 
     # -- predicting -----------------------------------------------------------------------------------------
 

@@ -36,7 +36,9 @@ def alone(h):
     if isinstance(h, Pool):
         return LogOpinionPool(ATTRIBUTES, OPINIONS, h.variance, calibrated=h.calibrated)
     smoothing = {"m": h.m, "p": h.p} if h.alpha is None else {"alpha": h.alpha}
-    return CalibratedNB(ATTRIBUTES, h.likelihood, prior=h.prior, half_life=h.half_life, **smoothing)
+    return CalibratedNB(
+        ATTRIBUTES, h.likelihood, prior=h.prior, half_life=h.half_life, density=h.density, **smoothing
+    )
 
 
 def answers(model, rows=ROWS):

@@ -150,7 +150,8 @@ class Explained(Watched):
         self.by_name = {h.label: h for h in hypotheses}
         naive = [h for h in hypotheses if isinstance(h, Hypothesis)] or [Hypothesis()]
         self.flat = BayesOptimalNB(
-            ATTRIBUTES, [replace(h, prior="uniform", calibrated=False, name=h.label) for h in naive]
+            ATTRIBUTES,
+            [replace(h, prior="uniform", calibrated=False, density="gaussian", name=h.label) for h in naive],
         )
 
     def meet(self, x, y=None, w=1.0):
@@ -169,7 +170,7 @@ class Explained(Watched):
 
     def expected(self, x, one, other):
         parts, logs = {}, {}
-        joints = self.scores.joint_log_likelihoods(x)
+        joints = self.joints(x)
         for (kind, h), part, said in zip(
             self.oracle.named(), self.oracle.parts, self.oracle.said, strict=True
         ):
@@ -188,7 +189,7 @@ class Explained(Watched):
                 taken = [(parts[name], logs[name][one] - logs[name][other]) for name in opinions]
                 parts[h.label] = pooled(part, taken, one, other)
                 if h.calibrated:
-                    corrected = logs[h.label][one] - logs[h.label][other]
+                    corrected = part.corrected[one] - part.corrected[other]  # in logs: probabilities may be 0
                     parts[h.label][None] += corrected - (part.logs[one] - part.logs[other])
         mean = defaultdict(float)
         for name, p in self.model.posterior.probabilities.items():
@@ -205,6 +206,11 @@ class Explained(Watched):
 
         found = {None: odds(self.scores, {})}
         for name, value in Oracle.present(x).items():
+            is_number = self.oracle.kind(name, value) == "continuous"
+            told = self.oracle.by_bins(name, value) if is_number and h.density == "binned" else None
+            if told is not None:
+                found[name,] = told[one] - told[other]
+                continue
             if name not in TEXTS:
                 found[name,] = odds(self.flat, {name: value}) - odds(self.flat, {})
                 continue

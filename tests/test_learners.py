@@ -51,7 +51,14 @@ CALIBRATED = [
     Pool(0.5, calibrated=True),
     Pool(0.25, calibrated=True, weight=2.0),
 ]
-MANY = [*DEFAULT_HYPOTHESES, *CALIBRATED[1:4], Softmax(2.0, pairs=True, weight=3.0)]
+BINNED = [
+    Hypothesis("multinomial", alpha=0.5, density="binned"),
+    Hypothesis("multinomial", alpha=0.5),
+    Hypothesis("bernoulli", m=2.0, density="binned", calibrated=True),
+    Hypothesis("complement", prior="uniform", density="binned", weight=2.0),
+    Pool(0.5),
+]
+MANY = [*DEFAULT_HYPOTHESES, *CALIBRATED[1:4], *BINNED[:4], Softmax(2.0, pairs=True, weight=3.0)]
 
 
 def bytes_of(model):
@@ -71,7 +78,7 @@ class Watched:
     def __init__(self, hypotheses, rate=0.0, tolerance=1e-5):
         self.hypotheses, self.tolerance = hypotheses, tolerance
         naive = [
-            replace(h, calibrated=False, weight=1.0, name=h.label)
+            replace(h, calibrated=False, density="gaussian", weight=1.0, name=h.label)
             for h in hypotheses
             if isinstance(h, Hypothesis)
         ]
@@ -79,8 +86,30 @@ class Watched:
         self.scores = BayesOptimalNB(ATTRIBUTES, naive or [Hypothesis()])
         self.oracle = Oracle(hypotheses, TEXTS, {"code"}, rate)
 
+    def joints(self, x):
+        """Hypothesis -> log P_h(v, x) by counts; numbers of those that read bins by the oracle's."""
+        found = self.scores.joint_log_likelihoods(x)
+        numbers = {n: v for n, v in Oracle.present(x).items() if self.oracle.kind(n, v) == "continuous"}
+        binned = [h.label for h in self.hypotheses if isinstance(h, Hypothesis) and h.density == "binned"]
+        if not binned:
+            return found
+        rest, none = (
+            self.scores.joint_log_likelihoods(event)
+            for event in ({n: v for n, v in x.items() if n not in numbers}, {})
+        )
+        for label in binned:
+            terms = [rest[label]]
+            for name, value in numbers.items():
+                told = self.oracle.by_bins(name, value)
+                if told is None:  # by its Gaussian
+                    alone = self.scores.joint_log_likelihoods({name: value})[label]
+                    told = {k: log - none[label][k] for k, log in alone.items()}
+                terms.append(told)
+            found[label] = {k: math.fsum(term[k] for term in terms) for k in rest[label]}
+        return found
+
     def meet(self, x, y=None, w=1.0):
-        joints = self.scores.joint_log_likelihoods(x)
+        joints = self.joints(x)
         said, mixture = self.oracle.predict(x, [joints.get(h.label) for h in self.hypotheses])
         found = self.model.joint_log_likelihoods(x)
         for h, expected in zip(self.hypotheses, said, strict=True):
@@ -667,7 +696,7 @@ def test_what_was_learned_by_gradient_is_neither_unlearned_nor_merged():
         model = BayesOptimalNB(ATTRIBUTES, hypotheses)
         model.learn_one({"text": "a"}, "x")
         before = bytes_of(model)
-        with pytest.raises(UnlearnError, match="by gradient cannot be unlearned"):
+        with pytest.raises(UnlearnError, match="by gradient, or as bins, cannot be unlearned"):
             model.unlearn_one({"text": "a"}, "x")
         with pytest.raises(ValueError, match="cannot be merged"):
             model.merge(model.clone())

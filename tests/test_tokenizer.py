@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnb.model.tokenizer import Tokens, encode_text, words
+from streamnb.model.tokenizer import Tokens, encode_text, hash_bytes, words
 from streamnb.model.vocabulary import STOPPED, UNKNOWN, Vocabulary
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -58,6 +58,27 @@ def test_every_code_point():
     for plane in range(0, sys.maxunicode + 1, 0x1000):
         text = " ".join(f"a{chr(c)}B" for c in range(plane, plane + 0x1000) if not 0xD800 <= c <= 0xDFFF)
         assert words(text) == reference(text), hex(plane)
+
+
+@given(
+    st.lists(st.one_of(ODD, ANY_TEXT, st.text("aZ_ 9", max_size=150)), max_size=6),
+    st.lists(st.booleans(), min_size=6),
+)
+def test_texts_of_a_batch_do_not_touch(texts, whole):
+    """Wherever one ends, the next begins in the same eight bytes; what is whole is not cut."""
+    whole = np.array(whole[: len(texts)], dtype=np.bool_)
+    items = [
+        text.encode() if is_whole else encode_text(text) for text, is_whole in zip(texts, whole, strict=True)
+    ]
+    tokens = Tokens(items, whole, np.arange(len(texts), dtype=np.int32))
+    found = [word.decode() for word in tokens.words()]
+    expected = [[text] if is_whole else reference(text) for text, is_whole in zip(texts, whole, strict=True)]
+    assert found == [word for of_text in expected for word in of_text]
+    assert tokens.item_tokens.tolist() == np.cumsum([0, *map(len, expected)]).tolist()
+    starts = [0, *tokens.ends.tolist()]
+    owners = np.repeat(np.arange(len(texts)), [len(of_text) for of_text in expected])
+    for i, owner in enumerate(owners.tolist()):
+        assert tokens.hashes[i] == hash_bytes(tokens.bytes, starts[i], starts[i + 1], owner)
 
 
 def test_a_lone_surrogate_is_malformed():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.jit import kernel
+from streamnb.model.jit import allocating
 from streamnb.model.tables import Batch
 
 __all__ = ["Bags", "bags_of"]
@@ -33,7 +33,7 @@ class Bags(NamedTuple):
     most: int
 
 
-@kernel
+@allocating
 def _fill(batch: Any, event_bags: Any, group: Any, bag_rows: Any, rows: Any, amounts: Any) -> Any:
     """Fill the arrays, which have room; the most rows of any bag."""
     bag, used, most = 0, 0, 0

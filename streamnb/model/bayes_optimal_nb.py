@@ -158,7 +158,7 @@ class BayesOptimalNB(NaiveBayes):
         a hypothesis forgets: how much of the event is left depends on when it was learned.
         """
         if self._learners.is_needed:
-            raise UnlearnError("what was learned by gradient cannot be unlearned")
+            raise UnlearnError("what was learned by gradient, or as bins, cannot be unlearned")
         if self._sources.decays:
             raise UnlearnError(
                 "what tables that forget hold of an event is not known: it cannot be unlearned"
@@ -219,6 +219,12 @@ class BayesOptimalNB(NaiveBayes):
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _predicted(self, x: Any) -> None:
+        """Every event of many hypotheses needs a batch."""
+
+    def _learned(self, x: Any, y: Any, w: float) -> bool:  # noqa: ARG002
+        return False
+
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
 
@@ -269,8 +275,8 @@ class BayesOptimalNB(NaiveBayes):
             (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch)),
             parts,
             (statistics.classes[first], statistics.classes[second]),
-            Scratch.of(len(self._readings), K, len(self._sources.decays)),
-            Room.of(self._plan, K, most_features(batch) if self._plan.rates.size else 0),
+            Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
+            Room.of(self._plan, K, most_features(batch) if self._plan.takes_features else 0),
             self._shares(),
         ).tolist()
         items = (
@@ -304,8 +310,8 @@ class BayesOptimalNB(NaiveBayes):
         )
         bags = bags_of(batch)
         readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
-        scratch = Scratch.of(len(self._readings), K, len(self._sources.decays))
-        most = most_features(batch) if self._plan.rates.size else 0
+        scratch = Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays))
+        most = most_features(batch) if self._plan.takes_features else 0
         room = Room.of(self._plan, K, most)
         self._make_room(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.jit import inlined, kernel
+from streamnb.model.jit import allocating, inlined, kernel
 
 __all__ = [
     "CODE",
@@ -116,6 +116,21 @@ def _lay_out(ordered: Any, bins: int, edges: Any, first: int) -> int:
     return used
 
 
+@allocating
+def _lay_layout(bins: Any, f: int, layout: int) -> None:
+    """Lay the edges of one layout through the values that were learned."""
+    ordered = np.sort(bins.values[f, : bins.learned[f]])
+    used = _lay_out(ordered, _BINS[layout], bins.edges[f], FIRST_EDGES[layout])
+    if layout == 0:
+        different = 1 + np.count_nonzero(ordered[1:] != ordered[:-1])
+        if different > _CODES:
+            bins.n_codes[f] = -1
+    known = np.int64(bins.n_codes[f] - 1)
+    for earlier in range(1 if layout == PAIRED else layout):
+        known = max(known, bins.n_edges[f, earlier])
+    bins.n_edges[f, layout] = used if used > known else -1
+
+
 @kernel
 def note_value(bins: Any, f: int, value: float) -> None:
     """Learn one value of attribute f."""
@@ -133,16 +148,7 @@ def note_value(bins: Any, f: int, value: float) -> None:
     bins.learned[f] = n
     for layout in range(LAYOUTS):
         if n == _VALUES[layout]:
-            ordered = np.sort(bins.values[f, :n])
-            used = _lay_out(ordered, _BINS[layout], bins.edges[f], FIRST_EDGES[layout])
-            if layout == 0:
-                different = 1 + np.count_nonzero(ordered[1:] != ordered[:-1])
-                if different > _CODES:
-                    bins.n_codes[f] = -1
-            known = np.int64(bins.n_codes[f] - 1)
-            for earlier in range(1 if layout == PAIRED else layout):
-                known = max(known, bins.n_edges[f, earlier])
-            bins.n_edges[f, layout] = used if used > known else -1
+            _lay_layout(bins, f, layout)
 
 
 class Bins:

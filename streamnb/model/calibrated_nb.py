@@ -7,7 +7,7 @@ from typing import Any
 
 from streamnb.model.attributes import Attribute
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.hypotheses import Hypothesis, Likelihood
+from streamnb.model.hypotheses import Density, Hypothesis, Likelihood
 from streamnb.model.priors import Prior
 
 __all__ = ["CalibratedNB"]
@@ -32,6 +32,7 @@ class CalibratedNB(BayesOptimalNB):
         p: prior estimate of the m-estimate; None is uniform over the values seen.
         prior: "learned" (frequency), "uniform", or label -> relative weight (a label left out has none).
         half_life: what was learned counts half after this time (seconds of event time); None never forgets.
+        density: how continuous values are read: "gaussian", or "binned".
 
     Examples:
         The power is 1/2 at first, so that odds of 2 to 1 become the root of 2 to 1:
@@ -60,9 +61,10 @@ class CalibratedNB(BayesOptimalNB):
         p: float | None = None,
         prior: Prior = "learned",
         half_life: float | None = None,
+        density: Density = "gaussian",
     ) -> None:
         smoothing = alpha if m is None else None
-        hypothesis = Hypothesis(likelihood, smoothing, m, p, prior, half_life, calibrated=True)
+        hypothesis = Hypothesis(likelihood, smoothing, m, p, prior, half_life, density, calibrated=True)
         super().__init__(attributes, (hypothesis,), switching_rate=0.0)
         self.likelihood = likelihood
         self.alpha = alpha
@@ -70,3 +72,4 @@ class CalibratedNB(BayesOptimalNB):
         self.p = p
         self.prior = prior
         self.half_life = half_life
+        self.density = density

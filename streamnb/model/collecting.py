@@ -40,7 +40,8 @@ from streamnb.model.features import (
     promote,
     row_in,
 )
-from streamnb.model.jit import inlined, kernel
+from streamnb.model.jit import allocating, inlined, kernel
+from streamnb.model.memory import prefetch
 from streamnb.model.softmax import LOG_OF_ONE
 from streamnb.model.vocabulary import STOPPED
 
@@ -52,8 +53,10 @@ _LABEL = -1  # attribute: the label before; others are 2 g (group g) or 2 f + 1 
 _IS_OWNER, _IS_VALUE, _IS_LABEL = np.uint64(1), np.uint64(2), np.uint64(3)
 _GROUP, _FIELD, _BYTE = np.uint64(0x10), np.uint64(0x20), np.uint64(8)
 _PAIR, _FINE_PAIR = np.uint64(0x30), np.uint64(0x31)
+_LINE = 16  # weights that are fetched together
 _DAMPING = 0.3
 _STEPS = 32  # of the inverse document frequency between two powers of two
+_STEP_OF_HALF = 1022 * _STEPS
 
 
 def _rarity_table() -> npt.NDArray[np.float64]:
@@ -102,10 +105,12 @@ class Collected(NamedTuple):
         attributes: int64[most], every attribute of the event but texts.
         attribute_keys: uint64[most], the key of its value.
         fine_keys: uint64[most], that of its bin for pairs, or else the same.
-        n: int64[5], how many singles, features, owners and attributes; and a number without meaning.
+        n: int64[5], how many singles, features, owners, attributes and continuous values.
         squares: float64[2], sums of v^2 of singles and of pairs.
         places: int32[power of two >= 2 most], to find a key again.
         slots: int64[12], the index in `attributes` of the chosen ones, or -1.
+        of_value: int64[> continuous values, 5], which feature is the bin of a value in each layout, and its
+            code (`bins.CODE`), or -1.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -121,6 +126,7 @@ class Collected(NamedTuple):
     squares: npt.NDArray[np.float64]
     places: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
+    of_value: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, most: int) -> Collected:
@@ -139,6 +145,7 @@ class Collected(NamedTuple):
             np.zeros(2, dtype=np.float64),
             np.empty(1 << (2 * most).bit_length(), dtype=np.int32),
             np.empty(MOST_PAIRED, dtype=np.int64),
+            np.empty((most // (LAYOUTS + 1) + 1, LAYOUTS + 1), dtype=np.int64),
         )
 
 
@@ -184,7 +191,7 @@ def _put_attribute(out: Any, attribute: Any, key: Any) -> None:
     out.n[3] = a + 1
 
 
-@kernel
+@inlined
 def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
     """Words and nominal values."""
     keys, values, owners, owner_keys, n, m = out.keys, out.values, out.owners, out.owner_keys, 0, 0
@@ -208,7 +215,10 @@ def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
 @kernel
 def put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any) -> None:
     """A continuous value: its code, and its bin in every layout in use."""
-    field, told = np.uint64(f) << _BYTE | _FIELD, False
+    field, told, found = np.uint64(f) << _BYTE | _FIELD, False, out.of_value[out.n[4]]
+    out.n[4] += 1
+    for layout in range(found.size):
+        found[layout] = NOBODY
     for step in range(-1, LAYOUTS):
         layout, part = step if step >= 0 else CODE, bits
         if layout != CODE:
@@ -221,8 +231,11 @@ def put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any)
         m = out.n[2]
         key = mixed(mixed(_IS_VALUE, field + np.uint64(layout)), part)
         out.owner_keys[m] = mixed(_IS_OWNER, field + np.uint64(layout))
-        out.n[0] = _put(out.keys, out.values, out.owners, places, out.n[0], key, m, 1.0)
+        n = out.n[0]
+        out.n[0] = _put(out.keys, out.values, out.owners, places, n, key, m, 1.0)
         out.n[2] += 1
+        if out.n[0] > n:
+            found[layout] = n
         if not told:
             _put_attribute(out, 2 * f + 1, key)
             told = True
@@ -301,16 +314,21 @@ def _find_owners(out: Any, features: Any, most: int) -> None:
 
 
 @kernel
-def _find_features(out: Any, first: int, stop: int, features: Any, most: int, most_once: int) -> None:
+def _find_features(
+    out: Any, first: int, stop: int, features: Any, most: int, most_once: int, label: int
+) -> None:
     """The row of each feature, a new one where there is none and less than `most` rows are in use.
 
-    Features that are new have no row but a slot, where that many may have no more than it.
+    Features that are new have no row but a slot, where that many may have no more than it. What is going
+    to be read, and of `label` to be counted, is asked for ahead: no cache holds these tables.
     """
-    slots, table, size = features.slots, features.table, features.size
-    mask, met = np.uint64(slots.size - 1), np.uint64(0)
-    for i in range(first, stop):  # so that memory is waited for once, not once for each
-        met ^= slots[out.keys[i] & mask]
-    out.n[4] = np.int64(met)
+    slots, table, weights, size = features.slots, features.table, features.weights, features.size
+    mask = np.uint64(slots.size - 1)
+    stride = weights.shape[1] * weights.shape[2]
+    for i in range(first, stop):
+        prefetch(slots, np.int64(out.keys[i] & mask))
+    for i in range(first, stop):
+        prefetch(table, row_in(slots[out.keys[i] & mask]) * table.shape[1])  # of one met once: nowhere
     for i in range(first, stop):
         key, owner = out.keys[i], out.owner_rows[out.owners[i]]
         place = find_slot(slots, table, key)
@@ -326,15 +344,18 @@ def _find_features(out: Any, first: int, stop: int, features: Any, most: int, mo
                 row = add_feature(slots, table, size, key, owner, place)
         elif is_met_once(slot):
             row = promote(features, owner, place, LOG_OF_ONE) if size[0] < most else by_place(place)
+        else:
+            for column in range(0, stride, _LINE):
+                prefetch(weights, row * stride + column)
+            prefetch(table, row * table.shape[1] + COUNTS + label)
         out.rows[i] = row
 
 
 @inlined
 def _rarity(learned: float, having: float) -> float:
     """Damped inverse document frequency, of weights in examples."""
-    mantissa, exponent = math.frexp((learned + 1.0) / (having + 0.5))
-    step = min(max(exponent * _STEPS + int((mantissa - 0.5) * (2 * _STEPS)), 0), _RARITY.size - 1)
-    return float(_RARITY[step])
+    bits: Any = np.float64((learned + 1.0) / (having + 0.5)).view(np.int64)  # its exponent, and five more
+    return float(_RARITY[min(max((bits >> 47) - _STEP_OF_HALF, 0), _RARITY.size - 1)])
 
 
 @inlined
@@ -346,7 +367,7 @@ def _often(times: float) -> float:
     return 1.0 + math.log(times) if times > 1.0 else times
 
 
-@kernel
+@inlined
 def _weigh(out: Any, table: Any, slots: Any, learned: float) -> None:
     """From how often a feature occurs to what it weighs, and the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
@@ -365,7 +386,7 @@ def _weigh(out: Any, table: Any, slots: Any, learned: float) -> None:
         out.squares[np.int64(i >= singles)] += v * v
 
 
-@kernel
+@inlined
 def collect(
     batch: Any,
     e: int,
@@ -412,12 +433,13 @@ def collect(
         _put_adjacent(batch, e, places, out)
         _put_attribute_pairs(context, places, out)
     _find_owners(out, features, most)
-    _find_features(out, 0, out.n[0], features, most, 0)
-    _find_features(out, out.n[0], out.n[1], features, most, most_once)
+    none: Any = np.int64(0)  # of a type: literals would be compiled anew
+    _find_features(out, none, out.n[0], features, most, none, batch.label[e])
+    _find_features(out, out.n[0], out.n[1], features, most, most_once, batch.label[e])
     _weigh(out, features.table, features.slots, context.learned[0] / UNIT)
 
 
-@kernel
+@allocating
 def _information(table: Any, size: int, score: Any) -> None:
     """For each owner, what its features tell of the class: mutual information (nats), less its bias.
 
@@ -440,7 +462,7 @@ def _information(table: Any, size: int, score: Any) -> None:
             score[row] -= (values[row] - 1.0) * (classes[row] - 1.0) / 2.0 / (table[row, TOTAL] / UNIT)
 
 
-@kernel
+@allocating
 def _select(features: Any, context: Any, out: Any) -> None:
     """Of the attributes of this event choose the twelve that tell most of the label; of equals the first."""
     size = features.size[0]

@@ -17,6 +17,7 @@ import numpy as np
 
 from streamnb.model.counts import UNIT
 from streamnb.model.jit import inlined, kernel
+from streamnb.model.vectors import copy_to, count_positive
 
 __all__ = ["CONFIDENCES", "correct_confidence", "learn_confidence"]
 
@@ -24,13 +25,23 @@ CONFIDENCES = 50
 """Bins of log odds, half a nat each, from -4.1 on: even odds lie within one."""
 _PER_NAT, _LOWEST = 2.0, -4.1
 _PRIOR_EVENTS = 20.0
-_MOST_SURE = 1.0 - 1e-9
-_LEAST, _MOST = 1e-4, 1.0 - 1e-7  # of what is answered
+_LEAST_REST = 1e-9
+_LEAST, _MOST = 1e-7, 1.0 - 1e-4  # of what is answered for all but the first choice
 
 
 @inlined
-def _bin_of(p: float) -> int:
-    odds = math.log(p / (1.0 - p))
+def _rest(log_probabilities: Any, top: int) -> float:
+    """1 - P(top), added up from the others: a difference would lose its digits where P(top) is near one."""
+    rest = 0.0
+    for k in range(log_probabilities.size):
+        if k != top:
+            rest += math.exp(log_probabilities[k])
+    return max(rest, _LEAST_REST)
+
+
+@inlined
+def _bin_of(rest: float) -> int:
+    odds = math.log((1.0 - rest) / rest)
     return min(max(math.floor(_PER_NAT * (odds - _LOWEST)), 0), CONFIDENCES - 1)
 
 
@@ -44,23 +55,27 @@ def correct_confidence(log_probabilities: Any, counts: Any, known: Any, scores: 
         known: (K,), above zero for classes with examples; of one alone nothing is corrected.
         scores: float64[K].
     """
-    scores[:] = log_probabilities
-    if np.count_nonzero(known) < 2:
+    copy_to(scores, log_probabilities)
+    if count_positive(known) < 2:
         return
     top = int(np.argmax(log_probabilities))
-    p = min(math.exp(log_probabilities[top]), _MOST_SURE)
-    n, right = counts[_bin_of(p)]
-    q = (right / UNIT + _PRIOR_EVENTS * p) / (n / UNIT + _PRIOR_EVENTS)
-    q = min(max(q, _LEAST), _MOST)
-    scores += math.log((1.0 - q) / (1.0 - p))
-    scores[top] = math.log(q)
+    rest = _rest(log_probabilities, top)
+    n, right = counts[_bin_of(rest)]
+    wrong = ((n - right) / UNIT + _PRIOR_EVENTS * rest) / (
+        n / UNIT + _PRIOR_EVENTS
+    )  # 1 - (r + 20 p) / (n + 20)
+    wrong = min(max(wrong, _LEAST), _MOST)
+    more = math.log(wrong / rest)
+    for k in range(scores.size):
+        scores[k] += more
+    scores[top] = math.log1p(-wrong)
 
 
 @kernel
 def learn_confidence(log_probabilities: Any, label: int, weight: int, counts: Any) -> None:
     """Count an event; `weight` in units."""
     top = int(np.argmax(log_probabilities))
-    b = _bin_of(min(math.exp(log_probabilities[top]), _MOST_SURE))
+    b = _bin_of(_rest(log_probabilities, top))
     counts[b, 0] += weight
     if top == label:
         counts[b, 1] += weight

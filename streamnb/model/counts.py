@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.jit import inlined, kernel
-from streamnb.model.vocabulary import Vocabulary, grown
+from streamnb.model.vocabulary import Vocabulary, grown, with_room
 
 __all__ = [
     "BERNOULLI",
@@ -108,7 +108,7 @@ def histogram_move(weight: Any, words: Any, used: Any, positive: Any, b: int, ol
     used[b] = size
 
 
-@kernel
+@inlined
 def has_room(histograms: Any, slot: Any, columns: int, k: int, most: int) -> bool:
     """Whether class k's histograms can take one more text of `most` different words (slot: see `Counts`)."""
     for g in range(slot.size):
@@ -159,7 +159,7 @@ class Counts:
     def room_for_rows(self, rows: int) -> None:
         """Grow the table in place, if need be."""
         if rows > self.table.shape[0]:
-            self.table = grown(self.table, (rows + rows // 2, self.columns))
+            self.table = grown(self.table, (with_room(rows), self.columns))
 
     def room_for_classes(self, classes: int) -> None:
         """Widen every array to hold `classes` columns.

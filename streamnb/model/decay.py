@@ -23,6 +23,7 @@ import numpy.typing as npt
 from streamnb.model.counts import NOMINAL, UNIT, widen_rows
 from streamnb.model.jit import inlined, kernel
 from streamnb.model.moments import learn_value
+from streamnb.model.vectors import multiply_by
 from streamnb.model.vocabulary import Vocabulary, grown
 
 __all__ = ["Decayed", "DecayedTables", "ages", "learn_decayed", "row_scale"]
@@ -109,8 +110,9 @@ def _advance(decayed: Any, time: float, age: Any) -> None:
         epochs = np.int64(age[d] / _EPOCH)
         if epochs > 0:
             worth = _epochs_gone(int(epochs))
-            decayed.classes[d] *= worth
-            decayed.totals[d] *= worth
+            multiply_by(decayed.classes[d], worth)
+            for g in range(decayed.totals.shape[1]):
+                multiply_by(decayed.totals[d, g], worth)
             _age_moments(decayed.n[d], decayed.mean[d], decayed.M2[d], worth)
             decayed.epoch[d] += epochs
             age[d] -= _EPOCH * epochs
@@ -133,7 +135,7 @@ def learn_decayed(decayed: Any, kinds: Any, batch: Any, bags: Any, e: int, age: 
                     continue
                 epochs = decayed.epoch[d] - decayed.row_epoch[row, d]
                 if epochs > 0:
-                    decayed.table[row, d] *= _epochs_gone(epochs)
+                    multiply_by(decayed.table[row, d], _epochs_gone(epochs))
                     decayed.row_epoch[row, d] = decayed.epoch[d]
                 change = add if counts_presence else add * (bags.amounts[j] / UNIT)
                 decayed.table[row, d, k] += change

@@ -18,7 +18,8 @@ NAIVE_HYPOTHESES: tuple[Hypothesis, ...] = tuple(
 
 DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     *(Hypothesis("presence", alpha=alpha) for alpha in _ALPHAS),
-    *(Hypothesis("presence", alpha=alpha, calibrated=True) for alpha in _ALPHAS),
+    Hypothesis("presence", alpha=1.0, density="binned", calibrated=True),
+    *(Hypothesis("presence", alpha=alpha, calibrated=True) for alpha in _ALPHAS[1:]),
     Softmax(0.6, pairs=True),
     Softmax(0.25),
     Pool(0.01),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Hashable
-from itertools import compress, pairwise
+from array import array
+from collections.abc import Callable, Hashable, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,21 @@ from streamnb.model.tables import Batch
 from streamnb.model.tokenizer import Tokens, encode_text
 from streamnb.model.vocabulary import Vocabulary
 
-__all__ = ["Encoded", "EventWriter", "Layout", "is_missing", "text_kind", "units", "value_text"]
+__all__ = [
+    "CONTINUOUS",
+    "Asked",
+    "Encoded",
+    "EventWriter",
+    "Layout",
+    "is_missing",
+    "text_kind",
+    "units",
+    "value_text",
+]
 
 Name = Hashable
+CONTINUOUS = NOMINAL + 1
+"""Beside MULTINOMIAL, BERNOULLI and NOMINAL: the kind of an attribute that has no group."""
 _HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
 
 
@@ -35,7 +48,7 @@ def is_missing(value: Any) -> bool:
     """None and numbers that are not finite say nothing about an event."""
     if type(value) is float:  # the common cases first: abstract base classes are slow to ask
         return not math.isfinite(value)
-    if type(value) is str or type(value) is int:
+    if type(value) is str or type(value) is int or type(value) is bool:
         return False
     return value is None or (isinstance(value, numbers.Real) and not math.isfinite(value))
 
@@ -113,6 +126,61 @@ class Encoded(NamedTuple):
     tokens: Tokens | None
 
 
+class Asked(NamedTuple):
+    """What is to become of n events.
+
+    Attributes:
+        labels: their classes; an event without a label (None, or a number that is not finite) is not learned.
+        weights: int64[n] in units, nor is one without weight.
+        times: float64[n] in seconds, nan where they are not known.
+    """
+
+    labels: list[Any]
+    weights: npt.NDArray[np.int64]
+    times: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        labels: Sequence[Any] | None,
+        weights: Sequence[float] | None,
+        times: Sequence[float | None] | None,
+    ) -> Asked:
+        """Of n events; by default they have no label, the weight 1 and no time.
+
+        Raises ValueError where there are not n of each, or a weight lies out of range.
+        """
+        for given in (labels, weights, times):
+            if given is not None and len(given) != n:
+                raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
+        asked = cls([None] * n if labels is None else list(labels), np.full(n, UNIT), np.full(n, np.nan))
+        if weights is not None and any(weight != 1.0 for weight in weights):
+            asked.weights[:] = [units(weight) for weight in weights]
+        if times is not None and any(time is not None for time in times):
+            asked.times[:] = [_seconds(time) for time in times]
+        return asked
+
+    def columns(
+        self, classes: dict[Any, int]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Of each event the column of its class, -1 where it is not learned; how many were known; if it adds.
+
+        New classes are added in order. Raises TypeError, before that, for a label that cannot be hashed.
+        """
+        n = len(self.labels)
+        found = list(map(classes.get, self.labels))
+        if None not in found and self.weights.all():  # all are learned, and their classes known
+            return np.array(found, dtype=np.int64), np.full(n, len(classes)), np.ones(n, dtype=np.bool_)
+        known, column = [], []
+        for label, weight in zip(self.labels, self.weights.tolist(), strict=True):
+            known.append(len(classes))
+            adds = weight > 0 and not is_missing(label)
+            column.append(classes.setdefault(label, len(classes)) if adds else -1)
+        columns = np.array(column, dtype=np.int64)
+        return columns, np.array(known, dtype=np.int64), columns >= 0
+
+
 class EventWriter:
     """Collects events attribute by attribute; `encoded` makes them arrays.
 
@@ -122,18 +190,16 @@ class EventWriter:
     """
 
     def __init__(self) -> None:
-        self._adds: list[bool] = []
-        self._label: list[Hashable] = []
-        self._weight: list[int] = []
-        self._time: list[float] = []
-        self._event_items = [0]
-        self._group: list[tuple[int, Name]] = []
+        self._groups: dict[tuple[int, Name], int] = {}  # each that was written -> its place among them
+        self._event_items = array("q", [0])
+        self._group = array("i")
         self._item: list[bytes] = []
-        self._whole: list[bool] = []
-        self._amount: list[int] = []
-        self._event_values = [0]
-        self._field: list[Name] = []
-        self._value: list[float] = []
+        self._whole = array("b")
+        self._amount = array("q")
+        self._fields: dict[Name, int] = {}
+        self._event_values = array("q", [0])
+        self._field = array("i")
+        self._value = array("d")
 
     def text(self, kind: int, name: Name, text: str) -> None:
         """Write a text that is to be cut into words."""
@@ -158,84 +224,117 @@ class EventWriter:
         """Write the value of a continuous attribute, finite. Raises TypeError where it is no number."""
         if type(value) is not float and not isinstance(value, (numbers.Real, np.bool_)):
             raise TypeError(f"expected a number, got {type(value).__name__}")
-        self._field.append(name)
+        self._field.append(self._fields.setdefault(name, len(self._fields)))
         self._value.append(float(min(max(value, -LARGEST), LARGEST)))
 
-    def end(self, label: Hashable, weight: int, time: float | None = None) -> None:
-        """Finish the event; it adds where it has a label and a weight (units) above zero.
-
-        Its time is in seconds; None, or what no finite double holds, is a time that is not known.
-
-        Raises TypeError for a label that cannot be hashed.
-        """
-        hash(label)
-        if is_missing(label):
-            label = None
-        self._adds.append(label is not None and weight > 0)
-        self._label.append(label)
-        self._weight.append(weight)
-        self._time.append(_seconds(time))
+    def end(self) -> None:
+        """Finish the event."""
         self._event_items.append(len(self._item))
         self._event_values.append(len(self._value))
 
-    def encoded(self, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary) -> Encoded:
-        """All events written, with their classes, groups, fields and rows looked up or added."""
-        known, label = [], []
-        for name, adds in zip(self._label, self._adds, strict=True):
-            known.append(len(classes))
-            label.append(classes.setdefault(name, len(classes)) if adds else -1)
-        group, event_items = self._numbers(self._group, self._event_items, layout.group)
-        field, event_values = self._numbers(self._field, self._event_values, layout.field)
-        item_rows, rows, tokens = self._rows(group, vocabulary)
+    def text_each(self, kind: int, name: Name, texts: Sequence[str]) -> None:
+        """Write and finish events that have one text each and nothing else.
+
+        Raises UnicodeEncodeError, with nothing written, for a lone surrogate.
+        """
+        items = list(map(str.encode if all(map(str.isascii, texts)) else encode_text, texts))
+        n, first = len(texts), len(self._item)
+        number = self._groups.setdefault((kind, name), len(self._groups))
+        self._item += items
+        self._group += array("i", [number]) * n
+        self._whole += array("b", [False]) * n
+        self._amount += array("q", [UNIT]) * n
+        self._event_items += array("q", range(first + 1, first + 1 + n))
+        self._event_values += array("q", [len(self._value)]) * n
+
+    def encoded(
+        self, asked: Asked, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
+    ) -> Encoded:
+        """All events written, with their classes, groups, fields and rows looked up or added.
+
+        Raises TypeError, and adds nothing, for a label that cannot be hashed.
+        """
+        label, known, adds = asked.columns(classes)
+        ends_of_items, ends_of_values = np.array(self._event_items), np.array(self._event_values)
+        item_adds = np.repeat(adds, np.diff(ends_of_items))
+        value_adds = np.repeat(adds, np.diff(ends_of_values))
+        group = _numbers(self._groups, np.array(self._group), item_adds, layout.group)
+        field = _numbers(self._fields, np.array(self._field), value_adds, layout.field)
+        item_rows, rows, tokens = self._rows(group, item_adds, vocabulary)
         batch = Batch(
-            event_items=event_items,
+            event_items=_kept(ends_of_items, group),
             item_group=group[group >= 0],
-            item_amount=np.array(self._amount, dtype=np.int64)[group >= 0],
+            item_amount=np.array(self._amount)[group >= 0],
             item_rows=item_rows,
             rows=rows,
             keys=tokens.hashes if tokens else np.zeros(0, dtype=np.uint64),
-            event_values=event_values,
+            event_values=_kept(ends_of_values, field),
             value_field=field[field >= 0],
-            value=np.array(self._value, dtype=np.float64)[field >= 0],
-            label=np.array(label, dtype=np.int64),
-            weight=np.array(self._weight, dtype=np.int64),
-            time=np.array(self._time, dtype=np.float64),
+            value=np.array(self._value)[field >= 0],
+            label=label,
+            weight=asked.weights,
+            time=asked.times,
         )
         skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
         most = mark_repeats(batch, layout.kinds) if layout.has_bernoulli else 0
-        return Encoded(batch, most, skipped, np.array(known, dtype=np.int64), tokens)
+        return Encoded(batch, most, skipped, known, tokens)
 
     def _write(self, kind: int, name: Name, item: bytes, *, whole: bool, amount: int) -> None:
-        self._group.append((kind, name))
+        self._group.append(self._groups.setdefault((kind, name), len(self._groups)))
         self._item.append(item)
         self._whole.append(whole)
         self._amount.append(amount)
 
-    def _numbers(
-        self, names: list[Any], ends: list[int], number: Callable[..., int]
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The number of each group or field, -1 where it is not known; where each event's known ones end."""
-        numbers = [
-            number(name, adds=adds)
-            for (start, stop), adds in zip(pairwise(ends), self._adds, strict=True)
-            for name in names[start:stop]
-        ]
-        found = np.array(numbers, dtype=np.int32)
-        kept = np.zeros(found.size + 1, dtype=np.int64)
-        np.cumsum(found >= 0, out=kept[1:])
-        return found, kept[ends]
-
     def _rows(
-        self, group: npt.NDArray[np.int32], vocabulary: Vocabulary
+        self, group: npt.NDArray[np.int32], adds: npt.NDArray[np.bool_], vocabulary: Vocabulary
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Tokens | None]:
         """Where the rows of each item of a known group begin and end, the rows, and their tokens."""
         known = group >= 0
         items = self._item if known.all() else list(compress(self._item, known))
         if not items:
             return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None
-        adds = np.repeat(np.array(self._adds), np.diff(self._event_items))[known]
-        tokens = Tokens(items, np.array(self._whole)[known], group[known])
-        return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds), tokens
+        tokens = Tokens(items, np.array(self._whole).view(np.bool_)[known], group[known])
+        return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds[known]), tokens
+
+
+def _numbers(
+    names: dict[Any, int],
+    places: npt.NDArray[np.int32],
+    adds: npt.NDArray[np.bool_],
+    number: Callable[..., int],
+) -> npt.NDArray[np.int32]:
+    """The number of each group or field that was written, -1 where it is not known.
+
+    Those that are new get theirs in the order in which they are first met in an event that adds, and are not
+    known before.
+
+    Args:
+        names: what was written -> its place among them.
+        places: (m,), what each item is, by its place.
+        adds: (m,), whether its event adds.
+        number: of a name, made where `adds` says so.
+    """
+    numbers = np.array([number(name, adds=False) for name in names], dtype=np.int32)
+    found = numbers[places]
+    if numbers.size and numbers.min() < 0:
+        first = {
+            i: met[0]
+            for i in np.flatnonzero(numbers < 0)
+            if (met := np.flatnonzero(adds & (places == i))).size
+        }
+        listed = list(names)
+        for i in sorted(first, key=first.__getitem__):
+            later = places == i
+            later[: first[i]] = False
+            found[later] = number(listed[i], adds=True)
+    return found
+
+
+def _kept(ends: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Where each event's known items end, of those where all of them do."""
+    kept = np.zeros(numbers.size + 1, dtype=np.int64)
+    np.cumsum(numbers >= 0, out=kept[1:])
+    return kept[ends]
 
 
 def _seconds(time: float | None) -> float:

@@ -20,6 +20,7 @@ __all__ = [
     "PRESENCE",
     "PRESENT",
     "TOKENS",
+    "Density",
     "Hypothesis",
     "Likelihood",
     "Readings",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 Likelihood = Literal["multinomial", "presence", "bernoulli", "complement"]
+Density = Literal["gaussian", "binned"]
 MULTINOMIAL, PRESENCE, BERNOULLI, COMPLEMENT = 0, 1, 2, 3
 _LIKELIHOODS = {
     "multinomial": MULTINOMIAL,
@@ -52,7 +54,7 @@ class Hypothesis:
                                                n_k counts texts that hold the word, N texts
         complement    every word position      one over the multinomial estimate of all *other* classes
 
-    Nominal and continuous attributes are read alike by all, but for smoothing and forgetting.
+    Nominal and continuous attributes are read alike by all, but for smoothing, forgetting and the density.
 
     Attributes:
         likelihood: how texts are read.
@@ -61,6 +63,8 @@ class Hypothesis:
         p: prior estimate of the m-estimate; None is uniform over the values seen.
         prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
         half_life: what was learned counts half after this time (seconds of event time); None never forgets.
+        density: how continuous values are read: "gaussian", or "binned", by how often their bin was met with
+            each class, see `binned`. Bins do not forget.
         calibrated: raised to a power that is learned, see `calibration`.
         weight: relative prior probability of the hypothesis itself; with 0 it has no part in predictions, but
             a pool may take it in, and its losses are told.
@@ -81,6 +85,7 @@ class Hypothesis:
     p: float | None = None
     prior: Prior = "learned"
     half_life: float | None = None
+    density: Density = "gaussian"
     calibrated: bool = False
     weight: float = 1.0
     name: str = ""
@@ -90,6 +95,8 @@ class Hypothesis:
         check_prior(self.prior)
         if self.likelihood not in _LIKELIHOODS:
             raise ValueError(f"likelihood must be one of {', '.join(_LIKELIHOODS)}, not {self.likelihood!r}")
+        if self.density not in {"gaussian", "binned"}:
+            raise ValueError(f"density must be gaussian or binned, not {self.density!r}")
         for name in ("alpha", "m"):
             if getattr(self, name) == 0.0:
                 raise ValueError(f"{name} of a hypothesis must be above zero: one that rules out is none")
@@ -101,6 +108,8 @@ class Hypothesis:
                 "half_life: the absent words of a Bernoulli text would have to be added up anew, all of them "
                 "for every event; the presence likelihood forgets"
             )
+        if self.half_life is not None and self.is_binned:
+            raise ValueError("half_life: bins do not forget; the Gaussian density does")
 
     @property
     def smoothing(self) -> tuple[float | None, float | None, float | None]:
@@ -123,7 +132,14 @@ class Hypothesis:
             parts.append("prior=uniform" if self.prior == "uniform" else "prior=given")
         if self.half_life is not None:
             parts.append(f"half_life={self.half_life:g}s")
+        if self.is_binned:
+            parts.append("binned")
         return " ".join(parts)
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether it reads continuous values by their bins."""
+        return self.density == "binned"
 
     @property
     def counts_presence(self) -> bool:

@@ -8,17 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.binned import score_binned
 from streamnb.model.counts import has_room
 from streamnb.model.decay import learn_decayed
 from streamnb.model.draws import choose
 from streamnb.model.hypothesis_scoring import score_hypotheses
 from streamnb.model.jit import kernel
 from streamnb.model.kernels import learn_event
-from streamnb.model.learner_kernels import has_room_for_features, learn_by_learners, predict_by_learners
+from streamnb.model.learner_kernels import (
+    collect_event,
+    has_room_for_features,
+    learn_by_learners,
+    predict_by_learners,
+)
 from streamnb.model.learners import NAIVE
 from streamnb.model.logspace import normalise
 from streamnb.model.presence import count_presence
 from streamnb.model.progressive import ESCAPE
+from streamnb.model.vectors import copy_to
 from streamnb.model.weights import observe
 
 __all__ = ["GIBBS", "MAP", "MIXTURE", "Answers", "chosen", "run_hypotheses"]
@@ -50,7 +57,7 @@ def chosen(log_posterior: Any, mode: int, uniform: float) -> int:
 def _answer(log_posterior: Any, by_hypothesis: Any, mode: int, uniform: float, probabilities: Any) -> None:
     """What is predicted of one event, given P_h(class | event) (H, K)."""
     if mode != MIXTURE:
-        probabilities[:] = by_hypothesis[chosen(log_posterior, mode, uniform)]
+        copy_to(probabilities, by_hypothesis[chosen(log_posterior, mode, uniform)])
         return
     probabilities[:] = 0.0
     for h in range(log_posterior.size):
@@ -97,12 +104,12 @@ def run_hypotheses(
     Returns n, or the event before which the histograms need room for one more text, or the features.
     """
     tables, presence, decayed, learners, weights = state
-    H, K = plan.kind.size, scratch.joint.shape[1]
-    learns_more, most = (plan.kind != NAIVE).any(), room.by_owner.shape[1]
-    columns = presence.texts.shape[1]
-    by_hypothesis = np.zeros((H, K))
-    misses = np.zeros(K, dtype=np.int64)
-    log_likelihoods = np.zeros(H)
+    H = plan.kind.size
+    most, columns = room.collected.keys.size, presence.texts.shape[1]
+    learns_more = most > 0
+    by_hypothesis, log_likelihoods = room.answers, room.log_likelihoods
+    for h in range(H):
+        learns_more |= plan.kind[h] != NAIVE
     for e in range(first, batch.label.size):
         k = batch.label[e]
         learns = learn and k >= 0
@@ -110,21 +117,27 @@ def run_hypotheses(
             return e
         if learns and most and not has_room_for_features(learners.features, tables.classes, most):
             return e
-        score_hypotheses(tables, presence, decayed, readings, batch, bags, e, scratch)
+        score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
+        if most:  # what is fetched ahead here is read by learners soon after
+            collect_event(plan, learners, tables, batch, e, bits, learns, room.collected)
+        if most and batch.event_values[e + 1] > batch.event_values[e]:
+            score_binned(
+                plan.binned, tables, learners, batch, e, room.collected, scratch.value, scratch.joint
+            )
         for h in range(H):
             if plan.kind[h] == NAIVE:
-                normalise(scratch.joint[plan.reads[h]], misses, by_hypothesis[h])
+                normalise(scratch.joint[plan.reads[h]], room.misses, by_hypothesis[h])
         if learns_more:
-            predict_by_learners(
-                plan, learners, tables, batch, e, bits, learns, scratch.joint, room, by_hypothesis
-            )
+            predict_by_learners(plan, learners, tables.classes, scratch.joint, room, by_hypothesis)
         if answers.probabilities.shape[0]:
             _answer(weights.log_posterior, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
         if answers.posteriors.shape[0]:
-            answers.posteriors[e] = np.exp(weights.log_posterior)
+            for h in range(H):
+                answers.posteriors[e, h] = math.exp(weights.log_posterior[h])
         if answers.joints.shape[0]:
             for h in range(H):
-                answers.joints[e, h] = scratch.joint[plan.reads[h]] if plan.kind[h] == NAIVE else room.logs[h]
+                is_naive = plan.kind[h] == NAIVE
+                copy_to(answers.joints[e, h], scratch.joint[plan.reads[h]] if is_naive else room.logs[h])
         if learns:
             for h in range(H):
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))

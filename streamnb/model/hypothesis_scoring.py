@@ -31,13 +31,17 @@ from streamnb.model.hypotheses import (
     TOKENS,
 )
 from streamnb.model.jit import inlined, kernel
-from streamnb.model.logspace import LN2
+from streamnb.model.logspace import LN2, mantissa_of, power_of
+from streamnb.model.memory import prefetch
 from streamnb.model.scoring import log_away, score_priors, score_value
 from streamnb.model.tables import GIVEN
+from streamnb.model.vectors import add_to, copy_to
 
 __all__ = ["Scratch", "score_hypotheses"]
 
 _SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
+_AHEAD = 4  # words
+_LINE = 8  # counts that are fetched together
 _SMALL = 1e-150  # far from the smallest double, even times the smallest factor
 
 
@@ -45,7 +49,7 @@ class Scratch(NamedTuple):
     """Room to work in for H hypotheses, K classes and D half-lives; holds nothing between two events.
 
     Attributes:
-        joint: float64[H, K], the result.
+        joint: float64[H + twins, K], the result.
         above, below: float64[H, K], products of numerators and denominators.
         exponent: int64[H, K], powers of two split off from them.
         counts: float64[2 + D, K], of one row: by source, in units.
@@ -75,12 +79,12 @@ class Scratch(NamedTuple):
     power: npt.NDArray[np.float64]
 
     @classmethod
-    def of(cls, hypotheses: int, classes: int, decays: int) -> Scratch:
+    def of(cls, hypotheses: int, twins: int, classes: int, decays: int) -> Scratch:
         """Room for so many."""
         by_class = (hypotheses, classes)
         sources = (FIRST_DECAYED + decays, classes)
         return cls(
-            np.empty(by_class),
+            np.empty((hypotheses + twins, classes)),
             np.empty(by_class),
             np.empty(by_class),
             np.empty(by_class, dtype=np.int64),
@@ -117,12 +121,9 @@ def _split(above: Any, below: Any, exponent: Any) -> None:
     """Move the exponents of all products to `exponent`."""
     for h in range(above.shape[0]):
         for k in range(above.shape[1]):
-            mantissa, power = math.frexp(above[h, k])
-            above[h, k] = mantissa
-            exponent[h, k] += power
-            mantissa, power = math.frexp(below[h, k])
-            below[h, k] = mantissa
-            exponent[h, k] -= power
+            exponent[h, k] += power_of(above[h, k]) - power_of(below[h, k])
+            above[h, k] = mantissa_of(above[h, k])
+            below[h, k] = mantissa_of(below[h, k])
 
 
 @inlined
@@ -167,8 +168,18 @@ def _fetch_totals(tables: Any, presence: Any, decayed: Any, g: int, is_text: boo
 
 
 @inlined
-def _fetch_counts(row: int, table: Any, presence_table: Any, counts: Any, others: Any) -> bool:
-    """The counts of a row that do not forget; False where nothing was ever counted."""
+def _fetch_counts(
+    row: int, table: Any, presence_table: Any, by_tokens: bool, counts: Any, others: Any
+) -> bool:
+    """The counts of a row that do not forget, those of tokens where asked; False where none was counted."""
+    if not by_tokens:
+        met = np.int64(0)
+        for k in range(counts.shape[1]):
+            met |= table[row, k]
+        if met != 0:
+            for k in range(counts.shape[1]):
+                counts[PRESENT, k] = float(presence_table[row, k])
+        return bool(met != 0)
     total = 0.0
     for k in range(counts.shape[1]):
         counts[TOKENS, k] = float(table[row, k])
@@ -299,7 +310,7 @@ def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: A
         b = presence.slot[g] * columns + k
         N = float(presence.texts[g, k])
         others = float(tables.live[g] - presence.histograms.positive[b])
-        for h in range(scratch.joint.shape[0]):
+        for h in range(scratch.s.size):
             if readings.likelihood[h] != BERNOULLI:
                 continue
             s, rest = scratch.s[h], scratch.rest[h]
@@ -309,7 +320,7 @@ def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: A
         presence.histograms.stale[b] = False
 
 
-@kernel
+@inlined
 def _score_text(
     tables: Any, presence: Any, decayed: Any, readings: Any, bags: Any, bag: int, scratch: Any
 ) -> None:
@@ -327,9 +338,16 @@ def _score_text(
     s, S, rest, scale, texts = scratch.s, scratch.S, scratch.rest, scratch.scale, scratch.value
     for k in range(texts.size):
         texts[k] = float(presence.texts[g, k]) if presence_table.size else 0.0
-    words, amount, used = 0.0, 0.0, 0.0
-    for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
-        if not _fetch_counts(rows[j], table, presence_table, counts, others):
+    words, amount, used, by_tokens = 0.0, 0.0, 0.0, False
+    for h in range(source.size):
+        by_tokens |= source[h] != PRESENT
+    first, stop = bags.bag_rows[bag], bags.bag_rows[bag + 1]
+    for j in range(first, stop):
+        ahead = np.int64(rows[min(j + _AHEAD, stop - 1)])
+        for k in range(0, counts.shape[1], _LINE):
+            prefetch(table, ahead * table.shape[1] + k)
+            prefetch(presence_table, ahead * presence_table.shape[1] + k)
+        if not _fetch_counts(rows[j], table, presence_table, by_tokens, counts, others):
             continue
         if scale.size:
             _fetch_decayed(rows[j], fading, epoch, row_epoch, scale, counts, others)
@@ -367,11 +385,11 @@ def _score_nominal(
     table, presence_table, counts, others = tables.table, presence.table, scratch.counts, scratch.others
     fading, epoch, row_epoch, scale = decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale
     for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
-        if not _fetch_counts(bags.rows[j], table, presence_table, counts, others):
+        if not _fetch_counts(bags.rows[j], table, presence_table, True, counts, others):
             continue
         if scale.size:
             _fetch_decayed(bags.rows[j], fading, epoch, row_epoch, scale, counts, others)
-        for h in range(scratch.joint.shape[0]):
+        for h in range(scratch.s.size):
             source, s, S = readings.plain[h], scratch.s[h], scratch.S[h]
             for k in range(scratch.joint.shape[1]):
                 scratch.above[h, k] *= (scratch.counts[source, k] + s) / (scratch.totals[source, k] + S)
@@ -379,8 +397,10 @@ def _score_nominal(
 
 
 @kernel
-def _score_values(tables: Any, decayed: Any, readings: Any, batch: Any, e: int, scratch: Any) -> None:
-    """Add the factors of the continuous attributes, once for every source."""
+def _score_values(
+    tables: Any, decayed: Any, readings: Any, binned: Any, batch: Any, e: int, scratch: Any
+) -> None:
+    """Add the Gaussian factors of the continuous attributes, once for every source."""
     for source in range(scratch.counts.shape[0]):
         d = source - FIRST_DECAYED
         if source == PRESENT:
@@ -394,16 +414,16 @@ def _score_values(tables: Any, decayed: Any, readings: Any, batch: Any, e: int, 
                 score_value(
                     decayed.n[d, f], decayed.mean[d, f], decayed.M2[d, f], tables.classes, x, scratch.value
                 )
-        for h in range(scratch.joint.shape[0]):
-            if readings.plain[h] == source:
-                scratch.joint[h] += scratch.value
+        for h in range(scratch.s.size):
+            if readings.plain[h] == source and not binned[h]:
+                add_to(scratch.joint[h], scratch.value)
 
 
 @inlined
 def _score_class_priors(tables: Any, decayed: Any, readings: Any, joint: Any) -> None:
     """joint[h, k] = log P_h(class k); neighbours mostly have the same, which is then copied."""
     mode, plain = readings.prior_mode, readings.plain
-    for h in range(joint.shape[0]):
+    for h in range(plain.size):
         d = plain[h] - FIRST_DECAYED
         if h > 0 and plain[h] == plain[h - 1] and mode[h] == mode[h - 1] and mode[h] != GIVEN:
             for k in range(joint.shape[1]):
@@ -414,12 +434,24 @@ def _score_class_priors(tables: Any, decayed: Any, readings: Any, joint: Any) ->
             score_priors(tables.classes, decayed.classes[d], mode[h], readings.prior[h], joint[h])
 
 
-@kernel
+@inlined
 def score_hypotheses(
-    tables: Any, presence: Any, decayed: Any, readings: Any, batch: Any, bags: Any, e: int, scratch: Any
+    tables: Any,
+    presence: Any,
+    decayed: Any,
+    readings: Any,
+    plan: Any,
+    batch: Any,
+    bags: Any,
+    e: int,
+    scratch: Any,
 ) -> None:
-    """scratch.joint[h, k] = log P_h(class k, event e); -inf for a class without examples."""
-    H, K = scratch.joint.shape
+    """scratch.joint[h, k] = log P_h(class k, event e); -inf for a class without examples.
+
+    Of readings that are binned, twins among them, it is without continuous attributes: `binned.score_binned`
+    adds these.
+    """
+    H, K = scratch.above.shape
     ages(decayed, batch.time[e], scratch.age)
     for d in range(scratch.age.size):
         scratch.scale[d] = 2.0 ** -scratch.age[d]
@@ -432,9 +464,11 @@ def score_hypotheses(
             _score_nominal(tables, presence, decayed, readings, bags, bag, scratch)
         else:
             _score_text(tables, presence, decayed, readings, bags, bag, scratch)
-    if batch.event_values[e + 1] > batch.event_values[e]:
-        _score_values(tables, decayed, readings, batch, e, scratch)
     joint, above, below, exponent = scratch.joint, scratch.above, scratch.below, scratch.exponent
     for h in range(H):
         for k in range(K):
             joint[h, k] += math.log(above[h, k] / below[h, k]) + exponent[h, k] * LN2
+    for i in range(plan.twins.size):
+        copy_to(joint[H + i], joint[plan.twins[i]])
+    if batch.event_values[e + 1] > batch.event_values[e]:
+        _score_values(tables, decayed, readings, plan.binned, batch, e, scratch)

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 import numba
 
-__all__ = ["inlined", "kernel"]
+__all__ = ["allocating", "inlined", "kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,10 +44,18 @@ def _own_cache() -> Iterator[None]:
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile on first call, without the GIL and without fastmath, and keep the machine code on disk.
 
+    It must not make arrays (numba refuses to compile it then), but for views of those that it is given. So
+    it need not count who refers to an array, which costs an atomic instruction each time that one is named.
+
     Where no cache folder can be written numba refuses with RuntimeError; then the code is compiled anew in
     every process, which costs seconds and changes nothing else.
     """
     return _compiled(function)
+
+
+def allocating(function: Callable[P, R]) -> Callable[P, R]:
+    """A kernel that makes arrays, and counts who refers to them: for what is not done for each event."""
+    return _compiled(function, _nrt=True)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -59,7 +67,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compiled(function: Callable[P, R], **more: bool) -> Callable[P, R]:
-    options = {"nogil": True, "fastmath": False, "error_model": "numpy", **more}
+    options = {"nogil": True, "fastmath": False, "error_model": "numpy", "_nrt": False, **more}
     try:
         with _own_cache():
             compiled: Callable[P, R] = numba.njit(cache=True, **options)(function)

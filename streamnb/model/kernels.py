@@ -10,16 +10,19 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.counts import BERNOULLI, UNIT, has_room, histogram_move
-from streamnb.model.jit import kernel
+from streamnb.model.jit import allocating, inlined, kernel
 from streamnb.model.logspace import normalise
+from streamnb.model.memory import prefetch
 from streamnb.model.moments import learn_value, unlearn_value
 from streamnb.model.scoring import known, score_event
 from streamnb.model.vocabulary import STOPPED, UNKNOWN
 
 __all__ = ["learn_event", "mark_repeats", "run", "unlearn_event"]
 
+_NEAR = 1 << 16  # counts that the caches hold
 
-@kernel
+
+@inlined
 def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
     """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
     K = tables.classes.size
@@ -38,6 +41,7 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
             histograms.stale[b] = True
             if g != previous:
                 tables.totals[g, k] += weight
+        live, total = np.int64(0), np.int64(0)
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
             row = batch.rows[j]
             if row < 0:
@@ -46,18 +50,20 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
             was_known = before != 0 or known(tables.table, row, K)
             tables.table[row, k] = before + change
             is_known = before + change != 0 or known(tables.table, row, K)
-            tables.live[g] += np.int64(is_known) - np.int64(was_known)
+            live += np.int64(is_known) - np.int64(was_known)
             lowest = min(lowest, before + change)
             if bernoulli:
                 histogram_move(counted, words, used, positive, b, before, before + change)
             else:
-                tables.totals[g, k] += change
+                total += change
+        tables.live[g] += live
+        tables.totals[g, k] += total
         lowest = min(lowest, tables.totals[g, k])
         previous = g
     return lowest
 
 
-@kernel
+@inlined
 def learn_event(tables: Any, batch: Any, e: int) -> None:
     """Add event e, which has a label, to its class."""
     k, weight = batch.label[e], batch.weight[e]
@@ -99,10 +105,11 @@ def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
     return True
 
 
-@kernel
+@allocating
 def mark_repeats(batch: Any, kinds: Any) -> int:
     """Within each Bernoulli text, keep the first of equal rows; the most rows of any text."""
     most = 0
+    seen = np.empty(64, dtype=np.int32)
     for e in range(batch.event_items.size - 1):
         first, stop = batch.event_items[e], batch.event_items[e + 1]
         while first < stop:
@@ -115,7 +122,9 @@ def mark_repeats(batch: Any, kinds: Any) -> int:
                 size = 2
                 while size < 2 * (end - start):
                     size *= 2
-                seen = np.full(size, -1, dtype=np.int32)
+                if seen.size < size:
+                    seen = np.empty(size, dtype=np.int32)
+                seen[:size] = -1
                 for j in range(start, end):
                     row = batch.rows[j]
                     if row < 0:
@@ -130,7 +139,37 @@ def mark_repeats(batch: Any, kinds: Any) -> int:
     return most
 
 
-@kernel
+@inlined
+def _fetch_event(table: Any, batch: Any, e: int) -> None:
+    """Bring the counts of an event into the cache, while the event before it is worked on."""
+    columns = table.shape[1]
+    for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
+        row = np.int64(batch.rows[j])
+        if row >= 0:
+            for k in range(0, min(columns, 32), 8):
+                prefetch(table, row * columns + k)
+
+
+@inlined
+def _predict_event(
+    tables: Any,
+    batch: Any,
+    e: int,
+    joint: Any,
+    misses: Any,
+    product: Any,
+    exponent: Any,
+    probabilities: Any,
+    joints: Any,
+) -> None:
+    score_event(tables, batch, e, joint, misses, product, exponent)
+    normalise(joint, misses, probabilities[e])
+    if joints.shape[0] > 0:
+        for k in range(joint.size):
+            joints[e, k] = joint[k] if misses[k] == 0 else -np.inf
+
+
+@allocating
 def run(
     first: int,
     most: int,
@@ -147,21 +186,40 @@ def run(
     -inf for a class that has no examples or that alpha = 0 rules out. Returns n, or the event before which
     the histograms need room for `most` more counts (`mark_repeats` tells how many).
     """
-    K, columns = tables.classes.size, tables.totals.shape[1]
-    joint = np.empty(K, dtype=np.float64)
-    misses = np.empty(K, dtype=np.int64)
-    product = np.empty(K, dtype=np.float64)
-    exponent = np.empty(K, dtype=np.int64)
+    K = tables.classes.size
+    joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
+    misses, exponent = np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
+    return _run(
+        first, most, tables, batch, predict, learn, probabilities, joints, joint, misses, product, exponent
+    )
+
+
+@kernel
+def _run(
+    first: int,
+    most: int,
+    tables: Any,
+    batch: Any,
+    predict: bool,
+    learn: bool,
+    probabilities: Any,
+    joints: Any,
+    joint: Any,
+    misses: Any,
+    product: Any,
+    exponent: Any,
+) -> Any:
+    """The same; the last four arrays (K,) are room to work in."""
+    columns = tables.totals.shape[1]
+    is_far = tables.table.size > _NEAR
     for e in range(first, batch.label.size):
+        if is_far and e + 1 < batch.label.size:
+            _fetch_event(tables.table, batch, e + 1)
         learns = learn and batch.label[e] >= 0
         if learns and not has_room(tables.histograms, tables.slot, columns, batch.label[e], most):
             return e
         if predict:
-            score_event(tables, batch, e, joint, misses, product, exponent)
-            normalise(joint, misses, probabilities[e])
-            if joints.shape[0] > 0:
-                for k in range(K):
-                    joints[e, k] = joint[k] if misses[k] == 0 else -np.inf
+            _predict_event(tables, batch, e, joint, misses, product, exponent, probabilities, joints)
         if learns:
             learn_event(tables, batch, e)
     return batch.label.size

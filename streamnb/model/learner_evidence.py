@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from streamnb.model import calibration, opinion_pool
 from streamnb.model.bags import Bags, bags_of
+from streamnb.model.binned import read_value, score_binned
 from streamnb.model.bins import LAYOUTS
 from streamnb.model.collecting import Collected, put_value
 from streamnb.model.counts import NOMINAL, UNIT
@@ -32,8 +33,8 @@ from streamnb.model.encoding import Encoded, Layout
 from streamnb.model.evidence import LIMIT
 from streamnb.model.features import KEY_BITS, mixed
 from streamnb.model.hypothesis_scoring import score_hypotheses
-from streamnb.model.jit import inlined, kernel
-from streamnb.model.learner_kernels import predict_by_learners
+from streamnb.model.jit import allocating, inlined, kernel
+from streamnb.model.learner_kernels import collect_event, predict_by_learners
 from streamnb.model.learners import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX
 from streamnb.model.softmax import feature_log_odds
 from streamnb.model.tables import Batch
@@ -113,13 +114,14 @@ class Parts(NamedTuple):
         return found + [(groups[g], "") for g in owners[D : D + G]]
 
 
-@kernel
+@allocating
 def _by_readings(
     tables: Any,
     presence: Any,
     decayed: Any,
     readings: Any,
     flat: Any,
+    plan: Any,
     parts: Any,
     classes: Any,
     scratch: Any,
@@ -127,20 +129,43 @@ def _by_readings(
 ) -> None:
     """Fill odds (B, n) with what each part adds to each reading of the counts; the prior is the last.
 
+    Continuous values add nothing to binned readings yet, see `_by_bins`.
     `flat` are the readings with priors that rule nothing out, so that parts are differences of finite scores.
     """
     one, other = classes
     n, base, batch, bags = odds.shape[1], parts.base, parts.batch, parts.bags
     scores = np.empty((n, 2, odds.shape[0]))
     for e in range(n):
-        score_hypotheses(tables, presence, decayed, flat, batch, bags, e, scratch)
+        score_hypotheses(tables, presence, decayed, flat, plan, batch, bags, e, scratch)
         scores[e, 0] = scratch.joint[:, one]
         scores[e, 1] = scratch.joint[:, other]
     for i in range(n - 1):
         for b in range(odds.shape[0]):
             odds[b, i] = (scores[i, 0, b] - scores[base[i], 0, b]) - (scores[i, 1, b] - scores[base[i], 1, b])
-    score_hypotheses(tables, presence, decayed, readings, batch, bags, n - 1, scratch)
+    score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, n - 1, scratch)
     odds[:, n - 1] = scratch.joint[:, one] - scratch.joint[:, other]
+
+
+@kernel
+def _by_bins(
+    binned: Any,
+    tables: Any,
+    learners: Any,
+    event: Any,
+    first: int,
+    classes: Any,
+    collected: Any,
+    value: Any,
+    odds: Any,
+) -> None:
+    """Fill what continuous values add to binned readings: in odds (B, n) the columns from `first` on."""
+    one, other = classes
+    e: Any = np.int64(0)  # of a type: literals would be compiled anew
+    for v in range(event.value.size):
+        read_value(tables, learners, event, e, v, collected, value)
+        for b in range(binned.size):
+            if binned[b]:
+                odds[b, first + v] = value[one] - value[other]
 
 
 @inlined
@@ -150,7 +175,7 @@ def _part_of(key: Any, keys: Any, parts: Any, default: Any) -> Any:
     return parts[at] if at < keys.size and keys[at] == key else default
 
 
-@kernel
+@allocating
 def _parts_of_singles(batch: Any, bits: Any, parts: Any, bins: Any) -> Any:
     """Keys of all features that are no pairs, rising, but for the label before; and which part each is."""
     tokens, alone, n = batch.keys.size, parts.alone, batch.keys.size
@@ -169,7 +194,7 @@ def _parts_of_singles(batch: Any, bits: Any, parts: Any, bins: Any) -> Any:
     return keys[:n][order], owners[:n][order]
 
 
-@kernel
+@allocating
 def _parts_of_pairs(batch: Any, parts: Any, context: Any, collected: Any, singles: Any, owners: Any) -> Any:
     """Keys of all features that are pairs, rising, and the two parts of each, (2, pairs)."""
     of_token, rest, m = parts.of_token, parts.base.size, 0
@@ -195,7 +220,7 @@ def _parts_of_pairs(batch: Any, parts: Any, context: Any, collected: Any, single
     return keys[:m][order], two[:, :m][:, order]
 
 
-@kernel
+@allocating
 def _parts_of_features(
     batch: Any, bits: Any, parts: Any, context: Any, bins: Any, collected: Any, own: Any
 ) -> None:
@@ -224,7 +249,7 @@ def _cut(a: float, b: float, floor: float) -> Any:
     return told, told / away if math.isfinite(away) and away != 0.0 else 0.0
 
 
-@kernel
+@allocating
 def _of_learners(
     plan: Any, learners: Any, collected: Any, scales: Any, own: Any, classes: Any, odds: Any
 ) -> None:
@@ -243,7 +268,7 @@ def _of_learners(
             odds[h, -1] += learners.bias[m, 0, one] - learners.bias[m, 0, other]
 
 
-@kernel
+@allocating
 def _of_calibrated(
     plan: Any, learners: Any, untempered: Any, classes: Any, by_reading: Any, odds: Any
 ) -> None:
@@ -260,7 +285,7 @@ def _of_calibrated(
             odds[h, -1] = power * (share * prior if math.isfinite(prior) else told)
 
 
-@kernel
+@allocating
 def _of_pools(plan: Any, learners: Any, room: Any, classes: Any, odds: Any) -> None:
     """Fill the rows of pools in odds (H, n), when those of their opinions are there.
 
@@ -281,7 +306,7 @@ def _of_pools(plan: Any, learners: Any, room: Any, classes: Any, odds: Any) -> N
                 odds[h, -1] += (after[one] - after[other]) - (before[one] - before[other])
 
 
-@kernel
+@allocating
 def mean_log_odds(
     state: Any,
     readings: Any,
@@ -314,18 +339,25 @@ def mean_log_odds(
     batch, bits, bags = event
     H, n = plan.kind.size, parts.base.size + 1
     by_reading, odds = np.empty((scratch.joint.shape[0], n)), np.zeros((H, n))
-    _by_readings(tables, presence, decayed, readings, flat, parts, classes, scratch, by_reading)
+    _by_readings(tables, presence, decayed, readings, flat, plan, parts, classes, scratch, by_reading)
+    e: Any = np.int64(0)  # of a type: literals would be compiled anew
+    collected = room.collected
+    if collected.keys.size:
+        adds: Any = np.bool_(False)
+        collect_event(plan, learners, tables, batch, e, bits, adds, collected)
+        first: Any = np.int64(parts.batch.rows.size)
+        _by_bins(plan.binned, tables, learners, batch, first, classes, collected, scratch.value, by_reading)
     if (plan.kind != NAIVE).any():
         by_hypothesis = np.empty((H, scratch.joint.shape[1]))
-        e: Any = np.int64(0)  # of a type: literals would be compiled anew
-        adds: Any = np.bool_(False)
-        score_hypotheses(tables, presence, decayed, readings, batch, bags, e, scratch)
-        predict_by_learners(plan, learners, tables, batch, e, bits, adds, scratch.joint, room, by_hypothesis)
+        score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
+        if collected.keys.size:
+            score_binned(plan.binned, tables, learners, batch, e, collected, scratch.value, scratch.joint)
+        predict_by_learners(plan, learners, tables.classes, scratch.joint, room, by_hypothesis)
     _of_calibrated(plan, learners, room.untempered, classes, by_reading, odds)
     if plan.rates.size:
-        own = np.empty((2, room.collected.keys.size), dtype=np.int64)
-        _parts_of_features(batch, bits, parts, learners.context, learners.bins, room.collected, own)
-        _of_learners(plan, learners, room.collected, room.scales, own, classes, odds)
+        own = np.empty((2, collected.keys.size), dtype=np.int64)
+        _parts_of_features(batch, bits, parts, learners.context, learners.bins, collected, own)
+        _of_learners(plan, learners, collected, room.scales, own, classes, odds)
     _of_pools(plan, learners, room, classes, odds)
     mean = np.zeros(n)
     for h in range(H):

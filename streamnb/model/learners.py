@@ -96,7 +96,7 @@ def _check(name: str, value: float) -> None:
 
 
 def naive_part(hypotheses: Sequence[AnyHypothesis]) -> list[Hypothesis]:
-    """The different readings of the counts among them, in order."""
+    """The different readings of the counts among them, in order; densities do not make them different."""
     return list(dict.fromkeys(_reading(h) for h in hypotheses if isinstance(h, Hypothesis)))
 
 
@@ -104,6 +104,14 @@ def _reading(h: Hypothesis) -> Hypothesis:
     """A hypothesis without what does not matter to its reading of the counts."""
     prior = h.prior if isinstance(h.prior, str) else _Prior(h.prior)
     return Hypothesis(h.likelihood, h.alpha, h.m, h.p, prior, h.half_life)
+
+
+def _densities(hypotheses: Sequence[AnyHypothesis]) -> list[tuple[int, bool]]:
+    """Which of the readings, and whether binned: each once, then again those that are read both ways."""
+    readings = naive_part(hypotheses)
+    found = {(readings.index(_reading(h)), h.is_binned) for h in hypotheses if isinstance(h, Hypothesis)}
+    firsts = [(i, (i, False) not in found) for i in range(len(readings))]
+    return firsts + sorted(found.difference(firsts))
 
 
 class _Prior(dict):  # type: ignore[type-arg]
@@ -116,6 +124,8 @@ class _Prior(dict):  # type: ignore[type-arg]
 class Plan(NamedTuple):
     """Which hypothesis is what, for H hypotheses over B readings of the counts.
 
+    The first readings are different; the others are twins of theirs, which take continuous values by bins.
+
     Attributes:
         kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL or CALIBRATED_POOL.
         reads: int64[H], which reading (NAIVE, CALIBRATED), learner or pool.
@@ -124,6 +134,8 @@ class Plan(NamedTuple):
         pairs: bool[M].
         variances: float64[P].
         opinions: int64[I], the hypotheses that are pooled.
+        binned: bool[B], whether continuous values are read by their bins, see `binned`.
+        twins: int64[< B], of each of the last readings which of the first it is otherwise.
     """
 
     kind: npt.NDArray[np.int64]
@@ -133,11 +145,13 @@ class Plan(NamedTuple):
     pairs: npt.NDArray[np.bool_]
     variances: npt.NDArray[np.float64]
     opinions: npt.NDArray[np.int64]
+    binned: npt.NDArray[np.bool_]
+    twins: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
         """The plan of these. Raises ValueError for a pool of nothing."""
-        readings = {reading: i for i, reading in enumerate(naive_part(hypotheses))}
+        readings, densities = naive_part(hypotheses), _densities(hypotheses)
         variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
         kinds: list[int] = []
         index: list[int] = []
@@ -148,8 +162,10 @@ class Plan(NamedTuple):
             kinds.append(kind)
             if isinstance(h, Softmax):
                 index.append(number[-1])
-            else:  # equal ones are shared
-                index.append(variances.index(h.variance) if isinstance(h, Pool) else readings[_reading(h)])
+            elif isinstance(h, Pool):  # equal ones are shared
+                index.append(variances.index(h.variance))
+            else:
+                index.append(densities.index((readings.index(_reading(h)), h.is_binned)))
         learners = [h for h in hypotheses if isinstance(h, Softmax)]
         opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX}]
         if variances and not opinions:
@@ -162,7 +178,14 @@ class Plan(NamedTuple):
             np.array([h.pairs for h in learners], dtype=np.bool_),
             np.array(variances, dtype=np.float64),
             np.array(opinions, dtype=np.int64),
+            np.array([is_binned for _, is_binned in densities], dtype=np.bool_),
+            np.array([i for i, _ in densities[len(readings) :]], dtype=np.int64),
         )
+
+    @property
+    def takes_features(self) -> bool:
+        """Whether any hypothesis needs features, learners or those that read bins."""
+        return bool(self.rates.size or self.binned.any())
 
     def described(self) -> list[list[Any]]:
         """As JSON can hold it: two states of plans that are described alike fit each other."""
@@ -217,6 +240,10 @@ class Room(NamedTuple):
         dots: float64[M, 2, K].
         by_owner: float64[2, most].
         scales: float64[M], 1 / |v|.
+        work: float64[4, I].
+        answers: float64[H, K], P_h(v | x).
+        log_likelihoods: float64[H], of the label.
+        misses: int64[K], zero.
     """
 
     collected: Collected
@@ -229,10 +256,14 @@ class Room(NamedTuple):
     dots: npt.NDArray[np.float64]
     by_owner: npt.NDArray[np.float64]
     scales: npt.NDArray[np.float64]
+    work: npt.NDArray[np.float64]
+    answers: npt.NDArray[np.float64]
+    log_likelihoods: npt.NDArray[np.float64]
+    misses: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, plan: Plan, classes: int, most: int) -> Room:
-        """Room for events of at most so many features, 0 where there is no learner."""
+        """Room for events of at most so many features, 0 where none are needed."""
         M = plan.rates.size
         return cls(
             Collected.of(most),
@@ -245,6 +276,10 @@ class Room(NamedTuple):
             np.empty((M, 2, classes)),
             np.empty((2, most)),
             np.empty(M),
+            np.empty((4, plan.opinions.size)),
+            np.zeros((plan.kind.size, classes)),
+            np.zeros(plan.kind.size),
+            np.zeros(classes, dtype=np.int64),
         )
 
 
@@ -271,13 +306,13 @@ class Learners:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything that learns from predictions."""
-        return bool((self._plan.kind != NAIVE).any())
+        """Whether there is anything that learns from predictions, or features are needed."""
+        return bool((self._plan.kind != NAIVE).any()) or self._plan.takes_features
 
     @property
     def n_bytes(self) -> int:
         """Memory, bytes."""
-        return self.features.n_bytes + self.bins.n_bytes if self._plan.rates.size else 0
+        return self.features.n_bytes + self.bins.n_bytes if self._plan.takes_features else 0
 
     @property
     def tables(self) -> LearnerTables:
@@ -296,7 +331,7 @@ class Learners:
 
     def room(self, classes: int, known: int, fields: int, features: int) -> None:
         """Let there be so many classes, of which `known` have examples, fields and new features."""
-        if self._plan.rates.size:
+        if self._plan.takes_features:
             self.bins.room(fields)
             self.features.room(classes, known, features)
         more = classes - self._bias.shape[2]
@@ -317,7 +352,7 @@ class Learners:
             "pool_bias": self._pool_bias[:, :, :classes].copy(),
             "pool_confidence": self._confidence.copy(),
         }
-        if self._plan.rates.size:
+        if self._plan.takes_features:
             size = self.features.size
             small |= self.bins.state() | {
                 f"context_{n}": a.copy() for n, a in self._context._asdict().items()
@@ -336,7 +371,7 @@ class Learners:
         self._pool_weights = np.array(arrays["pool_weights"])
         self._covariance = np.array(arrays["pool_covariance"])
         self._confidence = np.array(arrays["pool_confidence"])
-        if self._plan.rates.size:
+        if self._plan.takes_features:
             self.bins.load(arrays)
             self._context = Context(*(np.array(arrays[f"context_{name}"]) for name in Context._fields))
             self.features.load(arrays, classes)

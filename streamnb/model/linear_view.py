@@ -193,7 +193,8 @@ class _Features(EventWriter):
 
     def values(self) -> Iterator[tuple[Hashable, float]]:
         """The continuous attributes."""
-        return zip(self._field, self._value, strict=True)
+        names = list(self._fields)
+        return zip((names[i] for i in self._field), self._value, strict=True)
 
     def _write(self, kind: int, name: Hashable, item: bytes, *, whole: bool, amount: int) -> None:
         owner = (kind, name)

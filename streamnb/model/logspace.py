@@ -7,21 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.jit import kernel
+from streamnb.model.jit import inlined, kernel
 
-__all__ = ["LN2", "factors_until_overflow", "log_normalise", "normalise"]
+__all__ = ["LN2", "factors_until_overflow", "log_normalise", "mantissa_of", "normalise", "power_of"]
 
 LN2 = math.log(2.0)
+_FRACTION_BITS, _POWER_OF_HALF = 52, 1022
+_FRACTION, _HALF = (1 << _FRACTION_BITS) - 1, _POWER_OF_HALF << _FRACTION_BITS
 
 
-@kernel
+@inlined
+def power_of(x: float) -> Any:
+    """The exponent e of x = m 2^e with m in [1/2, 1), as `math.frexp` gives it; x normal and above zero."""
+    return (np.float64(x).view(np.int64) >> _FRACTION_BITS) - _POWER_OF_HALF
+
+
+@inlined
+def mantissa_of(x: float) -> Any:
+    """The mantissa m of the same."""
+    return np.int64(np.float64(x).view(np.int64) & _FRACTION | _HALF).view(np.float64)
+
+
+@inlined
 def factors_until_overflow(low: float, high: float) -> int:
     """How many factors in [low, high] a double in [1/2, 1) can be multiplied by; at least 1."""
     bits = max(abs(math.log2(low)), abs(math.log2(high))) + 1.0
     return max(1, int(1000.0 / bits))
 
 
-@kernel
+@inlined
 def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
     """Posterior probabilities of log scores: exp(joint) / sum(exp(joint)), of the scores with fewest misses.
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.counts import UNIT
-from streamnb.model.jit import kernel
+from streamnb.model.jit import inlined, kernel
 
 __all__ = ["LARGEST", "Moments", "learn_value", "merge_moments", "unlearn_value"]
 
@@ -27,7 +27,7 @@ LARGEST = 1e140
 """Continuous values beyond +-LARGEST are read as +-LARGEST, whose squares still sum within a double."""
 
 
-@kernel
+@inlined
 def learn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: int) -> None:
     """Add `x` with `weight` units to cell [f, k]."""
     total = n[f, k] + weight

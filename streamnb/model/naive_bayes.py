@@ -17,12 +17,23 @@ from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes import Attribute, Continuous, EventModel, Nominal, Text, check_smoothing
+from streamnb.model.columns import Column, Columns, columns_of, is_frame
 from streamnb.model.copying import StateCopy
-from streamnb.model.counts import UNIT
-from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units, value_text
+from streamnb.model.counts import NOMINAL, UNIT
+from streamnb.model.encoding import (
+    CONTINUOUS,
+    Asked,
+    Encoded,
+    EventWriter,
+    is_missing,
+    text_kind,
+    units,
+    value_text,
+)
 from streamnb.model.evidence import Explanation, Item, odds, ranked, single_events
 from streamnb.model.kernels import run, unlearn_event
 from streamnb.model.linear_view import LinearView, linear_view
+from streamnb.model.one_by_one import OneByOne, OneEvent, Reading
 from streamnb.model.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.statistics import Moment, Statistics
 from streamnb.model.tables import Tables
@@ -54,9 +65,9 @@ class Posteriors(NamedTuple):
         if not self.classes:
             return [None] * len(self.probabilities)
         best = self.probabilities.argmax(axis=1)
-        return [
-            self.classes[k] if row[k] > 0.0 else None for k, row in zip(best, self.probabilities, strict=True)
-        ]
+        is_empty = self.probabilities[np.arange(best.size), best] <= 0.0
+        named = [*self.classes, None]
+        return [named[k] for k in np.where(is_empty, len(self.classes), best).tolist()]
 
 
 class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
@@ -109,6 +120,8 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         self._statistics = Statistics()
         self._read_with: tuple[Any, ...] = ()
         self._smoothing = np.zeros((3, 0))  # alpha, m and p of each group
+        self._given = np.zeros(0)  # relative weight of each class where priors are given
+        self._one_by_one = OneByOne()
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -160,7 +173,10 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
-        return self._by_class(self.predict_posteriors([x]).probabilities[0])
+        found = self._predicted(x)
+        if found is None:
+            found = self._by_class(self.predict_posteriors([x]).probabilities[0])
+        return found
 
     def predict_posteriors(self, xs: Iterable[Any], ts: Iterable[float | None] | None = None) -> Posteriors:
         """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""
@@ -170,7 +186,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
         import pandas as pd  # noqa: PLC0415  optional: whoever passes a data frame has it
 
-        probabilities = self.predict_posteriors(_rows(X)).probabilities
+        probabilities = self.predict_posteriors(X).probabilities
         columns = {label: probabilities[:, k] for label, k in self._known().items()}
         return pd.DataFrame(columns, index=X.index)
 
@@ -222,13 +238,14 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
         Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
         """
-        self._learn(self._encode([x], [y], [w], [t]))
+        if t is not None or not self._learned(x, y, w):
+            self._learn(self._encode([x], [y], [w], [t]))
 
     def learn_many(
         self, X: Any, y: Any, w: Iterable[float] | None = None, ts: Iterable[float | None] | None = None
     ) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
-        self._learn(self._encode(_rows(X), y, w, ts))
+        self._learn(self._encode(X, y, w, ts))
 
     def predict_then_learn_many(
         self,
@@ -243,7 +260,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         that classes first met in a later call have no column in an earlier one's answer.
 
         Args:
-            xs: the events.
+            xs: the events; a data frame has one in each row (NaN = missing), and is the fastest for tables.
             ys: their labels.
             ws: their weights; 1 by default.
             ts: their times in seconds, for models that forget; the others count alike at all times.
@@ -322,15 +339,24 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         """The event, and which of its attributes are texts."""
         return x, frozenset(name for name, spec in self._declared.items() if isinstance(spec, Text))
 
-    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
-        """Write one attribute that is not missing where its kind wants it."""
+    def _kind(self, name: Any, value: Any) -> int:
+        """MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS; it hangs on the value's type alone."""
         spec = self._declared.get(name)
         if isinstance(spec, Text):
-            place_text(writer, text_kind(spec.event_model or self.event_model), name, value)
-        elif isinstance(spec, Nominal) or (spec is None and isinstance(value, (str, bool, np.bool_))):
+            return text_kind(spec.event_model or self.event_model)
+        if isinstance(spec, Nominal) or (spec is None and isinstance(value, (str, bool, np.bool_))):
+            return NOMINAL
+        return CONTINUOUS
+
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """Write one attribute that is not missing where its kind wants it."""
+        kind = self._kind(name, value)
+        if kind == NOMINAL:
             writer.nominal(name, value)
-        else:
+        elif kind == CONTINUOUS:
             writer.continuous(name, value)
+        else:
+            place_text(writer, kind, name, value)
 
     def _write(self, writer: EventWriter, x: Any) -> None:
         """Write every attribute of an event that is not missing."""
@@ -342,6 +368,19 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
                     kind = TypeError if isinstance(error, TypeError) else ValueError
                     raise kind(f"attribute {name!r}: {error}") from error
 
+    def _predicted(self, x: Any) -> dict[Any, float] | None:
+        """`predict_proba_one` without a batch; None where the event needs one."""
+        return self._one_by_one.predicted(self._statistics, self._reading(), self._in_one(x))
+
+    def _learned(self, x: Any, y: Any, w: float) -> bool:
+        """Learn an event without a batch; False, and nothing learned, where it needs one."""
+        weight = UNIT if w == 1.0 else units(w)
+        return self._one_by_one.learned(self._statistics, self._reading(), self._in_one(x), y, weight)
+
+    def _in_one(self, x: Any) -> OneEvent | None:
+        """The event as arrays; None where it needs a batch."""
+        return self._one_by_one.of_shape(self._statistics, x, self._kind)
+
     def _encode(
         self,
         xs: Iterable[Any],
@@ -350,15 +389,41 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         ts: Iterable[float | None] | None = None,
     ) -> Encoded:
         """Events as arrays; those with a label and a weight get their class, groups and rows."""
-        xs = xs if isinstance(xs, Sequence) else list(xs)
-        labels = [None] * len(xs) if ys is None else list(ys)
-        weights = [UNIT] * len(xs) if ws is None else [units(w) for w in ws]
-        times = [None] * len(xs) if ts is None else ts
+        rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
+        asked = Asked.of(len(rows), *(None if given is None else _listed(given) for given in (ys, ws, ts)))
+        columns = self._columns(rows) if is_frame(rows) else None
+        if columns is not None:
+            return self._statistics.encode(Columns(columns), asked)
         writer = EventWriter()
-        for x, label, weight, time in zip(xs, labels, weights, times, strict=True):
+        self._write_all(writer, _rows(rows))
+        return self._statistics.encode(writer, asked)
+
+    def _columns(self, frame: Any) -> list[Column] | None:
+        """The columns of a data frame; None where its rows have to be written one by one."""
+        return columns_of(frame, self._kind)
+
+    def _write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
+        """Write events and finish each; those that are one text each go the short way, all at once."""
+        name = next(iter(xs[0])) if set(map(type, xs)) == {dict} and xs[0] else None
+        spec = self._declared.get(name)
+        if isinstance(spec, Text):
+            texts: list[Any] = [x.get(name) if len(x) == 1 else None for x in xs]
+            if self._write_texts(writer, text_kind(spec.event_model or self.event_model), name, texts):
+                return
+        for x in xs:
             self._write(writer, x)
-            writer.end(label, weight, time)
-        return self._statistics.encode(writer)
+            writer.end()
+
+    @staticmethod
+    def _write_texts(writer: EventWriter, kind: int, name: Any, texts: Sequence[Any]) -> bool:
+        """Write events that are a text each; False, and nothing written, where one is none that can be."""
+        if set(map(type, texts)) != {str}:
+            return False
+        try:
+            writer.text_each(kind, name, texts)
+        except UnicodeEncodeError:  # whoever writes them one by one says of which attribute it is
+            return False
+        return True
 
     def _taken_apart(
         self,
@@ -417,12 +482,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         """The statistics as the kernels take them, with the smoothing and priors to read them by."""
         statistics = self._statistics
         counts, K = statistics.counts, len(statistics.classes)
-        read_with = (self.alpha, self.m, self.p)
-        if read_with != self._read_with:
-            self._read_with, self._smoothing = read_with, np.zeros((3, 0))
-            counts.histograms.stale[:] = True
-        if self._smoothing.shape[1] < counts.kinds.size:
-            self._smoothing = np.hstack([self._smoothing, self._smoothing_from(self._smoothing.shape[1])])
+        smoothing, prior, mode = self._reading()
         return Tables(
             statistics.class_weights[:K],
             counts.table,
@@ -434,12 +494,25 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             statistics.moments.n,
             statistics.moments.mean,
             statistics.moments.M2,
-            self._smoothing[0],
-            self._smoothing[1],
-            self._smoothing[2],
-            prior_weights(self.prior, statistics.classes),
-            prior_mode(self.prior),
+            smoothing[0],
+            smoothing[1],
+            smoothing[2],
+            prior,
+            mode,
         )
+
+    def _reading(self) -> Reading:
+        """Smoothing (alpha, m, p) of each group, weights of given priors, and the prior's mode, as of now."""
+        counts, K = self._statistics.counts, len(self._statistics.classes)
+        read_with = (self.alpha, self.m, self.p)
+        if read_with != self._read_with:
+            self._read_with, self._smoothing = read_with, np.zeros((3, 0))
+            counts.histograms.stale[:] = True
+        if self._smoothing.shape[1] < counts.kinds.size:
+            self._smoothing = np.hstack([self._smoothing, self._smoothing_from(self._smoothing.shape[1])])
+        if self._given.size != K or type(self.prior) is not str:
+            self._given = prior_weights(self.prior, self._statistics.classes)
+        return self._smoothing, self._given, prior_mode(self.prior)
 
     def _smoothing_from(self, first: int) -> npt.NDArray[np.float64]:
         """alpha, m (-1: use alpha) and p (nan: uniform) of the groups from `first` on. Shape (3, groups)."""
@@ -487,6 +560,10 @@ def _attribute(name: Any, spec: Attribute | str) -> Attribute:
     raise ValueError(f"attribute {name!r}: expected one of {', '.join(_KINDS)}, not {spec!r}")
 
 
+def _listed(given: Iterable[Any]) -> Sequence[Any]:
+    return given if isinstance(given, Sequence) else list(given)
+
+
 def _rows(X: Any) -> Any:
     """The rows of a data frame as dictionaries; anything else as it is."""
-    return X.to_dict("records") if hasattr(X, "to_dict") and hasattr(X, "columns") else X
+    return X.to_dict("records") if is_frame(X) else X

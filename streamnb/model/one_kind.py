@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from river.base import tags
 
-from streamnb.model.counts import BERNOULLI, MULTINOMIAL
-from streamnb.model.encoding import EventWriter, is_missing, value_text
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL
+from streamnb.model.encoding import CONTINUOUS, EventWriter, is_missing, value_text
 from streamnb.model.naive_bayes import NaiveBayes, place_text
+from streamnb.model.one_by_one import OneEvent
 from streamnb.model.priors import Prior
 from streamnb.model.tokenizer import words
 
@@ -46,6 +47,18 @@ class _WordsNB(_DiscreteNB):
             elif not is_missing(value):
                 bag[value_text(name)] += value
         return {"text": bag}, frozenset({"text"})
+
+    def _in_one(self, x: Any) -> OneEvent | None:
+        if type(x) is str:
+            return self._one_by_one.of_text(self._statistics, self._text_kind, "text", x)
+        return self._one_by_one.of_bag(self._statistics, self._text_kind, "text", x)
+
+    def _columns(self, frame: Any) -> None:
+        """A column is a word, or a text, as its values have it."""
+
+    def _write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
+        if not self._write_texts(writer, self._text_kind, "text", xs):
+            super()._write_all(writer, xs)
 
     def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
         bag_or_text = (
@@ -134,8 +147,8 @@ class CategoricalNB(_DiscreteNB):
         'yes'
     """
 
-    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
-        writer.nominal(name, value)
+    def _kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+        return NOMINAL
 
 
 class GaussianNB(NaiveBayes):
@@ -164,5 +177,5 @@ class GaussianNB(NaiveBayes):
     def __init__(self, prior: Prior = "learned") -> None:
         super().__init__(prior=prior)
 
-    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
-        writer.continuous(name, value)
+    def _kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+        return CONTINUOUS

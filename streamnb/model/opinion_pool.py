@@ -48,20 +48,21 @@ def learn_pool(
     weights: Any,
     covariance: Any,
     bias: Any,
+    work: Any,
 ) -> None:
-    """One step, of an event that the pool gave these probabilities (K,).
+    """One step, of an event that the pool gave these probabilities (K,); `work` float64[4, I] is room.
 
     Fisher information of the weights: sum_v P(v) (u_v - u)(u_v - u)', where u_v are the opinions on v and
     u is their mean under P; it is added to the inverse of the covariance class by class (Sherman and
     Morrison 1950).
     """
     n, K = opinions.shape
-    mean, gradient = np.zeros(n), np.zeros(n)
+    mean, gradient, away, turned = work[0], work[1], work[2], work[3]
     for i in range(n):
+        mean[i] = 0.0
         for k in range(K):
             mean[i] += probabilities[k] * max(opinions[i, k], FLOOR)
         gradient[i] = mean[i] - max(opinions[i, label], FLOOR)
-    away, turned = np.zeros(n), np.zeros(n)
     for k in range(K):
         if probabilities[k] < _NEGLIGIBLE:
             continue
@@ -87,7 +88,9 @@ def learn_pool(
     for i in range(n):
         trace += covariance[i, i]
     if trace * (1.0 + _WIDEN) < n * variance:
-        covariance *= 1.0 + _WIDEN
+        for i in range(n):
+            for j in range(n):
+                covariance[i, j] *= 1.0 + _WIDEN
     for k in range(K):
         g = weight * (probabilities[k] - (1.0 if k == label else 0.0))
         bias[1, k] += g * g

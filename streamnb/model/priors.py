@@ -28,7 +28,7 @@ def check_prior(prior: Prior) -> None:
 
 def prior_mode(prior: Prior) -> int:
     """LEARNED, UNIFORM or GIVEN."""
-    return GIVEN if isinstance(prior, Mapping) else _MODES[prior]
+    return _MODES[prior] if type(prior) is str else GIVEN
 
 
 def prior_weights(prior: Prior, classes: Iterable[Any]) -> npt.NDArray[np.float64]:

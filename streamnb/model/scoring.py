@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.counts import BERNOULLI, UNIT
-from streamnb.model.jit import inlined, kernel
+from streamnb.model.jit import inlined
 from streamnb.model.logspace import LN2, factors_until_overflow
 from streamnb.model.tables import LEARNED, UNIFORM
 
@@ -35,7 +35,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
 
 
-@kernel
+@inlined
 def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
     """(s, S, S - s, share, floor) of group g: what is added to a count and to a total, in units.
 
@@ -51,7 +51,7 @@ def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
     return tables.m[g] * p * UNIT, tables.m[g] * UNIT, tables.m[g] * (1.0 - p) * UNIT, p, p
 
 
-@kernel
+@inlined
 def known(table: Any, row: int, K: int) -> bool:
     """Whether anything is counted in this row."""
     for k in range(K):  # noqa: SIM110  any() of a generator does not compile
@@ -60,7 +60,7 @@ def known(table: Any, row: int, K: int) -> bool:
     return False
 
 
-@kernel
+@inlined
 def _split(product: Any, exponent: Any, K: int) -> None:
     """Move the exponent of each product to `exponent`: product in [1/2, 1) again."""
     for k in range(K):
@@ -69,7 +69,7 @@ def _split(product: Any, exponent: Any, K: int) -> None:
         exponent[k] += power
 
 
-@kernel
+@inlined
 def score_priors(classes: Any, weights: Any, mode: int, given: Any, joint: Any) -> None:
     """joint[k] = log P(class k); -inf for a class without examples.
 
@@ -100,7 +100,7 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Any, joint: Any) 
         joint[k] = math.log(joint[k] / total) if joint[k] > 0.0 else -np.inf
 
 
-@kernel
+@inlined
 def _score_shares(
     tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
 ) -> None:
@@ -154,7 +154,7 @@ def log_away(here: float, away: float) -> float:
     return math.log1p(-here / (here + away)) if here < away else math.log(away / (here + away))
 
 
-@kernel
+@inlined
 def _absent(histograms: Any, b: int, n: int, s: float, rest: float, floor: float) -> None:
     """Log probability that all words with a count are absent, of a class with n > 0 or S > 0."""
     total = 0.0
@@ -172,7 +172,7 @@ def _absent(histograms: Any, b: int, n: int, s: float, rest: float, floor: float
     histograms.stale[b] = False
 
 
-@kernel
+@inlined
 def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any) -> None:
     """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
     K = joint.size
@@ -214,7 +214,7 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, 
                     joint[k] += math.log(floor * UNIT / n)
 
 
-@kernel
+@inlined
 def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) -> None:
     """Add log N(x; mean, variance) to every class; n, mean and M2 are the attribute's moments by class.
 
@@ -255,7 +255,7 @@ def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) 
         joint[k] -= 0.5 * (_LOG_2PI + math.log(variance) + min(deviation * deviation, _SQUARE_LIMIT))
 
 
-@kernel
+@inlined
 def score_event(
     tables: Any, batch: Any, e: int, joint: Any, misses: Any, product: Any, exponent: Any
 ) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "count_features",
     "feature_log_odds",
     "learn_softmax",
+    "log_of_none",
     "score_features",
     "score_softmax",
 ]
@@ -70,7 +71,13 @@ def _log_of(units: int, smoothing: float, logs: Any) -> float:
     return math.log(units / UNIT + smoothing)
 
 
-@kernel
+@inlined
+def log_of_none(table: Any, owner: int, k: int) -> float:
+    """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had."""
+    return _LOG_SMOOTHING - _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
+
+
+@inlined
 def score_features(
     collected: Any, features: Any, pairs: Any, likelihoods: Any, dots: Any, by_owner: Any
 ) -> None:
@@ -114,8 +121,7 @@ def score_features(
             if v > 0.0:
                 owner = collected.owner_rows[o]
                 for k in range(K):
-                    total = _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
-                    likelihoods[part, k] += v * (_LOG_SMOOTHING - total)
+                    likelihoods[part, k] += v * log_of_none(table, owner, k)
 
 
 @kernel
@@ -150,8 +156,7 @@ def feature_log_odds(
             continue
         owner = collected.owner_rows[collected.owners[i]]
         for sign, k in ((1.0, one), (-1.0, other)):
-            total = _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
-            likelihood, correction = _LOG_SMOOTHING - total, 0.0
+            likelihood, correction = log_of_none(table, owner, k), 0.0
             if row >= 0:
                 likelihood += weights[row, 0, 1 + k]
                 correction = weights[row, 1 + m, 1 + k]
@@ -172,12 +177,15 @@ def learn_softmax(
     collected: Any,
     features: Any,
     bias: Any,
+    gradient: Any,
 ) -> None:
-    """One step of learner m, of an event that it gave these probabilities (K,); `weight` in examples."""
+    """One step of learner m, of an event that it gave these probabilities (K,); `weight` in examples.
+
+    `gradient` float64[K] is room to work in.
+    """
     if probabilities[label] >= _SURE:
         return
-    K = probabilities.size
-    gradient, half = np.empty(K), 0.0
+    K, half = probabilities.size, 0.0
     for k in range(K):
         gradient[k] = weight * (probabilities[k] - (1.0 if k == label else 0.0))
         half += gradient[k] * gradient[k] / 2.0
@@ -197,7 +205,7 @@ def learn_softmax(
         bias[m, 0, k] -= rate * gradient[k] / math.sqrt(bias[m, 1, k] + _DAMPING)
 
 
-@kernel
+@inlined
 def count_features(collected: Any, features: Any, label: int, weight: int) -> None:
     """Add the event to the counts of its features and their owners; `weight` in units."""
     table, weights = features.table, features.weights

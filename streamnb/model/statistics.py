@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.columns import Columns
 from streamnb.model.copying import StateCopy
 from streamnb.model.counts import NOMINAL, UNIT, Counts
 from streamnb.model.decay import Decayed
-from streamnb.model.encoding import Encoded, EventWriter, Layout
+from streamnb.model.encoding import Asked, Encoded, EventWriter, Layout
 from streamnb.model.hypotheses import Sources
 from streamnb.model.moments import Moments, merge_moments
 from streamnb.model.presence import Presence
@@ -80,9 +81,9 @@ class Statistics:
         """The column of a class, a new one where it is met for the first time."""
         return self.classes.setdefault(label, len(self.classes))
 
-    def encode(self, writer: EventWriter) -> Encoded:
+    def encode(self, writer: EventWriter | Columns, asked: Asked) -> Encoded:
         """What was written, as arrays; every table has room for it afterwards."""
-        encoded = writer.encoded(self.classes, self.layout, self.vocabulary)
+        encoded = writer.encoded(asked, self.classes, self.layout, self.vocabulary)
         self.make_room()
         return encoded
 
@@ -234,6 +235,11 @@ class Statistics:
             self._copy.keep(rows)
             if self._copy.done:
                 self._copy = None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether a copy is being made, which has to hear of every row before it changes."""
+        return self._copy is not None
 
     def settle(self) -> None:
         """Say that anything is about to change: a copy that was begun is finished first."""

@@ -1,9 +1,10 @@
 r"""Tokens of a text: exactly ``re.findall(r"\w+", text.lower())``, for every text that UTF-8 can hold.
 
-One pass over the bytes decodes UTF-8, lower-cases by a table of code points, cuts at characters that are no
-word characters and hashes each token. Two capitals do not fit a table of one code point to one: U+0130
-lower-cases to two code points, and U+03A3 (sigma) by its context (Unicode 3.13, Final_Sigma). Texts that
-hold one of them are lower-cased by `str.lower` first, which leaves nothing for the table to do.
+One pass over the bytes lower-cases, cuts at what are no word characters and hashes each token: ASCII eight
+bytes at a time by arithmetic, other text by decoding UTF-8 and a table of code points. Two capitals do not
+fit a table of one code point to one: U+0130 lower-cases to two code points, and U+03A3 (sigma) by its context
+(Unicode 3.13, Final_Sigma). Texts that hold one of them are lower-cased by `str.lower` first, which leaves
+nothing for the table to do.
 """
 
 from __future__ import annotations
@@ -16,18 +17,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.jit import kernel
+from streamnb.model.jit import allocating, inlined
+from streamnb.model.memory import load8, store8, trailing_zeros
 
-__all__ = ["Tokens", "encode_text", "words"]
+__all__ = [
+    "SPARE",
+    "Tokens",
+    "character_table",
+    "encode_text",
+    "hash_bytes",
+    "room_for_tokens",
+    "tokenize",
+    "words",
+]
 
 _WORD = 1 << 24  # flag beside the 21 bits of a code point
 _BY_CONTEXT = "\u0130\u03a3"
 _MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
 _FINISH = np.uint64(0xD6E8FEB86659FD93)
-_BYTE = np.uint64(8)
-_FULL = np.uint64(64)
 _FOLD = np.uint64(32)
 _TAIL = np.uint64(29)
+_ONE = np.uint64(1)
+_EACH = np.uint64(0x0101010101010101)
+_HIGH = np.uint64(0x8080808080808080)
+_GATHER = np.uint64(0x0102040810204080)  # times the lowest bits of eight bytes: gathered in the highest byte
+SPARE = bytes(8)
+"""After the last text, so that eight bytes can be read from any of its bytes on."""
 
 
 @functools.cache
@@ -52,32 +67,64 @@ def character_table() -> npt.NDArray[np.int32]:
 
 def encode_text(text: str) -> bytes:
     """The UTF-8 of a text as `tokenize` wants it. Raises UnicodeEncodeError for a lone surrogate."""
-    if any(character in text for character in _BY_CONTEXT):
+    if not text.isascii() and any(character in text for character in _BY_CONTEXT):
         text = text.lower()
     return text.encode()
 
 
-@kernel
-def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
-    """A 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed in by multiply and fold."""
-    mixed = np.uint64(seed) * _FINISH + np.uint64(stop - start) * _MULTIPLY
-    word = np.uint64(0)
-    shift = np.uint64(0)
-    for i in range(start, stop):
-        word |= np.uint64(buffer[i]) << shift
-        shift += _BYTE
-        if shift == _FULL:
-            mixed = (mixed ^ word) * _MULTIPLY
-            mixed ^= mixed >> _FOLD
-            word = np.uint64(0)
-            shift = np.uint64(0)
+@inlined
+def _first_bytes(count: int) -> Any:
+    """A mask of the lowest bytes of a word: `count` of them, 0 to 7."""
+    return (_ONE << np.uint64(8 * count)) - _ONE
+
+
+@inlined
+def _mix(mixed: Any, word: Any) -> Any:
     mixed = (mixed ^ word) * _MULTIPLY
-    mixed ^= mixed >> _FOLD
+    return mixed ^ (mixed >> _FOLD)
+
+
+@inlined
+def _seeded(seed: int, length: int) -> Any:
+    return np.uint64(seed) * _FINISH + np.uint64(length) * _MULTIPLY
+
+
+@inlined
+def _finished(mixed: Any) -> Any:
     mixed *= _FINISH
     return mixed ^ (mixed >> _TAIL)
 
 
-@kernel
+@inlined
+def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
+    """A 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed in by multiply and fold."""
+    mixed = _seeded(seed, stop - start)
+    i = start
+    while i + 8 <= stop:
+        mixed = _mix(mixed, load8(buffer, i))
+        i += 8
+    word = np.uint64(0)
+    for j in range(stop - i):
+        word |= np.uint64(buffer[i + j]) << np.uint64(8 * j)
+    return _finished(_mix(mixed, word))
+
+
+@inlined
+def _copy_and_hash(source: Any, start: int, stop: int, seed: int, out: Any, end: int) -> Any:
+    """Copy ``source[start:stop]`` to `out` from `end` on; its hash. Both have eight bytes to spare."""
+    mixed = _seeded(seed, stop - start)
+    while start + 8 <= stop:
+        word = load8(source, start)
+        store8(out, end, word)
+        mixed = _mix(mixed, word)
+        start += 8
+        end += 8
+    word = load8(source, start) & _first_bytes(stop - start)
+    store8(out, end, word)
+    return _finished(_mix(mixed, word))
+
+
+@inlined
 def _code_point(text: Any, i: int) -> Any:
     """The code point whose UTF-8 begins at byte `i` (two bytes or more), and where the next one begins."""
     lead = np.int64(text[i])
@@ -90,7 +137,7 @@ def _code_point(text: Any, i: int) -> Any:
     return (lead & 0x07) << 18 | middle | (np.int64(text[i + 3]) & 0x3F), i + 4
 
 
-@kernel
+@inlined
 def _write(out: Any, end: int, point: int) -> int:
     """Append the UTF-8 of a code point at `end`; the new end."""
     if point < 0x80:
@@ -112,8 +159,81 @@ def _write(out: Any, end: int, point: int) -> int:
     return end + 4
 
 
-@kernel
-def _tokenize(
+@inlined
+def _at_least(word: Any, byte: int) -> Any:
+    """The highest bit of each byte says whether it is `byte` or more; of eight bytes that are all ASCII."""
+    return word + np.uint64(0x80 - byte) * _EACH
+
+
+@inlined
+def _lower(word: Any) -> Any:
+    """Eight bytes of ASCII in lower case: A to Z get the bit 0x20."""
+    return word | (_at_least(word, 0x41) & ~_at_least(word, 0x5B) & _HIGH) >> np.uint64(2)
+
+
+@inlined
+def _word_characters(word: Any) -> Any:
+    """Which of eight bytes of lower-case ASCII are word characters: eight bits, the first byte lowest."""
+    letter = _at_least(word, 0x61) & ~_at_least(word, 0x7B)
+    digit = _at_least(word, 0x30) & ~_at_least(word, 0x3A)
+    underscore = _at_least(word, 0x5F) & ~_at_least(word, 0x60)
+    return (((letter | digit | underscore) & _HIGH) >> np.uint64(7)) * _GATHER >> np.uint64(56)
+
+
+@inlined
+def _cut_ascii(
+    text: Any,
+    first: int,
+    stop: int,
+    seed: int,
+    lowered: Any,
+    out: Any,
+    end: int,
+    token_ends: Any,
+    hashes: Any,
+    tokens: int,
+) -> Any:
+    """Cut ``text[first:stop]`` as far as it is ASCII: eight bytes at a time, 64 to a round.
+
+    The bits of a round say which bytes are word characters; where they change a token begins or ends.
+    Returns where it stopped (before a token that is not over, or `stop`), the end of `out`, and how many
+    tokens there are.
+    """
+    start, inside, carried, block = first, False, np.uint64(0), first
+    while block < stop:
+        bits = np.uint64(0)
+        for step in range((min(stop - block, 64) + 7) // 8):
+            at = block + 8 * step
+            word = load8(text, at)
+            if at + 8 > stop:
+                word &= _first_bytes(stop - at)
+            if word & _HIGH:
+                return start if inside else block, end, tokens
+            word = _lower(word)
+            store8(lowered, at, word)
+            bits |= _word_characters(word) << np.uint64(8 * step)
+        changes = bits ^ (bits << _ONE | carried)
+        carried = bits >> np.uint64(63)
+        while changes:
+            place = block + trailing_zeros(changes)
+            changes &= changes - _ONE
+            if inside:
+                hashes[tokens] = _copy_and_hash(lowered, start, place, seed, out, end)
+                end += place - start
+                token_ends[tokens] = end
+                tokens += 1
+            start, inside = place, not inside
+        block += 64
+    if inside:
+        hashes[tokens] = _copy_and_hash(lowered, start, stop, seed, out, end)
+        end += stop - start
+        token_ends[tokens] = end
+        tokens += 1
+    return stop, end, tokens
+
+
+@allocating
+def tokenize(
     text: Any,
     item_ends: Any,
     item_whole: Any,
@@ -124,50 +244,55 @@ def _tokenize(
     hashes: Any,
     item_tokens: Any,
 ) -> Any:
-    """Fill `out`, `token_ends`, `hashes` and `item_tokens`; how many tokens there are."""
+    """Fill `out`, `token_ends`, `hashes` and `item_tokens`; how many tokens there are.
+
+    `text` has eight bytes to spare after the last item; `room_for_tokens` says how long the others must be.
+    """
+    lowered = np.empty(text.size, dtype=np.uint8)
     i = 0
     end = 0
-    begin = 0
     tokens = 0
     for item in range(item_ends.size):
         stop = item_ends[item]
         seed = item_seed[item]
         if item_whole[item]:
-            for j in range(i, stop):
-                out[end] = text[j]
-                end += 1
+            hashes[tokens] = _copy_and_hash(text, i, stop, seed, out, end)
+            end += stop - i
             i = stop
             token_ends[tokens] = end
-            hashes[tokens] = hash_bytes(out, begin, end, seed)
             tokens += 1
-            begin = end
         while i < stop:
-            byte = np.int64(text[i])
-            if byte < 0x80:
-                entry = table[byte]
-                i += 1
-                if entry & _WORD:
-                    out[end] = entry & 0x7F
-                    end += 1
-                    continue
-            else:
-                point, i = _code_point(text, i)
+            i, end, tokens = _cut_ascii(text, i, stop, seed, lowered, out, end, token_ends, hashes, tokens)
+            begin, limit = end, i + 64  # as far as this, character by character, and to the end of the token
+            while i < stop and (i < limit or end > begin):
+                byte = np.int64(text[i])
+                if byte < 0x80:
+                    point, i = byte, i + 1
+                else:
+                    point, i = _code_point(text, i)
                 entry = table[point]
                 if entry & _WORD:
                     end = _write(out, end, entry & 0x1FFFFF)
-                    continue
+                elif end > begin:
+                    token_ends[tokens] = end
+                    hashes[tokens] = hash_bytes(out, begin, end, seed)
+                    tokens += 1
+                    begin = end
             if end > begin:
                 token_ends[tokens] = end
                 hashes[tokens] = hash_bytes(out, begin, end, seed)
                 tokens += 1
-                begin = end
-        if end > begin:
-            token_ends[tokens] = end
-            hashes[tokens] = hash_bytes(out, begin, end, seed)
-            tokens += 1
-            begin = end
         item_tokens[item + 1] = tokens
     return tokens
+
+
+@inlined
+def room_for_tokens(size: int, items: int) -> tuple[int, int]:
+    """How many bytes, and how many tokens, `items` texts of `size` bytes together can have at most.
+
+    Lower-casing lengthens UTF-8 by at most a half: two bytes become three (U+023A, U+023E).
+    """
+    return size + size // 2 + 16, (size + items) // 2 + items + 1
 
 
 class Tokens:
@@ -193,15 +318,14 @@ class Tokens:
         whole: npt.NDArray[np.bool_],
         group: npt.NDArray[np.int32],
     ) -> None:
-        text = np.frombuffer(b"".join(items), dtype=np.uint8)
+        text = np.frombuffer(b"".join([*items, SPARE]), dtype=np.uint8)
         item_ends = np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), dtype=np.int64)
-        most = (text.size + len(items)) // 2 + len(items) + 1
-        # Lower-casing lengthens UTF-8 by at most a half: two bytes become three (U+023A, U+023E).
-        self.bytes = np.empty(text.size + text.size // 2 + 4, dtype=np.uint8)
+        size, most = room_for_tokens(text.size, len(items))
+        self.bytes = np.empty(size, dtype=np.uint8)
         self.ends = np.empty(most, dtype=np.int64)
         self.hashes = np.empty(most, dtype=np.uint64)
         self.item_tokens = np.zeros(len(items) + 1, dtype=np.int64)
-        count = _tokenize(
+        count = tokenize(
             text,
             item_ends,
             whole,
@@ -217,7 +341,7 @@ class Tokens:
 
     def words(self) -> list[bytes]:
         """The tokens themselves, for people."""
-        buffer = self.bytes.tobytes()
+        buffer = self.bytes[: self.ends[-1] if self.ends.size else 0].tobytes()
         ends = self.ends.tolist()
         return [buffer[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -8,26 +8,50 @@ can (large blocks on Linux are remapped, not copied); no view of them may outliv
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.jit import kernel
+from streamnb.model.jit import inlined, kernel
+from streamnb.model.memory import load8, prefetch, store8
 from streamnb.model.tokenizer import Tokens, hash_bytes
 
-__all__ = ["STOPPED", "UNKNOWN", "Vocabulary", "grown"]
+__all__ = ["DONE", "STOPPED", "UNKNOWN", "Vocabulary", "grown", "look_up", "with_room"]
 
 UNKNOWN, STOPPED = -1, -2  # in place of a row
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_DONE = -1
-_MAX_LOAD = 0.6
+_ONE = np.uint64(1)
+DONE = -1
+"""In place of the next token."""
+_MAX_LOAD = 0.75
+_NEAR = 1 << 15  # slots that the caches hold
 
 
-@kernel
+@inlined
+def place_of(mixed: Any, slots: Any) -> Any:
+    """Where the chain of a hash begins: its lower half, scaled to the number of slots."""
+    return np.int64((mixed & _LOW) * np.uint64(slots.size) >> _HALF)
+
+
+@inlined
+def _equal(a: Any, begin: int, b: Any, start: int, length: int) -> bool:
+    """Whether two runs of bytes are equal; both arrays have eight bytes to spare behind them."""
+    i = 0
+    while i + 8 <= length:
+        if load8(a, begin + i) != load8(b, start + i):
+            return False
+        i += 8
+    rest = (_ONE << np.uint64(8 * (length - i))) - _ONE
+    return bool((load8(a, begin + i) ^ load8(b, start + i)) & rest == 0)
+
+
+@inlined
 def _find(
     buffer: Any,
     start: int,
@@ -40,30 +64,46 @@ def _find(
     groups: Any,
 ) -> Any:
     """The row of a key, or -1 - (the free slot that ends its chain)."""
-    mask = np.uint64(slots.size - 1)
     tag = mixed >> _HALF
-    place = mixed & mask
+    place = place_of(mixed, slots)
     while True:
         slot = slots[place]
         if slot == 0:
-            return -1 - np.int64(place)
+            return -1 - place
         if slot >> _HALF == tag:
             row = np.int64(slot & _LOW) - 1
             owner = groups[row]
             begin = ends[row]
-            if (owner if owner >= 0 else ~owner) == group and ends[row + 1] - begin == stop - start:
-                same = True
-                for i in range(stop - start):
-                    if arena[begin + i] != buffer[start + i]:
-                        same = False
-                        break
-                if same:
-                    return row
-        place = (place + np.uint64(1)) & mask
+            if (
+                (owner if owner >= 0 else ~owner) == group
+                and ends[row + 1] - begin == stop - start
+                and _equal(arena, begin, buffer, start, stop - start)
+            ):
+                return row
+        place = place + 1 if place + 1 < slots.size else 0
+
+
+@inlined
+def _fetch_ahead(token: int, hashes: Any, slots: Any, arena: Any, ends: Any, groups: Any) -> None:
+    """Bring what tokens further on will ask for into the cache, step by step: slot, row, bytes.
+
+    Each step needs what the one before it fetched; so that the steps of many tokens wait for memory together.
+    A slot may be of another key: what is fetched for it is not used.
+    """
+    last = hashes.size - 1
+    prefetch(slots, place_of(hashes[min(token + 48, last)], slots))
+    slot = slots[place_of(hashes[min(token + 32, last)], slots)]
+    if slot != 0:
+        row = np.int64(slot & _LOW) - 1
+        prefetch(ends, row)
+        prefetch(groups, row)
+    slot = slots[place_of(hashes[min(token + 16, last)], slots)]
+    if slot != 0:
+        prefetch(arena, ends[np.int64(slot & _LOW) - 1])
 
 
 @kernel
-def _look_up(
+def look_up(
     first: int,
     buffer: Any,
     token_ends: Any,
@@ -78,10 +118,13 @@ def _look_up(
     groups: Any,
     rows: Any,
 ) -> tuple[int, int]:
-    """Rows of the tokens from `first` on; (next token or _DONE, size). Stops where an array is full."""
+    """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full."""
     item = np.searchsorted(item_tokens, first, side="right") - 1
     limit = np.int64(slots.size * _MAX_LOAD)
+    is_far = slots.size > _NEAR
     for token in range(first, token_ends.size):
+        if is_far:
+            _fetch_ahead(token, hashes, slots, arena, ends, groups)
         while token >= item_tokens[item + 1]:
             item += 1
         start = token_ends[token - 1] if token > 0 else 0
@@ -89,10 +132,10 @@ def _look_up(
         found = _find(buffer, start, stop, hashes[token], item_group[item], slots, arena, ends, groups)
         if found < 0 and item_adds[item]:
             begin = ends[size]
-            if size + 1 >= ends.size or begin + stop - start > arena.size or size >= limit:
+            if size + 1 >= ends.size or begin + stop - start + 8 > arena.size or size >= limit:
                 return token, size
-            for i in range(stop - start):
-                arena[begin + i] = buffer[start + i]
+            for i in range(0, stop - start, 8):
+                store8(arena, begin + i, load8(buffer, start + i))
             ends[size + 1] = begin + stop - start
             groups[size] = item_group[item]
             slots[-1 - found] = (hashes[token] >> _HALF) << _HALF | np.uint64(size + 1)
@@ -102,20 +145,24 @@ def _look_up(
             rows[token] = UNKNOWN
         else:
             rows[token] = found if groups[found] >= 0 else STOPPED
-    return _DONE, size
+    return DONE, size
 
 
 @kernel
 def _fill_slots(size: int, slots: Any, arena: Any, ends: Any, groups: Any) -> None:
     """Enter the first `size` rows into empty `slots`."""
-    mask = np.uint64(slots.size - 1)
     for row in range(size):
         group = groups[row] if groups[row] >= 0 else ~groups[row]
         mixed = hash_bytes(arena, ends[row], ends[row + 1], group)
-        place = mixed & mask
+        place = place_of(mixed, slots)
         while slots[place] != 0:
-            place = (place + np.uint64(1)) & mask
+            place = place + 1 if place + 1 < slots.size else 0
         slots[place] = (mixed >> _HALF) << _HALF | np.uint64(row + 1)
+
+
+def with_room(rows: int) -> int:
+    """So many rows and as many again, or an eighth of many: large memory is remapped, not copied."""
+    return rows + max(rows // 8, min(rows, 8192)) + 32
 
 
 def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -129,6 +176,20 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     return array
 
 
+def _empty_slots(count: int) -> npt.NDArray[np.uint64]:
+    """Memory of the system where they are many: what `malloc` gets back, it takes for what grows later.
+
+    That would not be remapped but copied when it grows, and be held twice.
+    """
+    if count < _NEAR:
+        return np.zeros(count, dtype=np.uint64)
+    memory = mmap.mmap(-1, 8 * count)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without large pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=np.uint64)
+
+
 class Vocabulary:
     """Keys of attributes and their rows.
 
@@ -137,9 +198,10 @@ class Vocabulary:
 
     Attributes:
         size: how many rows there are, stopped ones included.
-        arena: uint8, the bytes of all keys in the order of their rows.
+        arena: uint8, the bytes of all keys in the order of their rows, and at least eight more.
         ends: int64[>= size + 1], row r's bytes are ``arena[ends[r]:ends[r + 1]]``.
         groups: int32[>= size], the group of each row, or its complement where the row is stopped.
+        slots: uint64, the open-addressing table; never in a state.
     """
 
     def __init__(self) -> None:
@@ -147,7 +209,7 @@ class Vocabulary:
         self.arena = np.zeros(256, dtype=np.uint8)
         self.ends = np.zeros(33, dtype=np.int64)
         self.groups = np.zeros(32, dtype=np.int32)
-        self._slots = np.zeros(64, dtype=np.uint64)
+        self.slots = np.zeros(64, dtype=np.uint64)
 
     def rows(
         self, tokens: Tokens, item_group: npt.NDArray[np.int32], item_adds: npt.NDArray[np.bool_]
@@ -158,8 +220,8 @@ class Vocabulary:
         """
         rows = np.empty(tokens.ends.size, dtype=np.int32)
         token = 0
-        while token != _DONE:
-            token, self.size = _look_up(
+        while token != DONE:
+            token, self.size = look_up(
                 token,
                 tokens.bytes,
                 tokens.ends,
@@ -168,13 +230,13 @@ class Vocabulary:
                 item_group,
                 item_adds,
                 self.size,
-                self._slots,
+                self.slots,
                 self.arena,
                 self.ends,
                 self.groups,
                 rows,
             )
-            if token != _DONE:
+            if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
                 self._grow(int(tokens.ends[token]) - start)
         return rows
@@ -210,7 +272,8 @@ class Vocabulary:
         """The vocabulary of a state; the slots are made anew."""
         vocabulary = cls()
         vocabulary.size = arrays["groups"].size
-        vocabulary.arena = np.array(arrays["arena"], dtype=np.uint8)
+        vocabulary.arena = np.zeros(arrays["arena"].size + 8, dtype=np.uint8)
+        vocabulary.arena[:-8] = arrays["arena"]
         vocabulary.ends = np.array(arrays["ends"], dtype=np.int64)
         vocabulary.groups = np.array(arrays["groups"], dtype=np.int32)
         vocabulary._rehash()
@@ -228,16 +291,19 @@ class Vocabulary:
 
     def _grow(self, length: int) -> None:
         """Room for one more key of `length` bytes."""
-        if self.ends[self.size] + length > self.arena.size:
-            self.arena = grown(self.arena, (self.arena.size + self.arena.size // 2 + length,))
+        if self.ends[self.size] + length + 8 > self.arena.size:
+            self.arena = grown(self.arena, (with_room(self.arena.size) + length,))
         if self.size + 2 > self.ends.size:
-            self.groups = grown(self.groups, (self.size + self.size // 2 + 32,))
+            self.groups = grown(self.groups, (with_room(self.size),))
             self.ends = grown(self.ends, (self.groups.size + 1,))
-        if self.size + 1 > int(self._slots.size * _MAX_LOAD):
+        if self.size + 1 > int(self.slots.size * _MAX_LOAD):
             self._rehash()
 
     def _rehash(self) -> None:
-        """Slots of the next power of two that leaves room, filled from the rows."""
-        need = int((self.size + 1) / _MAX_LOAD) + 1
-        self._slots = np.zeros(max(64, 1 << need.bit_length()), dtype=np.uint64)
-        _fill_slots(self.size, self._slots, self.arena, self.ends, self.groups)
+        """Half as many slots again as these rows need, filled from the rows.
+
+        The old ones go first, so that the two are never held at once.
+        """
+        self.slots = np.zeros(0, dtype=np.uint64)
+        self.slots = _empty_slots(max(64, int(1.5 * (self.size + 1) / _MAX_LOAD)))
+        _fill_slots(self.size, self.slots, self.arena, self.ends, self.groups)

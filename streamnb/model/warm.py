@@ -22,6 +22,7 @@ def warm() -> None:
     for label in ("a", "b", "c"):
         posteriors = model.predict_then_learn_many([x, x], [label, None])
         scores.update_many(posteriors.probabilities, np.array([0, -1], dtype=np.int64))
+    model.predict_proba_one(x)
     copy = model.copying()
     model.learn_one(x, "c")
     copy.state()

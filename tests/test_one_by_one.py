@@ -1,0 +1,229 @@
+"""An event by itself and a data frame give the same bytes as events as dictionaries in a batch."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb import (
+    BayesOptimalNB,
+    BernoulliNB,
+    CategoricalNB,
+    GaussianNB,
+    Hypothesis,
+    MultinomialNB,
+    NaiveBayes,
+    Text,
+)
+from streamnb.model import one_by_one
+
+WORDS = st.text(st.sampled_from("abAB_1 .\u00e9\u00c9\u03a3\u0130\u4e2d"), max_size=12)
+NUMBERS = st.one_of(
+    st.integers(-3, 3),
+    st.floats(-5, 5),
+    st.sampled_from([math.nan, math.inf, -0.0, 1e300, 10**400, None, True, np.float64(2), np.int64(3)]),
+)
+NAMES = ["n", "m", "o", "p"]
+BAGS = st.dictionaries(st.sampled_from(["a", "b", "\u00e9", "long-word", ""]), st.integers(0, 3), max_size=5)
+NOMINAL = st.sampled_from(["red", "green", "\u00e9", 3, 3.0, True, False, None, math.nan, "3", "true"])
+MIXED = {"t": "text", "s": Text(event_model="bernoulli"), "k": "nominal"}
+
+
+def events(kind):
+    if kind == "mixed":
+        fields = {"t": WORDS, "s": WORDS, "k": NOMINAL, "free": st.one_of(WORDS, st.booleans()), "n": NUMBERS}
+        return st.fixed_dictionaries({}, optional=fields)
+    values = {"numbers": NUMBERS, "nominal": NOMINAL}
+    if kind in values:
+        return st.dictionaries(st.sampled_from(NAMES), values[kind], max_size=4)
+    return st.one_of(WORDS, BAGS, st.dictionaries(st.sampled_from(NAMES), WORDS, max_size=2))
+
+
+MODELS = {
+    "multinomial": (lambda: MultinomialNB(alpha=0.5), "words"),
+    "limit": (lambda: MultinomialNB(alpha=0.0, prior={"x": 1.0, "y": 3.0}), "words"),
+    "bernoulli": (BernoulliNB, "words"),
+    "categorical": (lambda: CategoricalNB(m=2.0, p=0.25), "nominal"),
+    "gaussian": (lambda: GaussianNB(prior="uniform"), "numbers"),
+    "mixed": (lambda: NaiveBayes(MIXED), "mixed"),
+    "hypotheses": (
+        lambda: BayesOptimalNB(
+            {"t": "text", "s": "text", "k": "nominal"}, [Hypothesis(), Hypothesis("bernoulli")]
+        ),
+        "mixed",
+    ),
+}
+
+
+def state_bytes(model):
+    meta, arrays = model.state()
+    return repr(meta), {
+        name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_an_event_alone_is_a_batch_of_one(name, data):
+    """To the last bit, whichever way it takes: predictions, and the state after each is learned."""
+    make, kind = MODELS[name]
+    alone, batch = make(), make()
+    stream = data.draw(
+        st.lists(
+            st.tuples(events(kind), st.sampled_from(["x", "y", "z", None]), st.sampled_from([1.0, 0.5, 0.0]))
+        )
+    )
+    for x, y, w in stream * 2:  # the second time all has been met
+        told = alone.predict_proba_one(x)
+        posteriors = batch.predict_posteriors([x])
+        known = batch.class_weights
+        expected = {
+            label: posteriors.probabilities[0, k]
+            for k, label in enumerate(posteriors.classes)
+            if known[label]
+        }
+        assert told == expected
+        assert list(told) == list(expected)
+        alone.learn_one(x, y, w)
+        batch.learn_many([x], [y], [w])
+    assert state_bytes(alone) == state_bytes(batch)
+    assert alone.n_events == batch.n_events
+
+
+@pytest.mark.parametrize("x", [{"n": "red"}, {"n": [1]}, {"n": 1.0, "m": {}}])
+def test_what_is_refused_in_a_batch_is_refused_alone_and_changes_nothing(x):
+    model = GaussianNB()
+    model.learn_one({"n": 1.0, "m": 2.0}, "x")
+    model.learn_one({"n": 2.0, "m": 2.0}, "y")
+    before = state_bytes(model)
+    for ask in (model.predict_proba_one, lambda x: model.learn_one(x, "x")):
+        with pytest.raises(TypeError, match="attribute '"):
+            ask(x)
+    with pytest.raises(TypeError, match="unhashable"):
+        model.learn_one({"n": 1.0}, [])
+    with pytest.raises(ValueError, match="a weight or count"):
+        model.learn_one({"n": 1.0}, "x", -1.0)
+    assert state_bytes(model) == before
+
+
+def test_a_lone_surrogate_is_refused_by_name():
+    model = NaiveBayes({"t": "text"})
+    model.learn_one({"t": "a", "k": "b"}, "x")
+    for x in ({"t": "\ud800"}, {"k": "\ud800"}):
+        with pytest.raises(ValueError, match=f"attribute '{next(iter(x))}'"):
+            model.predict_proba_one(x)
+        with pytest.raises(ValueError, match=f"attribute '{next(iter(x))}'"):
+            model.predict_posteriors(pd.DataFrame([x]))
+
+
+def test_most_events_need_no_batch(monkeypatch):
+    """Else the test above compares a batch with a batch."""
+    sent = []
+    monkeypatch.setattr(
+        one_by_one, "run_one", lambda *a, run=one_by_one.run_one: sent.append(run(*a)) or sent[-1]
+    )
+    for model, x in (
+        (MultinomialNB(), "a b"),
+        (MultinomialNB(), {"a": 1, "b": 2}),
+        (BernoulliNB(), {"a": 1, "b": 2}),
+        (GaussianNB(), {"a": 1.0, "b": 2}),
+        (CategoricalNB(), {"a": "red", "b": 2}),
+        (NaiveBayes(MIXED), {"t": "a", "s": "b", "k": "c", "n": 1.0}),
+    ):
+        for label in ("x", "y"):
+            model.learn_one(x, label)
+        del sent[:]
+        for _ in range(20):
+            model.predict_proba_one(x)
+            model.learn_one(x, "x")
+        assert len(sent) == 40
+        assert all(size >= 0 for size in sent), type(model).__name__
+
+
+def test_what_changes_beside_single_events_is_seen_by_them():
+    """Smoothing, a copy under way, a state that is loaded, words that are pruned, a model that is copied."""
+    model = MultinomialNB()
+    for i in range(200):
+        model.learn_one(f"a b w{i}", "xy"[i % 2])
+    copying = model.copying()
+    expected = state_bytes(model)
+    copying = model.copying()
+    model.learn_one("a b", "x")
+    assert model.class_weights == {"x": 101.0, "y": 100.0}
+    meta, arrays = copying.state()
+    other = MultinomialNB().load_state(meta, arrays)
+    assert state_bytes(other) == expected
+    for changed in (other, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        for change in (
+            lambda m: setattr(m, "alpha", 0.1),
+            lambda m: m.prune(min_count=2, drop_most_frequent=1),
+            lambda m: m.learn_one("a new", "z"),
+            lambda m: m.merge(copy.deepcopy(m)),
+            lambda m: m.unlearn_one("a new", "z"),
+        ):
+            change(changed)
+            told = changed.predict_proba_one("a b w3 new")
+            assert list(told.values()) == [
+                p for p in changed.predict_posteriors(["a b w3 new"]).probabilities[0].tolist() if p > 0.0
+            ]
+            changed.learn_one("a b c", "x")
+            assert changed.predict_proba_one("c") == changed.clone().load_state(
+                *changed.state()
+            ).predict_proba_one("c")
+
+
+COLUMNS = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.lists(
+            st.one_of(st.floats(-5, 5), st.sampled_from([math.nan, math.inf, 1e300])), min_size=6, max_size=6
+        ),
+        "i": st.lists(st.integers(-9, 9), min_size=6, max_size=6),
+        "b": st.lists(st.booleans(), min_size=6, max_size=6),
+        "k": st.lists(st.sampled_from(["red", "\u00e9", "3", None]), min_size=6, max_size=6),
+        "number_as_value": st.lists(st.sampled_from([1.0, 2.5, math.nan]), min_size=6, max_size=6),
+        "t": st.lists(WORDS, min_size=6, max_size=6),
+        "s": st.lists(st.one_of(WORDS, st.none()), min_size=6, max_size=6),
+        "odd": st.lists(NOMINAL, min_size=6, max_size=6),
+    },
+)
+
+
+@pytest.mark.parametrize("hypotheses", [False, True])
+@settings(max_examples=40, deadline=None)
+@given(
+    frames=st.lists(COLUMNS, max_size=4),
+    labels=st.lists(st.sampled_from(["x", "y", None]), min_size=6, max_size=6),
+    weights=st.lists(st.sampled_from([1.0, 0.5, 0.0]), min_size=6, max_size=6),
+)
+def test_a_data_frame_is_its_rows(hypotheses, frames, labels, weights):
+    """Also where attributes, values and classes are met for the first time in the middle of one."""
+    declared = {
+        "t": "text",
+        "s": Text(event_model=None if hypotheses else "bernoulli"),
+        "number_as_value": "nominal",
+    }
+    made = [Hypothesis(), Hypothesis("bernoulli")]
+    by_columns, by_rows = (
+        BayesOptimalNB(declared, made) if hypotheses else NaiveBayes(declared) for _ in range(2)
+    )
+    for columns in frames:
+        frame = pd.DataFrame(columns, index=range(6))
+        rows = frame.to_dict("records")
+        told = by_columns.predict_then_learn_many(frame, labels, weights)
+        expected = by_rows.predict_then_learn_many(rows, labels, weights)
+        assert told.probabilities.tobytes() == expected.probabilities.tobytes()
+        assert told.known.tolist() == expected.known.tolist()
+        assert (
+            by_columns.predict_posteriors(frame).probabilities.tobytes()
+            == by_rows.predict_posteriors(rows).probabilities.tobytes()
+        )
+    assert state_bytes(by_columns) == state_bytes(by_rows)
