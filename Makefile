@@ -30,17 +30,22 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/python -m pytest -q tests/test_layering.py tests/test_docs.py
 
 STREAMS ?= ../shared/data
-bench: $(VENV)/dev.stamp  ## compare speed with River and others, and time events from produced to visible
+SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)
+bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole service, and events from produced to visible
 	$(BIN)/streamnb bench
 	if [ -d $(STREAMS) ]; then \
 	  $(BIN)/streamnb bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
 	  $(BIN)/streamnb bench $(STREAMS)/sms_spam.jsonl.gz; \
 	  $(BIN)/streamnb bench $(STREAMS)/20news_bydate.jsonl.gz; \
+	  $(BIN)/python tests/benchmarks/tables.py $(STREAMS)/elec2.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
 	fi
+	$(BIN)/streamnb bench --growth
 	$(BIN)/python tests/benchmarks/recovery.py
 	$(BIN)/python tests/benchmarks/recovery.py --kafka
+	$(BIN)/streamnb bench $(SERVED) --log sqlite:///bench.db
+	$(BIN)/python tests/brokers/measured.py bench $(SERVED)
 	$(BIN)/streamnb latency
-	$(BIN)/python tests/brokers/latency.py
+	$(BIN)/python tests/brokers/measured.py latency
 
 # In their own order, but for the mails, which come sorted by label.
 ABLATED ?= sms_spam 20news_bydate adult elec2 nsl_kdd river_phishing river_solarflare

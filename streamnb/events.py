@@ -44,7 +44,7 @@ DETECTORS: tuple[DetectorName, ...] = get_args(DetectorName)
 """Who can watch for drift, in the order in which they are told and report; see `streamnb.model.drift`."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One observation, with its label where it is known.
 
     Attributes:
@@ -80,15 +80,15 @@ class Evidence(msgspec.Struct, frozen=True):
     log_odds: float
 
 
-class ModelInfo(msgspec.Struct, frozen=True):
+class ModelInfo(msgspec.Struct, frozen=True, gc=False):
     """Which model spoke, and how many events it had learned before it spoke."""
 
     name: str
     events: int
 
 
-class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the model said about one event before it learned it.
+class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What the model said about one event before it learned it; its fields stand as in its JSON form.
 
     Attributes:
         id: the event's id.
@@ -108,11 +108,11 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     probability: float | None
     probabilities: dict[str, float]
     status: str
-    model: ModelInfo
-    ts: float
     truth: str | None = None
     evidence: tuple[Evidence, ...] | None = None
     hypotheses: dict[str, float] | None = None
+    model: ModelInfo
+    ts: float
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

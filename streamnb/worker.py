@@ -37,7 +37,7 @@ class Pace:
         snapshot_seconds: time between two snapshots.
     """
 
-    commit_events: int = 1000
+    commit_events: int = 5000
     commit_seconds: float = 0.1
     snapshot_events: int = 100_000
     snapshot_seconds: float = 60.0
@@ -239,7 +239,7 @@ class Worker:
             left = (due if records else latest) - time.monotonic()
             found = self._log.poll(self._most - len(records), min(_TURN_SECONDS, max(0.0, left)))
             records += found
-            size += sum(len(record.value) for record in found)
+            size += sum([len(record.value) for record in found])
             now = time.monotonic()
             if now >= latest or (now >= due and records and not found):
                 break
@@ -262,7 +262,7 @@ class Worker:
         now = self._clock()
         self._ahead = True
         outputs = self.learner.process(records, now, self._turn)
-        self._leave_room(len(records), sum(len(output.value) for output in outputs))
+        self._leave_room(len(records), sum([len(output.value) for output in outputs]))
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
         began = time.monotonic()
         self._log.commit(transaction)

@@ -15,6 +15,7 @@ DEFAULT = {
     "without pools": 8,
     "without calibrated pools": 10,
     "without calibrated naive Bayes": 8,
+    "without binned densities": 10,
     "without plain naive Bayes": 8,
     "plain naive Bayes alone": 3,
     "single naive Bayes": 0,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 
 import pytest
 from test_cli import answer, streamnb, write_lines
 
 from streamnb import BayesOptimalNB
 from streamnb.cli import contenders as them
+from streamnb.cli import growth
 
 ROWS = [{"id": f"{i}", "text": f"It's {w}: a|b\nc", "label": w} for i, w in enumerate(["free", "lunch"] * 40)]
 TEXTS, LABELS = [row["text"] for row in ROWS], [row["label"] for row in ROWS]
@@ -77,3 +80,36 @@ def test_who_is_not_installed_is_named(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("vowpal_wabbit")
 def test_texts_of_one_label_and_without_words_harm_nobody():
     assert them.contenders()[VOWPAL](["", "|:", "x"], ["a"] * 3) == ["a"] * 3
+
+
+def test_growth_is_told_of_every_size_and_number_of_classes():
+    told = answer("bench", "--growth", 1000)
+    assert [(row["model"], row["attributes"], row["classes"]) for row in told["results"]] == [
+        ("MultinomialNB", 1000, 2),
+        ("BernoulliNB", 1000, 2),
+        ("MultinomialNB", 1000, 2),
+        ("MultinomialNB", 1000, 20),
+        ("MultinomialNB", 1000, 200),
+    ]
+    assert all(row["nanoseconds_per_token"] > 0.0 for row in told["results"])
+    assert all(row["bytes_per_attribute"] is None for row in told["results"])  # too few words to tell
+    assert told["start_up_seconds"].keys() == {"import", "first prediction"}
+
+
+def test_words_are_as_many_as_said_and_drawn_by_zipfs_law(monkeypatch):
+    monkeypatch.setattr(growth, "_peak", lambda: None)
+    drawn, known = Counter(), []
+
+    def learn(model, texts, labels):
+        model.predict_then_learn_many(texts, labels[:1] * len(texts))
+        drawn.update(" ".join(texts).split())
+        known.append(model.n_attributes)
+        return 1.0
+
+    monkeypatch.setattr(growth, "_learn", learn)
+    told = growth._measure("MultinomialNB", 1000, 2, 200_000)
+    assert told.bytes_per_attribute is None
+    assert known[-1] == len(drawn) == 1000
+    ranked = [count for _, count in drawn.most_common()]
+    assert ranked[0] == pytest.approx(200_000 * math.log(2) / math.log(1001), rel=0.03)
+    assert sum(ranked[:100]) == pytest.approx(200_000 * math.log(101) / math.log(1001), rel=0.03)

@@ -37,6 +37,7 @@ from streamnb.wire.codec import (
     encode_event,
     encode_metrics,
     encode_prediction,
+    encode_predictions,
 )
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.journal import START, chain_outputs, decode_journal, encode_journal
@@ -470,8 +471,33 @@ def test_a_prediction_has_its_fields_in_the_order_of_the_contract():
     assert list(json.loads(encode_prediction(bare))) == [*first, "model", "ts"]
 
 
+def test_many_predictions_are_encoded_as_each_is():
+    others = [{"id": "null"}, {"truth": None}, {"label": None, "probability": None}, {"evidence": None}]
+    for many in ([], [PREDICTION], [PREDICTION, *(msgspec.structs.replace(PREDICTION, **o) for o in others)]):
+        assert encode_predictions(many) == [encode_prediction(one) for one in many]
+    with pytest.raises(ValueError, match=re.escape("$.ts: expected a finite number")):
+        encode_predictions([PREDICTION, msgspec.structs.replace(PREDICTION, ts=math.nan)])
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 1001])
+@pytest.mark.parametrize("character", ["a", "é", "😀"])
+@pytest.mark.parametrize("field", ["id", "label"])
+def test_names_are_counted_in_characters_on_both_roads(field, character, size):
+    raw = encode_event({"id": "m", "text": "t", field: character * size})
+    assert outcome(lambda raw: decode_event(raw, OPEN), raw) == outcome(slow_event, raw)
+    assert (codec._read_plain(raw) is not None) is (0 < size <= 1000)
+
+
 def test_predictions_and_metrics_survive_the_wire():
-    empty = Prediction("m", None, None, {}, "empty", ModelInfo("d", 0), 0.0)
+    empty = Prediction(
+        id="m",
+        label=None,
+        probability=None,
+        probabilities={},
+        status="empty",
+        model=ModelInfo("d", 0),
+        ts=0.0,
+    )
     for prediction in (PREDICTION, empty, msgspec.structs.replace(PREDICTION, evidence=())):
         assert decode_prediction(encode_prediction(prediction)) == prediction
     assert decode_metrics(encode_metrics(REPORT)) == REPORT

@@ -1013,6 +1013,7 @@ def files(draw):
         "hypotheses": hypotheses,
         "log": {
             "url": draw(st.sampled_from(["sqlite:///" + draw(NAMES) + ".db", "kafka://a:1,[::1]:2"])),
+            "client": draw(st.sampled_from(["kafka-python", "librdkafka"])),
             "session_timeout": format_duration(draw(SECONDS_)),
             "hang_timeout": format_duration(draw(REALS)),
         },
@@ -1100,11 +1101,11 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "f271568a02a81074641b717f8c75493aefcb198242231e16153bf5abe368b7c7"
+    assert config_hash(Config()) == "496102d174c3a1584215203090bd45c771edc1c7e3b38ec6bf289ff2d57e45eb"
 
 
 CHANGES = {
-    "log.url": "sqlite:///y.db", "log.session_timeout": "1s", "log.hang_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
+    "log.url": "sqlite:///y.db", "log.client": "librdkafka", "log.session_timeout": "1s", "log.hang_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
     "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.transaction_timeout": "1s",
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
     "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2", "topics.replication": "2",

@@ -109,13 +109,22 @@ def test_what_a_table_leaves_out_is_as_in_python():
         Pool().weight,
     )
     assert HypothesisConfig().calibrated == Hypothesis().calibrated
-    assert {softmax.calibrated, pool.rate, pool.pairs, naive.rate, naive.variance} == {None}
+    assert HypothesisConfig().density == Hypothesis().density
+    assert {
+        softmax.calibrated,
+        softmax.density,
+        pool.density,
+        pool.rate,
+        pool.pairs,
+        naive.rate,
+        naive.variance,
+    } == {None}
 
 
 @pytest.mark.parametrize(
     ("short", "long"),
     [
-        ("{}", '{ kind = "naive_bayes", calibrated = false }'),
+        ("{}", '{ kind = "naive_bayes", density = "gaussian", calibrated = false }'),
         ('{ kind = "softmax" }', '{ kind = "softmax", rate = 0.6, pairs = false }'),
         (
             "{ calibrated = true }, { kind = 'pool' }",
@@ -130,7 +139,7 @@ def test_a_default_written_out_and_one_left_out_are_the_same(short, long):
 OWN = {
     "naive_bayes": {
         "likelihood": '"presence"', "alpha": "0.5", "m": "2.0", "p": "0.5", "prior": '"learned"',
-        "half_life": '"36h"', "calibrated": "false",
+        "half_life": '"36h"', "density": '"gaussian"', "calibrated": "false",
     },
     "softmax": {"rate": "0.5", "pairs": "false"},
     "pool": {"variance": "0.5", "calibrated": "true"},
@@ -176,6 +185,11 @@ REFUSED = [
     (
         "[{weight=0}, {kind='softmax', weight=0}]",
         "hypotheses[0].weight is 0.0; expected a weight above 0 for at least one of the hypotheses",
+    ),
+    ("[{density='kernel'}]", 'hypotheses[0].density is "kernel"; expected "gaussian" or "binned"'),
+    (
+        "[{}, {density='binned', half_life='36h'}]",
+        'hypotheses[1].half_life is "36h"; expected no half_life with density = "binned", for bins do not forget',
     ),
     ("[{calibrated='yes'}]", 'hypotheses[0].calibrated is "yes"; expected true or false'),
     (
@@ -393,6 +407,7 @@ WEIGHED = 'hypotheses=[{}, { calibrated = true }, { kind = "softmax" }, { kind =
     ("old", "new", "key"),
     [
         ("calibrated = true", "calibrated = false", "hypotheses[1].calibrated"),
+        ("calibrated = true", 'calibrated = true, density = "binned"', "hypotheses[1].density"),
         ('"softmax" }', '"softmax", rate = 0.5 }', "hypotheses[2].rate"),
         ('"softmax" }', '"softmax", pairs = true }', "hypotheses[2].pairs"),
         ('"pool" }', '"pool", variance = 0.5 }', "hypotheses[3].variance"),
@@ -446,7 +461,7 @@ def test_without_a_kind_a_journal_is_of_naive_bayes_unless_it_has_hypotheses(tmp
 def test_a_table_of_before_there_were_kinds_is_naive_bayes():
     config = of('hypotheses=[{ likelihood = "presence", half_life = "1d" }]')
     before = copy.deepcopy(shaping_of(config))
-    for name in ("kind", "calibrated", "rate", "pairs", "variance"):
+    for name in ("kind", "density", "calibrated", "rate", "pairs", "variance"):
         del before["hypotheses"][0][name]
     assert wiring.Configured(config).changes_since(before) == []
     assert wiring.model(restored(before)).hypotheses == wiring.model(config).hypotheses

@@ -116,7 +116,9 @@ class Running:
 class Site:
     """One model with topics, a configuration file and a folder of its own."""
 
-    def __init__(self, address, folder, *, partitions=3, inputs=("events",), commit=100):
+    def __init__(
+        self, address, folder, *, partitions=3, inputs=("events",), commit=100, client="kafka-python"
+    ):
         self.address, self.folder = address, folder
         self.name = f"site-{next(NUMBERS)}"
         self.group = f"streamnb.{self.name}"
@@ -124,7 +126,7 @@ class Site:
         self.inputs = [f"{self.name}-{name}" for name in inputs]
         self.file = folder / "streamnb.toml"
         sections = {
-            "log": {"url": f"kafka://{address}", "session_timeout": "3s"},
+            "log": {"url": f"kafka://{address}", "client": client, "session_timeout": "3s"},
             "model": {"name": self.name},
             "topics": {**self.topics, "events": ",".join(self.inputs), "partitions": partitions},
             "commit": {"events": commit},
@@ -588,10 +590,11 @@ def kill_within_a_commit(site, run, role):
         return admin.describe_transactions([site.group])[site.group].state.value == "Ongoing"
 
 
-def test_kill_9_within_commits(make_site):
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_kill_9_within_commits(make_site, client):
     """Killed in three commits: no event is lost, none is learned or shown twice."""
     raws = raw_events(9000, seed=7)  # of whose commits three have to be met while they last
-    site = make_site(commit=50)
+    site = make_site(commit=50, client=client)
     site.replay(raws)
     for role in ("predictions", "journal", "journal"):
         while not kill_within_a_commit(site, site.run(), role):
@@ -630,8 +633,9 @@ def test_a_standby_takes_over(make_site):
     check_learned_once(site, raws)
 
 
-def test_two_topics_and_partitions_added_meanwhile(make_site):
-    site = make_site(partitions=1, inputs=("one", "two"))
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_two_topics_and_partitions_added_meanwhile(make_site, client):
+    site = make_site(partitions=1, inputs=("one", "two"), client=client)
     one, two = site.inputs
     raws = raw_events(400, seed=13)
     site.replay(raws[:100], "--topic", one)

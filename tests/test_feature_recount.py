@@ -183,7 +183,14 @@ MEMORIES = st.sampled_from([1, 600, 4_000, 20_000, 1 << 20])
     st.lists(EVENTS, max_size=40),
     PRUNINGS,
     MEMORIES,
-    st.sampled_from([LEARNERS, LEARNERS[1:], [Softmax(pairs=True), Pool(0.1), Hypothesis(calibrated=True)]]),
+    st.sampled_from(
+        [
+            LEARNERS,
+            LEARNERS[1:],
+            [Softmax(pairs=True), Pool(0.1), Hypothesis(calibrated=True)],
+            [Hypothesis(density="binned")],
+        ]
+    ),
     st.integers(1, 9),
 )
 def test_a_recount_agrees_with_what_was_learned(events, pruning, memory, hypotheses, at_once):

@@ -18,7 +18,7 @@ from kafka.admin import KafkaAdminClient
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli.timing import load
 from streamnb.cli.timing.actors import Actor
-from streamnb.cli.timing.echo import librdkafka_settings, paced
+from streamnb.cli.timing.echo import paced
 from streamnb.cli.timing.figures import Figures, Passage, Schedule, breakdown, latencies, percentile, ratio
 from streamnb.cli.timing.load import Produced, Seen, Turn, events, write
 from streamnb.cli.timing.measure import Load, echoes_for, passages_of
@@ -183,37 +183,20 @@ def test_an_echo_commits_at_the_interval_and_never_nothing():
     clock = Clock()
     arrivals = [1000.0 + t for t in (0.7, 0.72, 0.75, 0.81, 5.0, 5.01)]
 
-    def poll(seconds):
+    def poll(limit, seconds):
         clock.now = min(clock.now + seconds, max(clock.now, arrivals[0] if arrivals else clock.now + seconds))
-        found = [at for at in arrivals if at <= clock.now]
+        found = [at for at in arrivals if at <= clock.now][:limit]
         del arrivals[: len(found)]
         return found
 
-    batches = paced(poll, 0.1, clock.time)
+    batches = paced(poll, 3, 0.1, clock.time)
     assert [next(batches), clock.now] == [[1000.7], 1000.7]  # long after the last one: at once
     clock.now += 0.06  # what the commit takes is part of the interval
     assert [next(batches), clock.now] == [[1000.72, 1000.75], pytest.approx(1000.8)]
     assert [next(batches), clock.now] == [[1000.81], pytest.approx(1000.9)]
     assert [next(batches), clock.now] == [[1005.0], pytest.approx(1005.0)]
-
-
-def test_librdkafka_gets_the_same_connection():
-    settings = {
-        "bootstrap_servers": ["a:1", "b:2"],
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "me",
-        "sasl_plain_password": "secret",
-        "ssl_cafile": "ca.pem",
-    }
-    assert librdkafka_settings(settings) == {
-        "bootstrap.servers": "a:1,b:2",
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "me",
-        "sasl.password": "secret",
-        "ssl.ca.location": "ca.pem",
-    }
+    arrivals += [1005.05, 1005.06, 1005.07]
+    assert [next(batches), clock.now] == [[1005.01, 1005.05, 1005.06], 1005.06]  # no more than allowed
 
 
 def test_a_yardstick_that_cannot_be_had_is_left_out_and_named():
@@ -222,9 +205,10 @@ def test_a_yardstick_that_cannot_be_had_is_left_out_and_named():
 
     assert of("log.url=sqlite:///x.db") == (["embedded"], [])
     assert of("log.url=kafka://h:1") == (["kafka-python", "confluent-kafka"], [])
-    echoes, (reason,) = of("log.url=kafka://h:1", "kafka.client={ssl_check_hostname = false}")
+    assert of("log.url=kafka://h:1", "log.client=librdkafka")[0] == ["confluent-kafka", "kafka-python"]
+    echoes, (reason,) = of("log.url=kafka://h:1", "kafka.client={proxy_url = 'socks5://h:1'}")
     assert echoes == ["kafka-python"]
-    assert "ssl_check_hostname" in reason
+    assert "proxy_url" in reason
 
 
 def say_and_end(words):

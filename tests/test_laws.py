@@ -91,6 +91,30 @@ def test_how_a_stream_is_cut_is_unobservable(rows, cuts, alpha):
     assert bytes_of(one_by_one) == bytes_of(in_batches)
 
 
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.tuples(TEXT, st.one_of(st.none(), LABELS, st.just(math.nan)), WEIGHTS), min_size=1, max_size=20
+    ),
+    st.sampled_from(["body", "subject"]),
+    st.integers(0, 5),
+)
+def test_a_batch_of_one_text_each_is_learned_as_any_other(rows, name, before):
+    """They are written all at once; with an attribute that is missing, one by one."""
+    whole, apart = new(), new()
+    for model in (whole, apart):
+        model.learn_many([{"body": "w1 w2", "colour": "r"}] * before, ["a"] * before)
+    texts, labels, weights = zip(*rows, strict=True)
+    at_once = whole.predict_then_learn_many([{name: text} for text in texts], labels, weights)
+    one_by_one = apart.predict_then_learn_many(
+        [{name: text, "colour": None} for text in texts], labels, weights
+    )
+    assert at_once.classes == one_by_one.classes
+    assert at_once.probabilities.tobytes() == one_by_one.probabilities.tobytes()
+    assert at_once.known.tolist() == one_by_one.known.tolist()
+    assert bytes_of(whole) == bytes_of(apart)
+
+
 @given(EXAMPLES, EXAMPLES, EVENT, ALPHAS)
 def test_merge_is_concatenation(first, second, x, alpha):
     merged = taught(first, alpha).merge(taught(second, alpha))
@@ -553,6 +577,7 @@ def test_models_pruned_alike_can_be_merged():
         ({"new": "group"}, "new", -1.0, ValueError, "a weight or count must lie"),
         ({"new": "group"}, "new", math.nan, ValueError, "a weight or count must lie"),
         ({"new": "group"}, "new", 2.0**21, ValueError, "a weight or count must lie"),
+        ({"new": "group"}, ["new"], 1.0, TypeError, "unhashable"),
     ],
 )
 def test_an_event_that_cannot_be_learned_leaves_no_trace(x, y, w, error, says):
@@ -564,6 +589,15 @@ def test_an_event_that_cannot_be_learned_leaves_no_trace(x, y, w, error, says):
         return
     with pytest.raises(error, match=says):
         model.learn_many([{"body": "fine"}, x], ["x", y], [1.0, w])
+    assert bytes_of(model) == before
+
+
+@pytest.mark.parametrize("more", [([],), (["a"], [1.0, 1.0]), (["a"], None, [None, None])])
+def test_labels_weights_and_times_are_as_many_as_the_events(more):
+    model = taught([({"body": "a"}, "a", 1.0)])
+    before = bytes_of(model)
+    with pytest.raises(ValueError, match="1 events, but"):
+        model.predict_then_learn_many([{"body": "a"}], *more)
     assert bytes_of(model) == before
 
 

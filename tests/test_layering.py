@@ -36,7 +36,7 @@ IMPURE = {
     "prometheus_client",
 }
 ONLY_IN = {
-    "numba": {"model/jit.py"},
+    "numba": {"model/jit.py", "model/memory.py"},
     "river": {
         "model/bayes_optimal.py",
         "model/drift.py",
@@ -52,8 +52,17 @@ ONLY_IN = {
         "adapters/kafka_election.py",
         "adapters/kafka_errors.py",
         "adapters/kafka_failures.py",
+        "adapters/kafka_log.py",
+        "adapters/kafka_partitioner.py",
         "adapters/kafka_python.py",
-        "cli/timing/echo.py",
+        "adapters/librdkafka.py",
+        "adapters/librdkafka_errors.py",
+        "cli/timing/clients.py",
+    },
+    "confluent_kafka": {
+        "adapters/librdkafka.py",
+        "adapters/librdkafka_errors.py",
+        "cli/timing/clients.py",
     },
     "prometheus_client": {"adapters/prometheus.py"},
     "vowpalwabbit": {"cli/contenders.py"},

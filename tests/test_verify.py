@@ -293,7 +293,7 @@ def test_random_streams_are_clean(raws, commit, snapshot, prune, partitions, liv
 def test_the_command_says_what_it_verified(streams, tmp_path):
     flags = ["--log", "sqlite:///sms.db"]
     streamnb("replay", streams / "sms_spam.jsonl.gz", *flags, cwd=tmp_path)
-    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    streamnb("run", "--until-end", "--set", "commit.events=1000", *flags, cwd=tmp_path)
     done = streamnb("verify", *flags, cwd=tmp_path)
     assert done.stderr == ""
     said = answer("verify", *flags, cwd=tmp_path)

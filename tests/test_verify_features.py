@@ -215,6 +215,42 @@ def test_hypotheses_of_which_none_has_features_are_clean(tmp_path):
     assert text.startswith("at journal record 6, hypothesis 'calibrated multinomial alpha=1': power ")
 
 
+def altered(name, columns):
+    """The last number of an array's first class, in the last row; of features that is a bin."""
+
+    def edit(parts):
+        array = parts["model"].arrays[f"learned_{name}"]
+        where = (len(array) - 1, *columns[:-1], columns[-1] + (name == "feature_weights"))
+        array[where] += 1024
+
+    return edit
+
+
+def test_features_that_bins_alone_need_are_clean_and_damage_to_them_is_found(tmp_path):
+    """There is nothing that is learned by gradient, but there are the logarithms of their counts."""
+    flags = ['hypotheses=[{ density = "binned" }]']
+    create(tmp_path)
+    rng = random.Random(3)
+    raws = [
+        json.dumps(
+            {"id": f"{i}", "features": {"n": rng.gauss(0.0, 1.0 + i % 2)}, "label": "ab"[i % 2]}
+        ).encode()
+        for i in range(300)
+    ]
+    with open_log(tmp_path) as log:
+        produce(log, raws)
+        learn(log, tmp_path / "snapshots", *flags)
+    with open_log(tmp_path) as log:
+        outcome = verified(log, tmp_path / "snapshots", *flags)
+        assert_clean(outcome, tmp_path, 300)
+        assert outcome.compared.features > 60
+        edit_snapshot(tmp_path / "snapshots", altered("feature_weights", (0, 0)))
+        edit_snapshot(tmp_path / "snapshots", altered("features", (COUNTS,)), 9)
+        found = told(verified(log, tmp_path / "snapshots", *flags))
+    assert {check for check, _ in found} == {"features", "learners", "snapshots"}
+    assert any("bin" in text and "logarithm of a count" in text for _, text in found)
+
+
 def test_without_snapshots_nothing_is_compared_twice(log, folder):
     for path in (folder / "snapshots").iterdir():
         path.unlink()
@@ -428,7 +464,7 @@ GRADIENTS = {
     ),
     "curvature": (
         one("powers", (0, 1), lambda v: v * (1 + 1e-15)),
-        "hypothesis 'calibrated presence alpha=1': curvature",
+        "hypothesis 'calibrated presence alpha=1 binned': curvature",
     ),
     "opinion": (
         one("pool_weights", (1, 3), lambda v: v + 1e-16),
@@ -436,7 +472,7 @@ GRADIENTS = {
     ),
     "covariance": (
         one("pool_covariance", (0, 4, 0), lambda v: v + 1e-16),
-        "hypothesis 'pool variance=0.01', opinion 'softmax rate=0.25, calibrated presence alpha=1': covariance",
+        "hypothesis 'pool variance=0.01', opinion 'softmax rate=0.25, calibrated presence alpha=1 binned': covariance",
     ),
     "bias of a pool": (
         one("pool_bias", (0, 0, 2), lambda v: -v),

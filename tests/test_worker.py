@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import queue
@@ -487,6 +488,24 @@ def test_a_record_that_is_missing_is_noticed_though_it_was_empty(open_log, tmp_p
 @given(st.lists(st.binary(max_size=5), max_size=5))
 def test_the_checksum_of_a_slice_covers_every_value(values):
     assert crc(values) == zlib.crc32(b"".join(values))
+
+
+def test_the_digest_of_outputs_is_the_one_that_is_written_down():
+    """Of every output its number of parts and its parts, each after its length; see `streamnb.wire.journal`."""
+    outputs = [
+        NewRecord("predictions", b"k", b"value" * 100),
+        NewRecord("predictions", None, b""),
+        NewRecord("Größe", b"", b"v", (("reason", b"r"), ("é", b""))),
+        NewRecord("metrics", b"default", b"{}"),
+    ]
+    expected = hashlib.sha256(bytes.fromhex(START))
+    for topic, key, value, headers in outputs:
+        parts = [topic.encode(), b"" if key is None else b"k" + key, value]
+        parts += [part for name, content in headers for part in (name.encode(), content)]
+        for part in [str(len(parts)).encode(), *parts]:
+            expected.update(len(part).to_bytes(8, "little") + part)
+    assert chain_outputs(START, outputs) == expected.hexdigest()
+    assert chain_outputs(chain_outputs(START, outputs[:2]), []) != START
 
 
 def test_outputs_that_differ_anywhere_have_other_digests():

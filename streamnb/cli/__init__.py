@@ -139,11 +139,32 @@ def _add_measurements(
     command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """The commands that tell how fast it is."""
-    bench = command("bench", "time the learner beside River and others, in one run", configured=False)
+    bench = command(
+        "bench", "time the learner beside River and others, or the whole service on a log, in one run"
+    )
     bench.add_argument("file", nargs="?", help="JSON lines with text and label (default: generated messages)")
     _add_order(bench)
     bench.add_argument(
+        "--log",
+        metavar="URL",
+        help="time the whole service on this log, beside loops of the same client that only copy",
+    )
+    bench.add_argument(
+        "--events",
+        type=_positive_int,
+        default=50_000,
+        help="with --log: so many, the file's again and again (default: %(default)s)",
+    )
+    bench.add_argument(
         "--rounds", type=_positive_int, default=3, help="turns for each contender (default: %(default)s)"
+    )
+    bench.add_argument(
+        "--growth",
+        type=_positive_int,
+        nargs="?",
+        const=10_000_000,
+        metavar="N",
+        help="instead: what a token costs and a word holds, with up to N words known (default: %(const)s)",
     )
 
     latency = command("latency", "time events from produced to visible, beside loops that learn nothing")

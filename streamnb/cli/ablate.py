@@ -91,6 +91,7 @@ def _variants(config: Config) -> Iterator[tuple[str, Config]]:
         ("without pools", [h for h in whole if h.kind != "pool"]),
         ("without calibrated pools", [h for h in whole if h.kind != "pool" or not h.calibrated]),
         ("without calibrated naive Bayes", [h for h in whole if h.kind != "naive_bayes" or not h.calibrated]),
+        ("without binned densities", [h for h in whole if h.density != "binned"]),
         ("without plain naive Bayes", [h for h in whole if h not in plain]),
         ("plain naive Bayes alone", plain),
     )

@@ -1,4 +1,7 @@
-"""``streamnb bench``: the learner beside others and beside tokenising alone, in turn in one run."""
+"""``streamnb bench``: the learner beside others and beside tokenising alone, in turn in one run.
+
+Given a log, it times the whole service on it instead: see `service_bench`.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,29 @@ from itertools import islice
 from operator import eq
 from typing import Any
 
-from streamnb.adapters.files import MAX_LINE, read_events
-from streamnb.cli import wiring
+from streamnb.cli import growth, service_bench, wiring
 from streamnb.cli.contenders import OURS, contenders, count_words, missing
-from streamnb.cli.files import numbered
+from streamnb.cli.files import labelled_texts
 from streamnb.cli.tables import table
-from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.errors import ConfigError
 from streamnb.model import generated
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import EventSchema
 
 __all__ = ["run"]
 
 _PACKAGES = ("numba", "numpy", "river", "vowpalwabbit")
-_SCHEMA = EventSchema(max_bytes=MAX_LINE)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Time test-then-train of each text classifier, tokenising included; print ratios, and who was right."""
+    """Time test-then-train of each text classifier, tokenising included; print ratios, and who was right.
+
+    Or, where asked for, the service on a log; or what a token costs as attributes and classes grow.
+    """
+    if options.log is not None:
+        return service_bench.run(options)
+    if options.config is not None or options.set:
+        raise ConfigError("--config and --set are of the service: expected --log beside them")
+    if options.growth:
+        return growth.run(options)
     texts, labels, name = _stream(options)
     wiring.warm_up()
     tokens = sum(map(count_words, texts))
@@ -61,21 +69,10 @@ def _stream(options: argparse.Namespace) -> tuple[list[str], list[str], str]:
     if options.file is None:
         drawn = list(islice(generated.messages(generated.Parameters(words=20_000)), 20_000))
         return [x["text"] for x, _ in drawn], [label for _, label in drawn], "generated messages"
-    rows = numbered(read_events(options.file), options.order)
-    events = [event for event in (_decoded(raw) for _, raw in rows) if event is not None]
+    events = list(labelled_texts(options.file, options.order))
     if not any(count_words(text) for text, _ in events):
         raise ConfigError(f"{options.file}: no row has both a text with words and a label")
     return [text for text, _ in events], [label for _, label in events], options.file
-
-
-def _decoded(raw: bytes) -> tuple[str, str] | None:
-    """Text and label; None of a row that is no event or lacks one of them."""
-    try:
-        event = decode_event(raw, _SCHEMA)
-    except MalformedEvent:
-        return None
-    text = event.x.get("text")
-    return (text, event.label) if isinstance(text, str) and event.label is not None else None
 
 
 def _show(options: argparse.Namespace, name: str, size: dict[str, int], rows: list[dict[str, Any]]) -> None:

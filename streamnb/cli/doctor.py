@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib.metadata import version
 
 from streamnb.adapters.kafka_admin import KafkaAdmin, NotAuthorised
 from streamnb.adapters.meanwhile import meanwhile
@@ -42,6 +43,7 @@ from streamnb.errors import LogError
 __all__ = ["run"]
 
 _WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
+_PACKAGES = {"kafka-python": "kafka-python", "librdkafka": "confluent-kafka"}
 _READ_TIMES = 4  # reading takes many questions to the log
 
 
@@ -109,7 +111,15 @@ def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
 # -- Kafka --------------------------------------------------------------------------------------------------
 
 
+def _library(config: Config) -> Finding:
+    """What reads and writes, and in which version. Raises LogError where it is not installed."""
+    wiring.library(config)
+    package = _PACKAGES[config.log.client]
+    return Finding("client", State.OK, f"{config.log.client}, of {package} {version(package)}")
+
+
 def _kafka(config: Config, timeout: float) -> Iterator[Finding]:
+    yield from asked("client", lambda: [_library(config)], State.PROBLEM)
     try:
         admin = KafkaAdmin(config.kafka.settings(config.log), timeout=timeout)
     except LogError as error:

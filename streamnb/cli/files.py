@@ -12,13 +12,16 @@ from threading import Thread
 
 from tqdm import tqdm
 
-from streamnb.adapters.files import open_counted, read_rows_order
-from streamnb.errors import ConfigError
+from streamnb.adapters.files import MAX_LINE, open_counted, read_events, read_rows_order
+from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.wire.codec import decode_event
+from streamnb.wire.schema import EventSchema
 from streamnb.wire.tabular import CsvColumns
 
-__all__ = ["columns_of", "events_of", "numbered", "parts_of"]
+__all__ = ["columns_of", "events_of", "labelled_texts", "numbered", "parts_of"]
 
 _CSV = CsvColumns()
+_PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
 def columns_of(options: argparse.Namespace) -> CsvColumns:
@@ -57,6 +60,16 @@ def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, 
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(rows):
         raise ConfigError(f"--order: {order} names rows beyond the {len(rows)} of the file")
     return ((number, rows[number]) for number in numbers)
+
+
+def labelled_texts(path: str, order: str | None) -> Iterator[tuple[str, str]]:
+    """Text and label of each row of a file that is an event and has both, in an order as of `numbered`."""
+    for _, raw in numbered(read_events(path), order):
+        with suppress(MalformedEvent):
+            event = decode_event(raw, _PLAIN)
+            text = event.x.get("text")
+            if isinstance(text, str) and event.label is not None:
+                yield text, event.label
 
 
 def parts_of(

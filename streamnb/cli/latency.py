@@ -5,23 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import metadata
 from itertools import chain
 from typing import Any
 
 from streamnb.cli import wiring
+from streamnb.cli.environment import environment
 from streamnb.cli.tables import table
 from streamnb.cli.timing.figures import Figures, breakdown, latencies, ratio
 from streamnb.cli.timing.measure import LEARNER, Load, Measured, echoes_for, measure
 from streamnb.cli.timing.place import place
 
 __all__ = ["run"]
-
-_PACKAGES = ("streamnb", "kafka-python", "confluent-kafka")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     results = [_result(name, one, measured[LEARNER]) for name, one in measured.items()]
     answer = {
         "load": {**load._asdict(), "turns": load.turns, "commit_interval": config.commit.interval},
-        "environment": {"log": log, **_environment(), "busy": busy},
+        "environment": {"log": log, **environment(), "busy": busy},
         "results": results,
     }
     if options.json:
@@ -64,22 +61,6 @@ def _say_how_long(load: Load, contenders: int) -> None:
     print(f"streamnb: this takes {seconds:.0f} s, and some to start", file=sys.stderr)
 
 
-def _environment() -> dict[str, Any]:
-    return {
-        "python": platform.python_version(),
-        **{package: version for package in _PACKAGES if (version := _version(package))},
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "processors": os.cpu_count(),
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _result(name: str, measured: Measured, learner: Measured) -> dict[str, Any]:
     """All times in seconds; the ratio is the learner's p50 and p99 over this contender's."""
     passages = list(chain.from_iterable(measured.turns))
@@ -97,13 +78,13 @@ def _result(name: str, measured: Measured, learner: Measured) -> dict[str, Any]:
 
 
 def _show(answer: Mapping[str, Any]) -> None:
-    load, environment, results = answer["load"], dict(answer["environment"]), answer["results"]
+    load, where, results = answer["load"], dict(answer["environment"]), answer["results"]
     print(
         f"{load['rate']:,.0f} events/s of {load['size']} bytes, a commit every "
         f"{load['commit_interval'] * 1000:.0f} ms; {load['seconds']:g} s each in {load['turns']} turns"
     )
-    before, after = environment.pop("busy")
-    print(", ".join(f"{key} {value}" for key, value in environment.items()))
+    before, after = where.pop("busy")
+    print(", ".join(f"{key} {value}" for key, value in where.items()))
     print(f"load average {before:.2f} before, {after:.2f} after")
     header = ("ms from produced to visible", "events", *Figures._fields, "ratio p50", "ratio p99")
     print(f"\n{table(map(_line, results), header)}\n")

@@ -1,9 +1,9 @@
 """The most probable hypothesis as a naive Bayes model of its own, where it is one.
 
-Multinomial, presence-only and Bernoulli hypotheses that do not forget read integer counts, as a `NaiveBayes`
-does; which counts, is all the difference. So does a complement hypothesis of two classes: what one of them
-does not have is what the other has. Of more it reads sums of them, and one that forgets, counts that are no
-integers.
+Multinomial, presence-only and Bernoulli hypotheses that neither forget nor read bins take integer counts, as
+a `NaiveBayes` does; which counts, is all the difference. So does a complement hypothesis of two classes: what
+one of them does not have is what the other has. Of more it reads sums of them, and one that forgets, counts
+that are no integers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def as_naive_bayes(model: BayesOptimalNB, hypothesis: AnyHypothesis) -> NaiveBay
     Its log odds are those of the hypothesis. By presence-only hypotheses a word counts once an event: give
     such a model no word twice.
     """
-    if not isinstance(hypothesis, Hypothesis) or hypothesis.calibrated:
+    if not isinstance(hypothesis, Hypothesis) or hypothesis.calibrated or hypothesis.is_binned:
         return None
     known = sum(weight > 0.0 for weight in model.class_weights.values())
     if hypothesis.half_life is not None or (hypothesis.likelihood == "complement" and known != 2):

@@ -55,6 +55,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace) -> str
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
                 worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
+                wiring.settle()
                 worker.run(until_end=options.until_end)
             finally:
                 worker.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
@@ -40,16 +41,22 @@ from streamnb.model.warm import warm
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
 
+if TYPE_CHECKING:
+    from streamnb.adapters.kafka_python import KafkaPython
+    from streamnb.adapters.librdkafka import Librdkafka
+
 __all__ = [
     "Configured",
     "check_topics",
     "existing_log",
     "identity",
     "learner",
+    "library",
     "load_config",
     "open_log",
     "schema",
     "settings",
+    "settle",
     "snapshots",
     "warm_up",
     "worker",
@@ -179,7 +186,7 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
         for key, name in config.topics.names:
             log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
         return log
-    from streamnb.adapters.kafka_python import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
+    from streamnb.adapters.kafka_log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
 
     return KafkaLog(
         config.kafka.settings(config.log),
@@ -189,7 +196,24 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
         transaction_timeout=config.kafka.transaction_timeout,
         elected_within=_ELECTED_WITHIN,
         patience=patience or Waiting(config.kafka.give_up_after),
+        library=library(config),
     )
+
+
+def library(config: Config) -> type[KafkaPython | Librdkafka]:
+    """What reads and writes on Kafka. Raises LogError where it is not installed."""
+    if config.log.client == "kafka-python":
+        from streamnb.adapters.kafka_python import KafkaPython  # noqa: PLC0415  only who uses it needs it
+
+        return KafkaPython
+    try:
+        from streamnb.adapters.librdkafka import Librdkafka  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise LogError(
+            f'log.client = "librdkafka" needs confluent-kafka ({error}); '
+            "pip install 'streamnb[librdkafka]', or set log.client = \"kafka-python\""
+        ) from error
+    return Librdkafka
 
 
 def existing_log(config: Config) -> Log:
@@ -244,6 +268,15 @@ def warm_up() -> float:
     elif seconds > 3.0:
         print(f"compiled the kernels in {seconds:.1f} s", file=sys.stderr)
     return seconds
+
+
+def settle() -> None:
+    """Let the garbage collector pass over what is there by now, for it stays: modules, kernels, the model.
+
+    Otherwise it looks at all of it every few commits, and the learner stands still meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _attribute(declared: AttributeConfig) -> Attribute:

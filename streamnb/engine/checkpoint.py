@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -270,9 +271,9 @@ def origin_of(snapshot: Snapshot) -> Origin:
 
 def _slices(records: Sequence[Record]) -> Iterator[Slice]:
     """Runs of records of one partition, in the order of processing."""
-    for (topic, number), run in groupby(records, key=lambda record: record.partition):
+    for (topic, number), run in groupby(records, key=attrgetter("partition")):
         part = list(run)
-        checksum = crc(record.value for record in part)
+        checksum = crc([record.value for record in part])
         yield Slice(topic, number, part[0].offset, part[-1].offset + 1, len(part), checksum)
 
 

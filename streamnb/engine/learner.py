@@ -7,9 +7,9 @@ the same predictions. It does no I/O and reads no clock; whoever calls it does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import accumulate, compress, repeat
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from streamnb.model.copying import StateCopy
 from streamnb.model.drift import DriftDetectors
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.progressive import ProgressiveValidation
-from streamnb.wire.codec import decode_event, encode_metrics, encode_prediction
+from streamnb.wire.codec import decode_event, encode_metrics, encode_predictions
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part
@@ -243,44 +243,57 @@ class Learner:
 
     def _predict_then_learn(
         self, events: Sequence[Event], consumed: Sequence[int], now: float
-    ) -> Iterator[NewRecord]:
+    ) -> Iterable[NewRecord]:
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         learned = self.model.n_events
+        labels, weights = [event.label for event in events], [event.weight for event in events]
         posteriors = self.model.predict_then_learn_many(
-            [event.x for event in events],
-            [event.label for event in events],
-            [event.weight for event in events],
-            [event.ts for event in events],
+            [event.x for event in events], labels, weights, [event.ts for event in events]
         )
         column = {label: k for k, label in enumerate(posteriors.classes)}
-        truths = [column.get(event.label, -1) for event in events]
+        truths = [column.get(label, -1) for label in labels]
         self.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
         self._prune(learned)
-        predictions = []
-        watched = bool(self.drift.names)
-        answers = zip(events, consumed, _answers(posteriors), self._weighed(posteriors), strict=True)
-        for event, number, (label, probabilities), hypotheses in answers:
-            prediction = Prediction(
+        predicted = posteriors.labels()
+        are_learned = [
+            label is not None and weight > 0 for label, weight in zip(labels, weights, strict=True)
+        ]
+        name = self.settings.name
+        predictions = [
+            Prediction(
                 id=event.id,
                 label=label,
                 probability=None if label is None else probabilities[label],
                 probabilities=probabilities,
                 status="empty" if label is None else "ready",
-                model=ModelInfo(self.settings.name, learned),
-                ts=now,
                 truth=event.label,
                 evidence=evidence,
                 hypotheses=hypotheses,
+                model=ModelInfo(name, age),
+                ts=now,
             )
-            value = encode_prediction(prediction)
-            predictions.append(NewRecord(self.settings.predictions, event.id.encode(), value))
-            if watched:
-                predictions += self._drifts(prediction, number)
-            self.tally.predicted[label] += 1
-            if event.label is not None and event.weight > 0:
-                self.tally.learned[event.label] += 1
-                learned += 1
-        return iter(predictions)
+            for event, label, probabilities, hypotheses, age in zip(
+                events,
+                predicted,
+                _by_class(posteriors),
+                self._weighed(posteriors),
+                accumulate(are_learned[:-1], initial=learned),
+                strict=True,
+            )
+        ]
+        self.tally.predicted.update(predicted)
+        self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
+        keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
+        outputs = list(map(NewRecord, repeat(self.settings.predictions), keys, values))
+        return self._with_drifts(outputs, predictions, consumed) if self.drift.names else outputs
+
+    def _with_drifts(
+        self, outputs: Iterable[NewRecord], predictions: Iterable[Prediction], consumed: Iterable[int]
+    ) -> Iterator[NewRecord]:
+        """Each prediction, and after it what the detectors found by it."""
+        for output, prediction, number in zip(outputs, predictions, consumed, strict=True):
+            yield output
+            yield from self._drifts(prediction, number)
 
     def _weighed(self, posteriors: Posteriors) -> Iterator[dict[str, float] | None]:
         """Hypothesis -> P(h | all learned before) of each event; None where nobody asks or there are none."""
@@ -348,10 +361,12 @@ class Learner:
         return NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(report))
 
 
-def _answers(posteriors: Posteriors) -> Iterator[tuple[Any, dict[Any, float]]]:
-    """Most probable class (or None) and class -> probability of each event, of the classes it could know."""
-    labels = posteriors.labels()
-    for label, row, known in zip(
-        labels, posteriors.probabilities.tolist(), posteriors.known.tolist(), strict=True
-    ):
-        yield label, dict(zip(posteriors.classes[:known], row, strict=False))
+def _by_class(posteriors: Posteriors) -> Iterable[dict[Any, float]]:
+    """Class -> probability, for each event, of the classes that had been met before it."""
+    classes, rows = posteriors.classes, posteriors.probabilities.tolist()
+    if posteriors.known.min(initial=len(classes)) == len(classes):
+        return list(map(dict, map(zip, repeat(classes), rows)))
+    return [
+        dict(zip(classes[:known], row, strict=False))
+        for row, known in zip(rows, posteriors.known.tolist(), strict=True)
+    ]

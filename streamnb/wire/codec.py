@@ -7,8 +7,8 @@ accepts must be the very event that the slow road reads, which is the meaning of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ __all__ = [
     "encode_event",
     "encode_metrics",
     "encode_prediction",
+    "encode_predictions",
 ]
 
 _DEFAULT_MAX_BYTES = EventSchema().max_bytes
@@ -45,16 +46,21 @@ _FAULT = re.compile(
     r"(?:.* missing required field `(?P<missing>.*?)`|.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL
 )
 
+_encode_json = msgspec.json.Encoder().encode
+
 T = TypeVar("T")
+
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 
 
 class _PlainEvent(msgspec.Struct, gc=False):
     """An event under the default schema, as it mostly comes."""
 
-    id: str
+    id: _Name
     text: str | None = None
     features: dict[str, str | float | bool | None] | None = None
-    label: str | None = None
+    label: _Name | None = None
     ts: float | str | None = None
 
 
@@ -82,20 +88,22 @@ def _read_plain(raw: bytes) -> Event | None:
         record = _decode_plain(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    body, x = record.text, record.features
-    if not 0 < len(record.id) <= LONGEST_NAME or (x is not None and "text" in x):
+    body, x, ts = record.text, record.features, record.ts
+    # What is no text may nest too deeply, where it is long enough.
+    if len(raw) > SHALLOW and len(raw) - len(body or "") > SHALLOW and maybe_deep(raw):
         return None
-    if record.label is not None and not 0 < len(record.label) <= LONGEST_NAME:
-        return None
-    outside = len(raw) - len(body or "")  # bytes that are not the text, or a few more
-    if outside > SHALLOW and maybe_deep(raw):
-        return None
-    if x is not None and None in x.values():
-        x = {attribute: value for attribute, value in x.items() if value is not None}
-    if body is not None:
-        x = {"text": body, **x} if x else {"text": body}
-    ts = moment(record.ts, ("ts",)) if isinstance(record.ts, str) else record.ts
-    return Event(record.id, x or {}, record.label, 1.0, ts)  # type: ignore[arg-type]
+    if x:
+        if "text" in x:
+            return None
+        if None in x.values():
+            x = {attribute: value for attribute, value in x.items() if value is not None}
+        if body is not None:
+            x = {"text": body, **x}
+    else:
+        x = {} if body is None else {"text": body}
+    if isinstance(ts, str):
+        ts = moment(ts, ("ts",))
+    return Event(record.id, x, record.label, 1.0, ts)  # type: ignore[arg-type]
 
 
 def _read_event(record: Any, schema: EventSchema) -> Event:
@@ -193,22 +201,15 @@ def encode_event(event: Mapping[str, Any]) -> bytes:
 
 def encode_prediction(prediction: Prediction) -> bytes:
     """The record of a prediction. Raises ValueError, with the path, for a number that is not finite."""
-    record: dict[str, Any] = {
-        "id": prediction.id,
-        "label": prediction.label,
-        "probability": prediction.probability,
-        "probabilities": prediction.probabilities,
-        "status": prediction.status,
-    }
-    if prediction.truth is not None:
-        record["truth"] = prediction.truth
-    if prediction.evidence is not None:
-        record["evidence"] = prediction.evidence
-    if prediction.hypotheses is not None:
-        record["hypotheses"] = prediction.hypotheses
-    record["model"] = prediction.model
-    record["ts"] = prediction.ts
-    return _encode(record)
+    return _encode(prediction)
+
+
+def encode_predictions(predictions: Sequence[Prediction]) -> list[bytes]:
+    """The records of many, as of `encode_prediction`."""
+    encoded = list(map(_encode_json, predictions))
+    if b"null" in b"".join(encoded):
+        return list(map(encode_prediction, predictions))
+    return encoded
 
 
 def encode_metrics(report: MetricsReport | Drift) -> bytes:
@@ -217,7 +218,7 @@ def encode_metrics(report: MetricsReport | Drift) -> bytes:
 
 
 def _encode(value: Any) -> bytes:
-    encoded = msgspec.json.encode(value)
+    encoded = _encode_json(value)
     if b"null" in encoded:  # msgspec writes infinities and NaN as null
         keys = find(msgspec.to_builtins(value), is_nonfinite)
         if keys is not None:

@@ -18,6 +18,7 @@ Kinds of records:
 from __future__ import annotations
 
 import hashlib
+import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -109,16 +110,14 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(part.count for part in self.slices)
 
 
+_length = struct.Struct("<Q").pack
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder(JournalRecord)
 
 
 def crc(values: Iterable[bytes]) -> int:
     """CRC-32 of values one after the other."""
-    total = 0
-    for value in values:
-        total = zlib.crc32(value, total)
-    return total
+    return zlib.crc32(b"".join(values))
 
 
 Output = tuple[str, bytes | None, bytes, Iterable[tuple[str, bytes]]]
@@ -128,14 +127,27 @@ Output = tuple[str, bytes | None, bytes, Iterable[tuple[str, bytes]]]
 def chain_outputs(previous: str, outputs: Iterable[Output]) -> str:
     """The running digest of outputs after these. Lengths keep their parts apart."""
     digest = hashlib.sha256(bytes.fromhex(previous))
+    heads: dict[str, bytes] = {}  # topic -> how an output without headers begins
+    pieces: list[bytes] = []
     for topic, key, value, headers in outputs:
-        parts = [topic.encode(), b"" if key is None else b"k" + key, value]
-        for name, content in headers:
-            parts += [name.encode(), content]
-        digest.update(
-            b"".join(len(part).to_bytes(8, "little") + part for part in [b"%d" % len(parts), *parts])
-        )
+        if headers:
+            more = [part for name, content in headers for part in (name.encode(), content)]
+            parts = (b"%d" % (3 + len(more)), topic.encode(), _present(key), value, *more)
+            pieces += [piece for part in parts for piece in (_length(len(part)), part)]
+            continue
+        head = heads.get(topic)
+        if head is None:
+            name = topic.encode()
+            head = heads[topic] = b"".join((_length(1), b"3", _length(len(name)), name))
+        present = _present(key)
+        pieces += (head, _length(len(present)), present, _length(len(value)), value)
+    digest.update(b"".join(pieces))
     return digest.hexdigest()
+
+
+def _present(key: bytes | None) -> bytes:
+    """A key so that none differs from an empty one."""
+    return b"" if key is None else b"k" + key
 
 
 def seal(record: JournalRecord) -> JournalRecord:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
 import msgspec
 
+from streamnb.adapters.librdkafka_settings import translated_settings
 from streamnb.cli import wiring
-from streamnb.cli.timing import echo, load
+from streamnb.cli.timing import load
 from streamnb.cli.timing.actors import Actor, Asked, learn
+from streamnb.cli.timing.clients import Bare
+from streamnb.cli.timing.echo import echo
 from streamnb.cli.timing.figures import Passage
 from streamnb.cli.timing.place import Place
 from streamnb.config import Config
@@ -23,11 +26,6 @@ from streamnb.errors import LogError
 __all__ = ["LEARNER", "Load", "Measured", "echoes_for", "measure", "passages_of"]
 
 LEARNER = "streamnb"
-_ECHOES: Mapping[str, Callable[[echo.Echo], None]] = {
-    "kafka-python": echo.kafka_python,
-    "confluent-kafka": echo.librdkafka,
-    "embedded": echo.embedded,
-}
 _START_SECONDS = 180.0  # kernels may have to be compiled, and a group has to settle
 _DRAIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
@@ -85,16 +83,17 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 
 def echoes_for(config: Config) -> tuple[list[str], list[str]]:
-    """The yardsticks that this log can have, and why others are missing."""
+    """The yardsticks that this log can have, the learner's client first, and why others are missing."""
     if not config.log.is_kafka:
         return ["embedded"], []
     if importlib.util.find_spec("confluent_kafka") is None:
         return ["kafka-python"], ["confluent-kafka is not installed"]
     try:
-        echo.librdkafka_settings(config.kafka.settings(config.log))
-    except KeyError as error:
-        return ["kafka-python"], [f"confluent-kafka: kafka.client has {error}, which librdkafka has not"]
-    return ["kafka-python", "confluent-kafka"], []
+        translated_settings(config.kafka.settings(config.log))
+    except LogError as error:
+        return ["kafka-python"], [f"confluent-kafka: {error}"]
+    both = ["kafka-python", "confluent-kafka"]
+    return both if config.log.client == "kafka-python" else both[::-1], []
 
 
 def measure(place: Place, work: Load, arguments: Sequence[str]) -> Mapping[str, Measured]:
@@ -129,7 +128,7 @@ def _contender(place: Place, name: str, arguments: Sequence[str]) -> Actor:
     if name == LEARNER:
         return Actor(name, place.folder, learn, list(arguments))
     source, target, group = place.routes[name]
-    return Actor(name, place.folder, _ECHOES[name], echo.Echo(place.config, group, source, target))
+    return Actor(name, place.folder, echo, name, Bare(place.config, group, source, target))
 
 
 class _Turns:

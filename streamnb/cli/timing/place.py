@@ -56,10 +56,13 @@ class Place(NamedTuple):
 
 
 @contextlib.contextmanager
-def place(options: argparse.Namespace, prefix: str, learner: str, echoes: Sequence[str]) -> Iterator[Place]:
+def place(
+    options: argparse.Namespace, prefix: str, learner: str, echoes: Sequence[str], *more: str
+) -> Iterator[Place]:
     """Make topics for the contenders, all named after `prefix` and a random word, and delete them afterwards.
 
-    On the embedded log they lie in a file of their own, in the same folder as the log's.
+    On the embedded log they lie in a file of their own, in the same folder as the log's. `more` overrides the
+    configuration, too.
 
     Raises:
         ConfigError: the prefix makes no names of topics.
@@ -70,8 +73,8 @@ def place(options: argparse.Namespace, prefix: str, learner: str, echoes: Sequen
     name = f"{prefix}-{secrets.token_hex(6)}"
     given = wiring.load_config(options)
     beside = None if given.log.is_kafka else given.log.path.resolve().parent
-    with tempfile.TemporaryDirectory(prefix="streamnb-latency-", dir=beside) as folder:
-        overrides = _overrides(name, Path(folder), is_kafka=given.log.is_kafka)
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}-", dir=beside) as folder:
+        overrides = (*_overrides(name, Path(folder), is_kafka=given.log.is_kafka), *more)
         config = wiring.load_config(options, *overrides)
         group = group_of(config)
         routes = {learner: Route(config.topics.events[0], config.topics.predictions, group)}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.learners import AnyHypothesis, Softmax
 
 __all__ = ["FeaturePlan"]
@@ -18,7 +19,7 @@ class FeaturePlan:
     """What the hypotheses want of features.
 
     Attributes:
-        learners: how many softmax regressions there are.
+        learners: how many softmax regressions there are; none where features are wanted for bins alone.
         pairs: whether any takes pairs.
         memory: of the table, bytes.
     """
@@ -29,9 +30,12 @@ class FeaturePlan:
 
     @classmethod
     def of(cls, hypotheses: Sequence[AnyHypothesis], memory: int) -> Self | None:
-        """That of these hypotheses; None where there is no softmax regression."""
+        """That of these hypotheses; None where nothing takes features."""
         learners = [h for h in hypotheses if isinstance(h, Softmax)]
-        return cls(len(learners), any(h.pairs for h in learners), memory) if learners else None
+        reads_bins = any(isinstance(h, Hypothesis) and h.is_binned for h in hypotheses)
+        if not learners and not reads_bins:
+            return None
+        return cls(len(learners), any(h.pairs for h in learners), memory)
 
     def most(self, rows: int, once: int, classes: int) -> int:
         """How many features may have a row, where `rows` have one and `once` were met once.

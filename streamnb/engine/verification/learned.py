@@ -49,8 +49,8 @@ class Names(NamedTuple):
 
     @property
     def learns(self) -> bool:
-        """Whether any learns from predictions."""
-        return any(isinstance(h, Pool) or _is_pooled(h) for h in self.hypotheses)
+        """Whether any learns from predictions, or reads bins, of whose counts the logarithms are kept."""
+        return any(isinstance(h, Pool) or _is_pooled(h) or _reads_bins(h) for h in self.hypotheses)
 
     def place(
         self, name: str, index: Sequence[int], labels: Sequence[str], table: npt.NDArray[np.int64] | None
@@ -109,6 +109,10 @@ class Names(NamedTuple):
 
 def _is_pooled(hypothesis: AnyHypothesis) -> bool:
     return isinstance(hypothesis, Softmax) or (isinstance(hypothesis, Hypothesis) and hypothesis.calibrated)
+
+
+def _reads_bins(hypothesis: AnyHypothesis) -> bool:
+    return isinstance(hypothesis, Hypothesis) and hypothesis.is_binned
 
 
 def compare_learned(
