@@ -14,7 +14,7 @@ from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_library import Patiently
 from streamnb.engine.ports import NewRecord, Partition, Record
 
-__all__ = ["KafkaPython", "of_record"]
+__all__ = ["KafkaPython", "headers_of", "of_record"]
 
 _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
 _TURN_SECONDS = 0.2
@@ -161,11 +161,12 @@ def _records(place: TopicPartition, found: Sequence[Any]) -> list[Record]:
             record.key,
             b"" if record.value is None else record.value,
             record.timestamp / 1000.0,
-            _headers(record.headers) if record.headers else (),
+            headers_of(record.headers) if record.headers else (),
         )
         for record in found
     ]
 
 
-def _headers(found: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:
+def headers_of(found: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:
+    """The headers of a consumed record; a value that is null is read as empty."""
     return tuple((name, b"" if value is None else value) for name, value in found)

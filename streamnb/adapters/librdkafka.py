@@ -20,7 +20,7 @@ from kafka import errors
 from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_failures import Action, classify
 from streamnb.adapters.kafka_library import Patiently
-from streamnb.adapters.kafka_python import of_record
+from streamnb.adapters.kafka_python import headers_of, of_record
 from streamnb.adapters.librdkafka_errors import as_kafka_python, raised_as_kafka_python
 from streamnb.adapters.librdkafka_settings import producing, reading, transacting
 from streamnb.engine.ports import NewRecord, Partition, Record
@@ -123,7 +123,7 @@ class _Reader:
             self._next[partition] = max(self._next[partition], last + 1)
         values = [value or b"" for value in map(Message.value, messages)]  # a tombstone is read as empty
         times = [milliseconds / 1000.0 for _, milliseconds in map(Message.timestamp, messages)]
-        headers = [_headers(given) if given else () for given in map(Message.headers, messages)]
+        headers = [headers_of(given) if given else () for given in map(Message.headers, messages)]
         return list(map(Record, partitions, offsets, map(Message.key, messages), values, times, headers))
 
     def _without_events(self, messages: Iterable[Any]) -> list[Any]:
@@ -294,10 +294,6 @@ def _check_membership_bytes(theirs: bytes, group: str) -> None:
             "this confluent-kafka writes group memberships in a form that streamnb does not know; install an "
             'earlier one, or set log.client = "kafka-python"'
         )
-
-
-def _headers(given: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:
-    return tuple((name, b"" if value is None else value) for name, value in given)
 
 
 def _made(kind: Any, settings: Mapping[str, Any]) -> Any:
