@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.growing import grown, with_room
 from streamnb.model.jit import inlined, kernel
-from streamnb.model.vocabulary import Vocabulary, grown, with_room
+from streamnb.model.vocabulary import Vocabulary
 
 __all__ = [
     "BERNOULLI",

@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.counts import NOMINAL, UNIT, widen_rows
+from streamnb.model.growing import grown
 from streamnb.model.jit import inlined, kernel
 from streamnb.model.moments import learn_value
 from streamnb.model.vectors import multiply_by
-from streamnb.model.vocabulary import Vocabulary, grown
+from streamnb.model.vocabulary import Vocabulary
 
 __all__ = ["Decayed", "DecayedTables", "ages", "learn_decayed", "row_scale"]
 

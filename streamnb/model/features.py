@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.counts import UNIT
+from streamnb.model.growing import grown
 from streamnb.model.jit import inlined, kernel
-from streamnb.model.vocabulary import grown
 
 __all__ = [
     "COUNTS",

@@ -33,7 +33,7 @@ from streamnb.model.hypotheses import (
 from streamnb.model.jit import inlined, kernel
 from streamnb.model.logspace import LN2, mantissa_of, power_of
 from streamnb.model.memory import prefetch
-from streamnb.model.scoring import log_away, score_priors, score_value
+from streamnb.model.scoring import log_absent, log_away, score_priors, score_value
 from streamnb.model.tables import GIVEN
 from streamnb.model.vectors import add_to, copy_to
 
@@ -42,7 +42,6 @@ __all__ = ["Scratch", "score_hypotheses"]
 _SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
 _AHEAD = 4  # words
 _LINE = 8  # counts that are fetched together
-_SMALL = 1e-150  # far from the smallest double, even times the smallest factor
 
 
 class Scratch(NamedTuple):
@@ -286,23 +285,6 @@ def _word_in_logs(
 
 
 @kernel
-def _absent(histograms: Any, b: int, N: float, s: float, rest: float) -> float:
-    """Log probability that a text of a class holds none of the words that the class has."""
-    total, product = 0.0, 1.0
-    share = 1.0 / (N + s + rest)
-    for i in range(histograms.used[b]):
-        weight = float(histograms.weight[b, i])
-        if histograms.words[b, i] == 1:
-            product *= (N - weight + rest) * share
-            if product < _SMALL:
-                total += math.log(product)
-                product = 1.0
-        else:
-            total += histograms.words[b, i] * log_away(weight + s, N - weight + rest)
-    return total + math.log(product)
-
-
-@kernel
 def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: Any) -> None:
     """What Bernoulli hypotheses say of a text before any of its words is looked at: all are absent."""
     columns = presence.texts.shape[1]
@@ -315,7 +297,7 @@ def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: A
                 continue
             s, rest = scratch.s[h], scratch.rest[h]
             if presence.histograms.stale[b]:
-                presence.absent[h, b] = _absent(presence.histograms, b, N, s, rest)
+                presence.absent[h, b], _ = log_absent(presence.histograms, b, N, s, rest, 1.0)
             scratch.joint[h, k] += presence.absent[h, b] + others * log_away(s, N + rest)
         presence.histograms.stale[b] = False
 

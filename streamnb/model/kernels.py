@@ -108,8 +108,18 @@ def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
 @allocating
 def mark_repeats(batch: Any, kinds: Any) -> int:
     """Within each Bernoulli text, keep the first of equal rows; the most rows of any text."""
+    size, most = 2, np.int64(0)
+    for e in range(batch.event_items.size - 1):
+        most = max(most, batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]])
+    while size < 2 * most:
+        size *= 2
+    return _mark_repeats(batch, kinds, np.empty(size, dtype=np.int32))
+
+
+@kernel
+def _mark_repeats(batch: Any, kinds: Any, room: Any) -> int:
+    """The same; `room` is a power of two, at least twice the rows of any event."""
     most = 0
-    seen = np.empty(64, dtype=np.int32)
     for e in range(batch.event_items.size - 1):
         first, stop = batch.event_items[e], batch.event_items[e + 1]
         while first < stop:
@@ -119,24 +129,29 @@ def mark_repeats(batch: Any, kinds: Any) -> int:
             start, end = batch.item_rows[first], batch.item_rows[last]
             if kinds[batch.item_group[first]] == BERNOULLI and end > start:
                 most = max(most, end - start)
-                size = 2
-                while size < 2 * (end - start):
-                    size *= 2
-                if seen.size < size:
-                    seen = np.empty(size, dtype=np.int32)
-                seen[:size] = -1
-                for j in range(start, end):
-                    row = batch.rows[j]
-                    if row < 0:
-                        continue
-                    place = (row * 0x9E3779B1) & (size - 1)
-                    while seen[place] >= 0 and seen[place] != row:
-                        place = (place + 1) & (size - 1)
-                    if seen[place] == row:
-                        batch.rows[j] = STOPPED
-                    seen[place] = row
+                _keep_first(batch.rows, start, end, room)
             first = last
     return most
+
+
+@inlined
+def _keep_first(rows: Any, start: int, end: int, room: Any) -> None:
+    """Of equal rows from `start` to `end`, keep the first."""
+    size = 2
+    while size < 2 * (end - start):
+        size *= 2
+    for place in range(size):
+        room[place] = -1
+    for j in range(start, end):
+        row = rows[j]
+        if row < 0:
+            continue
+        place = (row * 0x9E3779B1) & (size - 1)
+        while room[place] >= 0 and room[place] != row:
+            place = (place + 1) & (size - 1)
+        if room[place] == row:
+            rows[j] = STOPPED
+        room[place] = row
 
 
 @inlined

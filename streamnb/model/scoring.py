@@ -26,12 +26,14 @@ import numpy as np
 
 from streamnb.model.counts import BERNOULLI, UNIT
 from streamnb.model.jit import inlined
-from streamnb.model.logspace import LN2, factors_until_overflow
+from streamnb.model.logspace import LN2, factors_until_overflow, power_of
 from streamnb.model.tables import LEARNED, UNIFORM
 
-__all__ = ["known", "log_away", "score_event", "score_priors", "score_value"]
+__all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "score_value"]
 
 _LOG_2PI = math.log(2.0 * math.pi)
+_SMALL = 1e-140  # so that the product of two of them is a normal number
+_NEAR_ZERO = 1.0 / 64.0
 _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
 
 
@@ -151,29 +153,61 @@ def _score_shares(
 @inlined
 def log_away(here: float, away: float) -> float:
     """Log of away / (here + away), to all digits whichever is small."""
-    return math.log1p(-here / (here + away)) if here < away else math.log(away / (here + away))
+    x = here / (here + away)
+    if x < _NEAR_ZERO:  # ln(1 - x) by its series, whose terms from x^11 on are lost beside x
+        series = 1.0 / 10.0
+        for n in range(9, 0, -1):
+            series = series * x + 1.0 / n
+        return -x * series
+    return math.log1p(-x) if here < away else math.log(away / (here + away))
 
 
 @inlined
-def _absent(histograms: Any, b: int, n: int, s: float, rest: float, floor: float) -> None:
-    """Log probability that all words with a count are absent, of a class with n > 0 or S > 0."""
-    total = 0.0
-    misses = 0
+def log_absent(histograms: Any, b: int, n: Any, s: float, rest: float, floor: float) -> Any:
+    """(Log probability that a text of a class lacks every word of histogram b, misses), for n + s + rest > 0.
+
+    The factor of a count that one word alone has, as frequent words do, is multiplied, which costs less than
+    a logarithm. Many words share a count where it is low, and such a factor is so near 1 that it would lose
+    digits.
+    """
+    total, product, misses, multiplied = 0.0, 1.0, 0, 0
+    whole = n + s + rest
+    scale = 2.0 ** -power_of(whole)  # exact, so that the factors are away / whole but for one that all share
     for i in range(histograms.used[b]):
         count, words = histograms.weight[b, i], histograms.words[b, i]
-        here, away = count + s, float(n - count) + rest
-        if away > 0.0:
-            total += words * log_away(here, away)
-        else:
+        away = float(n - count) + rest
+        if away <= 0.0:
             misses += words
             total += words * math.log(floor * UNIT / n)
-    histograms.absent[b] = total
-    histograms.misses[b] = misses
-    histograms.stale[b] = False
+        elif words == 1 and away > _SMALL * whole:
+            product *= away * scale
+            multiplied += 1
+            if product < _SMALL:
+                total += math.log(product)
+                product = 1.0
+        else:
+            total += words * log_away(count + s, away)
+    return total + math.log(product) - multiplied * math.log(whole * scale), misses
 
 
 @inlined
-def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any) -> None:
+def _odds_until_overflow(tables: Any, g: int, s: float, rest: float) -> int:
+    """How many ratios of count + s to total - count + rest a double in [1/2, 1) can be multiplied by.
+
+    0 where a single one may be too much.
+    """
+    highest = 1.0
+    for k in range(tables.classes.size):
+        highest = max(highest, float(tables.totals[g, k]))
+    lowest = min(s if s > 0.0 else 1.0, rest if rest > 0.0 else 1.0, 1.0)
+    bits = math.log2(highest + max(s, rest)) - math.log2(lowest) + 1.0
+    return int(1000.0 / bits)
+
+
+@inlined
+def _score_presence(
+    tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
     """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
     K = joint.size
     g = batch.item_group[first]
@@ -191,9 +225,12 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, 
             continue
         b = tables.slot[g] * columns + k
         if histograms.stale[b]:
-            _absent(histograms, b, n, s, rest, floor_absent)
+            histograms.absent[b], histograms.misses[b] = log_absent(histograms, b, n, s, rest, floor_absent)
+            histograms.stale[b] = False
         joint[k] += histograms.absent[b] + (words - histograms.positive[b]) * log_away(s, n + rest)
         misses[k] += histograms.misses[b] * UNIT
+    room = _odds_until_overflow(tables, g, s, rest)
+    left = room
     for item in range(first, last):
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
             row = batch.rows[j]
@@ -204,14 +241,22 @@ def _score_presence(tables: Any, batch: Any, first: int, last: int, joint: Any, 
                 here, away = count + s, float(n - count) + rest
                 if n == 0 and S == 0.0:
                     joint[k] += math.log(share) - math.log1p(-share)
+                elif here > 0.0 and away > 0.0 and room > 0:
+                    product[k] *= here / away
                 elif here > 0.0 and away > 0.0:
-                    joint[k] += math.log(here / away)
+                    joint[k] += math.log(here) - math.log(away)
                 elif here > 0.0:  # present always: its absence was counted as a miss
                     misses[k] -= UNIT
                     joint[k] -= math.log(floor_absent * UNIT / n)
                 else:
                     misses[k] += UNIT
                     joint[k] += math.log(floor * UNIT / n)
+            left -= 1
+            if left == 0:
+                _split(product, exponent, K)
+                left = room
+    if left != room:
+        _split(product, exponent, K)
 
 
 @inlined
@@ -272,7 +317,7 @@ def score_event(
         while last < stop and batch.item_group[last] == batch.item_group[first]:
             last += 1
         if tables.kinds[batch.item_group[first]] == BERNOULLI:
-            _score_presence(tables, batch, first, last, joint, misses)
+            _score_presence(tables, batch, first, last, joint, misses, product, exponent)
         else:
             _score_shares(tables, batch, first, last, joint, misses, product, exponent)
         first = last

@@ -1,31 +1,34 @@
 """Attribute bytes -> row, exactly and in order of insertion.
 
-An open-addressing table of 64-bit slots (the upper half of the hash as a tag, the row + 1 below it) over an
-arena that holds every key's bytes one after the other. A tag only saves comparisons: bytes decide, so two
-keys never share a row. Arrays grow by `numpy.ndarray.resize`, which reallocates in place where the system
-can (large blocks on Linux are remapped, not copied); no view of them may outlive the call that made it.
+An open-addressing table of 64-bit slots over an arena that holds every key's bytes one after the other. A
+slot is the upper 24 bits of the hash as a tag, eight bits of the group, and the row + 1. A tag only saves
+comparisons: bytes decide, so two keys never share a row. The group is in the slot so that nobody has to look
+it up elsewhere; `_BESIDE` stands for a larger one, and for that of a stopped row. No view of an array may
+outlive the call that made it: it may move as it grows.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.growing import empty_slots, grown, with_room
 from streamnb.model.jit import inlined, kernel
 from streamnb.model.memory import load8, prefetch, store8
 from streamnb.model.tokenizer import Tokens, hash_bytes
 
-__all__ = ["DONE", "STOPPED", "UNKNOWN", "Vocabulary", "grown", "look_up", "with_room"]
+__all__ = ["DONE", "STOPPED", "UNKNOWN", "Vocabulary", "look_up"]
 
 UNKNOWN, STOPPED = -1, -2  # in place of a row
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_TAG = np.uint64(40)
+_GROUP = np.uint64(8)
+_BESIDE = 255  # the group is in `groups` alone
 _ONE = np.uint64(1)
 DONE = -1
 """In place of the next token."""
@@ -52,54 +55,72 @@ def _equal(a: Any, begin: int, b: Any, start: int, length: int) -> bool:
 
 
 @inlined
+def _head(mixed: Any, group: Any) -> Any:
+    """The upper half of the slot of a key: its tag, and its group where eight bits hold it."""
+    return mixed >> _TAG << _GROUP | np.uint64(group if 0 <= group < _BESIDE else _BESIDE)
+
+
+@inlined
 def _find(
     buffer: Any,
     start: int,
     stop: int,
     mixed: Any,
-    group: int,
+    group: Any,
     slots: Any,
     arena: Any,
     ends: Any,
     groups: Any,
 ) -> Any:
-    """The row of a key, or -1 - (the free slot that ends its chain)."""
-    tag = mixed >> _HALF
+    """(Row of a key, STOPPED or UNKNOWN; place of its slot, or of the free one that ends its chain)."""
+    head, beside = _head(mixed, group), _head(mixed, _BESIDE)
     place = place_of(mixed, slots)
     while True:
         slot = slots[place]
         if slot == 0:
-            return -1 - place
-        if slot >> _HALF == tag:
+            return np.int64(UNKNOWN), place
+        found = slot >> _HALF
+        if found == head or found == beside:  # noqa: PLR1714, SIM109  two comparisons, and no tuple
             row = np.int64(slot & _LOW) - 1
-            owner = groups[row]
+            owner = np.int64(groups[row] if found == beside else group)
             begin = ends[row]
             if (
                 (owner if owner >= 0 else ~owner) == group
                 and ends[row + 1] - begin == stop - start
                 and _equal(arena, begin, buffer, start, stop - start)
             ):
-                return row
+                return (row if owner >= 0 else np.int64(STOPPED)), place
         place = place + 1 if place + 1 < slots.size else 0
 
 
 @inlined
-def _fetch_ahead(token: int, hashes: Any, slots: Any, arena: Any, ends: Any, groups: Any) -> None:
+def _likely(mixed: Any, slots: Any) -> Any:
+    """The row of the first slot in the chain of a hash that has its tag, or UNKNOWN: bytes have to decide."""
+    place = place_of(mixed, slots)
+    slot = slots[place]
+    while slot != 0 and slot >> _TAG != mixed >> _TAG:
+        place = place + 1 if place + 1 < slots.size else 0
+        slot = slots[place]
+    return np.int64(slot & _LOW) - 1
+
+
+@inlined
+def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, arena: Any, ends: Any, rows: Any) -> None:
     """Bring what tokens further on will ask for into the cache, step by step: slot, row, bytes.
 
     Each step needs what the one before it fetched; so that the steps of many tokens wait for memory together.
-    A slot may be of another key: what is fetched for it is not used.
+    Leaves the likely row of each token from `first` on in `rows`, until the token's turn comes.
     """
-    last = hashes.size - 1
-    prefetch(slots, place_of(hashes[min(token + 48, last)], slots))
-    slot = slots[place_of(hashes[min(token + 32, last)], slots)]
-    if slot != 0:
-        row = np.int64(slot & _LOW) - 1
-        prefetch(ends, row)
-        prefetch(groups, row)
-    slot = slots[place_of(hashes[min(token + 16, last)], slots)]
-    if slot != 0:
-        prefetch(arena, ends[np.int64(slot & _LOW) - 1])
+    if token + 48 < hashes.size:
+        prefetch(slots, place_of(hashes[token + 48], slots))
+    ahead = token + 32
+    if first <= ahead < hashes.size:
+        rows[ahead] = _likely(hashes[ahead], slots)
+        if rows[ahead] >= 0:
+            prefetch(ends, np.int64(rows[ahead]))
+    ahead = token + 16
+    if first <= ahead < hashes.size and rows[ahead] >= 0:
+        prefetch(arena, ends[rows[ahead]])
 
 
 @kernel
@@ -122,29 +143,29 @@ def look_up(
     item = np.searchsorted(item_tokens, first, side="right") - 1
     limit = np.int64(slots.size * _MAX_LOAD)
     is_far = slots.size > _NEAR
-    for token in range(first, token_ends.size):
+    for token in range(first - 48 if is_far else first, token_ends.size):
         if is_far:
-            _fetch_ahead(token, hashes, slots, arena, ends, groups)
+            _fetch_ahead(first, token, hashes, slots, arena, ends, rows)
+            if token < first:
+                continue
         while token >= item_tokens[item + 1]:
             item += 1
         start = token_ends[token - 1] if token > 0 else 0
         stop = token_ends[token]
-        found = _find(buffer, start, stop, hashes[token], item_group[item], slots, arena, ends, groups)
-        if found < 0 and item_adds[item]:
+        group = np.int64(item_group[item])
+        row, place = _find(buffer, start, stop, hashes[token], group, slots, arena, ends, groups)
+        if row == UNKNOWN and item_adds[item]:
             begin = ends[size]
             if size + 1 >= ends.size or begin + stop - start + 8 > arena.size or size >= limit:
                 return token, size
             for i in range(0, stop - start, 8):
                 store8(arena, begin + i, load8(buffer, start + i))
             ends[size + 1] = begin + stop - start
-            groups[size] = item_group[item]
-            slots[-1 - found] = (hashes[token] >> _HALF) << _HALF | np.uint64(size + 1)
-            rows[token] = size
+            groups[size] = group
+            slots[place] = _head(hashes[token], group) << _HALF | np.uint64(size + 1)
+            row = np.int64(size)
             size += 1
-        elif found < 0:
-            rows[token] = UNKNOWN
-        else:
-            rows[token] = found if groups[found] >= 0 else STOPPED
+        rows[token] = row
     return DONE, size
 
 
@@ -157,37 +178,7 @@ def _fill_slots(size: int, slots: Any, arena: Any, ends: Any, groups: Any) -> No
         place = place_of(mixed, slots)
         while slots[place] != 0:
             place = place + 1 if place + 1 < slots.size else 0
-        slots[place] = (mixed >> _HALF) << _HALF | np.uint64(row + 1)
-
-
-def with_room(rows: int) -> int:
-    """So many rows and as many again, or an eighth of many: large memory is remapped, not copied."""
-    return rows + max(rows // 8, min(rows, 8192)) + 32
-
-
-def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The array with zeros after its last element, in place where it owns its memory.
-
-    An unpickled array may not. No view of it may be alive: its memory moves.
-    """
-    if not array.flags.owndata:
-        array = array.copy()
-    array.resize(shape, refcheck=False)
-    return array
-
-
-def _empty_slots(count: int) -> npt.NDArray[np.uint64]:
-    """Memory of the system where they are many: what `malloc` gets back, it takes for what grows later.
-
-    That would not be remapped but copied when it grows, and be held twice.
-    """
-    if count < _NEAR:
-        return np.zeros(count, dtype=np.uint64)
-    memory = mmap.mmap(-1, 8 * count)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without large pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype=np.uint64)
+        slots[place] = _head(mixed, groups[row]) << _HALF | np.uint64(row + 1)
 
 
 class Vocabulary:
@@ -256,6 +247,7 @@ class Vocabulary:
     def stop(self, rows: npt.NDArray[Any]) -> None:
         """Let these rows never be found again."""
         self.groups[rows] = ~self.groups[rows]
+        self._rehash()
 
     def key(self, row: int | np.integer[Any]) -> bytes:
         """The bytes of one row."""
@@ -305,5 +297,5 @@ class Vocabulary:
         The old ones go first, so that the two are never held at once.
         """
         self.slots = np.zeros(0, dtype=np.uint64)
-        self.slots = _empty_slots(max(64, int(1.5 * (self.size + 1) / _MAX_LOAD)))
+        self.slots = empty_slots(max(64, int(1.5 * (self.size + 1) / _MAX_LOAD)))
         _fill_slots(self.size, self.slots, self.arena, self.ends, self.groups)

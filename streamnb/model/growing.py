@@ -1,0 +1,72 @@
+"""Arrays that grow: small ones are moved, large ones stay where they are and never have to be held twice.
+
+A large array is the beginning of reserved addresses, of which the system backs what was written to, and with
+large pages where it has them: a table of gigabytes that is read at random spends more time in finding out
+where its pages are than in waiting for them. (Remapping, as `realloc` does it, splits large pages.)
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["empty_slots", "grown", "with_room"]
+
+_LARGE = 2 << 20  # bytes: a large page
+_RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows
+_NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
+
+
+def with_room(rows: int) -> int:
+    """So many rows and as many again, or an eighth of many."""
+    return rows + max(rows // 8, min(rows, 8192)) + 32
+
+
+def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The array with zeros after its last element; the one given is not to be used any more."""
+    count = math.prod(shape)
+    whole = _whole(array)
+    if whole is None and _LARGE <= count * array.itemsize <= _RESERVED:
+        whole = _mapped(_RESERVED, array.dtype)
+        if whole is not None:
+            whole[: array.size] = array.reshape(-1)
+    if whole is not None and count <= whole.size:
+        return whole[:count].reshape(shape)
+    if not array.flags.owndata:  # of reserved addresses, or unpickled
+        array = array.copy()
+    array.resize(shape, refcheck=False)
+    return array
+
+
+def empty_slots(count: int) -> npt.NDArray[np.uint64]:
+    """A hash table of so many free slots, in memory of its own where they are many.
+
+    What `malloc` gets back, it would take for something else, and hold both.
+    """
+    slots = _mapped(8 * count, np.dtype(np.uint64)) if 8 * count >= _LARGE else None
+    return np.zeros(count, dtype=np.uint64) if slots is None else slots
+
+
+def _whole(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """All of the reserved memory that an array is the beginning of."""
+    whole = array.base
+    if isinstance(whole, np.ndarray) and isinstance(whole.base, memoryview):
+        return whole if isinstance(whole.base.obj, mmap.mmap) else None
+    return None
+
+
+def _mapped(n_bytes: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Zeros at addresses of their own, shape (n_bytes / itemsize,); None where the system gives none."""
+    try:
+        memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    except (AttributeError, OSError, OverflowError, ValueError):  # another system, or a limit
+        return None
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without large pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=dtype)

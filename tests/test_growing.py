@@ -1,0 +1,93 @@
+"""Arrays grow with their values kept and zeros behind them; large ones stay where they are."""
+
+from __future__ import annotations
+
+import copy
+import mmap
+import pickle
+
+import numpy as np
+import pytest
+
+from streamnb.model import growing
+from streamnb.model.growing import empty_slots, grown
+
+LARGE = 2 << 20  # bytes
+
+
+def counted(shape, dtype=np.int64):
+    return (np.arange(np.prod(shape)) % 251).astype(dtype).reshape(shape)
+
+
+def assert_grown(before, after, shape):
+    assert after.shape == shape
+    assert after.dtype == before.dtype
+    assert after.flags.c_contiguous
+    assert after.flags.writeable
+    flat = after.reshape(-1)
+    np.testing.assert_array_equal(flat[: before.size], before.reshape(-1))
+    assert not flat[before.size :].any()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 5_000, 400_000])
+def test_values_stay_and_zeros_follow(dtype, rows):
+    array = counted((rows, 3), dtype)
+    for factor in (2, 3, 9):
+        before = array.copy()
+        array = grown(array, (rows * factor, 3))
+        assert_grown(before, array, (rows * factor, 3))
+        array[-1] = 7
+
+
+def test_a_large_array_does_not_move():
+    array = grown(counted((LARGE // 8,)), (LARGE // 4,))
+    place = array.ctypes.data
+    for size in (LARGE // 2, LARGE, 5 * LARGE):
+        before = array.copy()
+        array = grown(array, (size,))
+        assert array.ctypes.data == place
+        assert_grown(before, array, (size,))
+    assert place % mmap.PAGESIZE == 0
+
+
+def test_rows_may_be_widened_in_the_same_memory():
+    array = grown(counted((LARGE // 16, 2)), (LARGE // 16, 3))
+    assert_grown(counted((LARGE // 16, 2)), array, (LARGE // 16, 3))
+
+
+def test_what_was_copied_or_unpickled_grows_too():
+    array = grown(counted((LARGE // 8,)), (LARGE // 4,))
+    for other in (copy.deepcopy(array), pickle.loads(pickle.dumps(array)), array.copy()):  # noqa: S301
+        more = grown(other, (LARGE,))
+        assert_grown(array, more, (LARGE,))
+        more[0] = -1
+    assert array[0] == 0, "each has memory of its own"
+
+
+def refuse(*_, **__):
+    raise OSError(12, "Cannot allocate memory")
+
+
+@pytest.mark.parametrize("cause", ["no addresses", "too few"])
+def test_without_addresses_it_is_moved(monkeypatch, cause):
+    if cause == "no addresses":
+        monkeypatch.setattr(growing.mmap, "mmap", refuse)
+    else:
+        monkeypatch.setattr(growing, "_RESERVED", 3 * LARGE)
+    array = counted((LARGE // 8,))
+    for size in (LARGE // 4, LARGE // 2, LARGE, 2 * LARGE):
+        before = array.copy()
+        array = grown(array, (size,))
+        assert_grown(before, array, (size,))
+
+
+@pytest.mark.parametrize("count", [64, LARGE])
+def test_slots_are_free(monkeypatch, count):
+    for _ in range(2):
+        slots = empty_slots(count)
+        assert slots.shape == (count,)
+        assert slots.dtype == np.uint64
+        assert not slots.any()
+        slots[0] = 1
+        monkeypatch.setattr(growing.mmap, "mmap", refuse)
