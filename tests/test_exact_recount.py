@@ -185,3 +185,25 @@ def test_a_prior_estimate_near_one_costs_no_digits(p):
     recount = Recount(attributes, rows)
     for text in ("a", "b c", ""):
         assert_equal(model, recount, {"text": text})
+
+
+@pytest.mark.parametrize(
+    ("m", "p"), [(2.0, 0.5), (2e-6, 0.5), (2e-100, 0.5), (1e-100, 1e-100), (1e100, 1e-100), (1e100, 0.5)]
+)
+@pytest.mark.parametrize("present", [0, 1, 7, 300, 400])
+def test_long_bernoulli_texts_neither_overflow_nor_underflow(m, p, present):
+    """400 words: texts of one class have all of them, those of another none, those of a third every second."""
+    words = [f"w{i}" for i in range(400)]
+    model = NaiveBayes({"text": Text(event_model="bernoulli", m=m, p=p)})
+    for i in range(8):
+        model.learn_one({"text": " ".join(words)}, "all")
+        model.learn_one({"text": ""}, "none")
+        model.learn_one({"text": " ".join(words[i % 2 :: 2])}, "half")
+    x = {"text": " ".join(words[:present])}
+    joints = model.joint_log_likelihood(x)
+    for label, count in {"all": 8, "none": 0, "half": 4}.items():
+        here, away = math.log(count + m * p), math.log(8 - count + m * (1 - p))
+        whole = math.log(8 + m)
+        expected = math.log(1 / 3) + present * (here - whole) + (400 - present) * (away - whole)
+        assert joints[label] == pytest.approx(expected, rel=1e-12), label
+    assert math.fsum(model.predict_proba_one(x).values()) == pytest.approx(1.0, rel=1e-15)

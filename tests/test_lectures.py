@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -301,3 +303,30 @@ def test_row_14_attributes_of_several_kinds_multiply():
             for name, model in kinds.items()
         )
         assert joint == pytest.approx(prior[label] + factors, rel=1e-13)
+
+
+def test_row_22_vocabulary_without_the_most_frequent_and_the_rarest_words(streams):
+    """The 100 most frequent words and those seen fewer than 3 times are dropped; others count as before."""
+    model, times, by_class = MultinomialNB(), Counter(), {}
+    with gzip.open(streams / "sms_spam.jsonl.gz", "rt") as lines:
+        for line in lines:
+            event = json.loads(line)
+            model.learn_one(event["text"], event["label"])
+            words = re.findall(r"\w+", event["text"].lower())
+            times.update(words)
+            by_class.setdefault(event["label"], Counter()).update(words)
+    assert len(model.class_counts("text")) == len(times)
+    frequent = {word for word, _ in times.most_common(100)}  # of equals, the one met first
+    kept = {word for word, n in times.items() if word not in frequent and n >= 3}
+    assert model.prune(min_count=3, drop_most_frequent=100) == len(times) - len(kept)
+    assert model.class_counts("text") == {
+        word: {label: by_class[label][word] for label in by_class if by_class[label][word]} for word in kept
+    }
+    tokens = {label: sum(by_class[label][word] for word in kept) for label in by_class}
+    rare = min(kept, key=lambda word: (times[word], word))
+    assert share(model, rare, "ham") == pytest.approx(
+        (by_class["ham"][rare] + 1) / (tokens["ham"] + len(kept)), rel=1e-12
+    )
+    for word in frequent:  # for good
+        model.learn_one(word, "ham")
+    assert set(model.class_counts("text")) == kept

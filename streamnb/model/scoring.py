@@ -191,20 +191,6 @@ def log_absent(histograms: Any, b: int, n: Any, s: float, rest: float, floor: fl
 
 
 @inlined
-def _odds_until_overflow(tables: Any, g: int, s: float, rest: float) -> int:
-    """How many ratios of count + s to total - count + rest a double in [1/2, 1) can be multiplied by.
-
-    0 where a single one may be too much.
-    """
-    highest = 1.0
-    for k in range(tables.classes.size):
-        highest = max(highest, float(tables.totals[g, k]))
-    lowest = min(s if s > 0.0 else 1.0, rest if rest > 0.0 else 1.0, 1.0)
-    bits = math.log2(highest + max(s, rest)) - math.log2(lowest) + 1.0
-    return int(1000.0 / bits)
-
-
-@inlined
 def _score_presence(
     tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
 ) -> None:
@@ -216,8 +202,10 @@ def _score_presence(
     words = tables.live[g]
     histograms = tables.histograms
     columns = tables.totals.shape[1]
+    highest = 1.0
     for k in range(K):
         n = tables.totals[g, k]
+        highest = max(highest, float(n))
         if tables.classes[k] == 0:
             continue
         if n == 0 and S == 0.0:
@@ -229,7 +217,8 @@ def _score_presence(
             histograms.stale[b] = False
         joint[k] += histograms.absent[b] + (words - histograms.positive[b]) * log_away(s, n + rest)
         misses[k] += histograms.misses[b] * UNIT
-    room = _odds_until_overflow(tables, g, s, rest)
+    lowest = min(s if s > 0.0 else 1.0, rest if rest > 0.0 else 1.0, 1.0)
+    room = factors_until_overflow(lowest / (highest + max(s, rest)), 1.0)  # of odds, above 1 or below
     left = room
     for item in range(first, last):
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
@@ -241,10 +230,8 @@ def _score_presence(
                 here, away = count + s, float(n - count) + rest
                 if n == 0 and S == 0.0:
                     joint[k] += math.log(share) - math.log1p(-share)
-                elif here > 0.0 and away > 0.0 and room > 0:
-                    product[k] *= here / away
                 elif here > 0.0 and away > 0.0:
-                    joint[k] += math.log(here) - math.log(away)
+                    product[k] *= here / away
                 elif here > 0.0:  # present always: its absence was counted as a miss
                     misses[k] -= UNIT
                     joint[k] -= math.log(floor_absent * UNIT / n)
