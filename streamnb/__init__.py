@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from streamnb.model.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.bayes_optimal_nb import BayesOptimalNB
     from streamnb.model.calibrated_nb import CalibratedNB
+    from streamnb.model.concepts import ConceptLearner
+    from streamnb.model.conjunctions import Conjunction, Conjunctions
+    from streamnb.model.find_s import FindS
     from streamnb.model.hypotheses import Hypothesis
     from streamnb.model.learners import Pool, Softmax
     from streamnb.model.linear_view import LinearView
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from streamnb.model.posterior import SequentialPosterior
     from streamnb.model.progressive import ProgressiveValidation
     from streamnb.model.softmax_regression import SoftmaxRegression
+    from streamnb.model.version_space import VersionSpace
 
 __all__ = [
     "BayesOptimalClassifier",
@@ -26,7 +30,11 @@ __all__ = [
     "BernoulliNB",
     "CalibratedNB",
     "CategoricalNB",
+    "ConceptLearner",
+    "Conjunction",
+    "Conjunctions",
     "Continuous",
+    "FindS",
     "GaussianNB",
     "Hypothesis",
     "LinearView",
@@ -41,6 +49,7 @@ __all__ = [
     "Softmax",
     "SoftmaxRegression",
     "Text",
+    "VersionSpace",
 ]
 
 _HOMES = {
@@ -49,6 +58,9 @@ _HOMES = {
     "bayes_optimal": ("BayesOptimalClassifier",),
     "bayes_optimal_nb": ("BayesOptimalNB",),
     "calibrated_nb": ("CalibratedNB",),
+    "concepts": ("ConceptLearner",),
+    "conjunctions": ("Conjunction", "Conjunctions"),
+    "find_s": ("FindS",),
     "hypotheses": ("Hypothesis",),
     "learners": ("Pool", "Softmax"),
     "log_opinion_pool": ("LogOpinionPool",),
@@ -57,6 +69,7 @@ _HOMES = {
     "posterior": ("SequentialPosterior",),
     "progressive": ("ProgressiveValidation",),
     "softmax_regression": ("SoftmaxRegression",),
+    "version_space": ("VersionSpace",),
 }
 
 

@@ -39,7 +39,9 @@ ONLY_IN = {
     "numba": {"model/jit.py", "model/memory.py"},
     "river": {
         "model/bayes_optimal.py",
+        "model/concepts.py",
         "model/drift.py",
+        "model/find_s.py",
         "model/naive_bayes.py",
         "model/one_kind.py",
         "cli/contenders.py",

@@ -7,13 +7,20 @@ import json
 import math
 import re
 from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from streamnb import (
+    BayesOptimalClassifier,
     BernoulliNB,
     CategoricalNB,
+    ConceptLearner,
+    Conjunction,
+    Conjunctions,
+    FindS,
     GaussianNB,
     MultinomialNB,
     NaiveBayes,
@@ -330,3 +337,163 @@ def test_row_22_vocabulary_without_the_most_frequent_and_the_rarest_words(stream
     for word in frequent:  # for good
         model.learn_one(word, "ham")
     assert set(model.class_counts("text")) == kept
+
+
+ENJOY_SPORT = [  # Mitchell (1997), table 2.1
+    ("sunny", "warm", "normal", "strong", "warm", "same", "yes"),
+    ("sunny", "warm", "high", "strong", "warm", "same", "yes"),
+    ("rainy", "cold", "high", "strong", "warm", "change", "no"),
+    ("sunny", "warm", "high", "strong", "cool", "change", "yes"),
+]
+DAYS = Conjunctions(
+    {
+        "sky": ["sunny", "cloudy", "rainy"],
+        "temperature": ["warm", "cold"],
+        "humidity": ["normal", "high"],
+        "wind": ["strong", "weak"],
+        "water": ["warm", "cool"],
+        "forecast": ["same", "change"],
+    }
+)
+
+
+def day(values):
+    return dict(zip(DAYS.attributes, values, strict=True))
+
+
+def concept(examples=ENJOY_SPORT, **keywords):
+    model = ConceptLearner(DAYS, positive="yes", negative="no", **keywords)
+    for *values, label in examples:
+        model.learn_one(day(values), label)
+    return model
+
+
+def test_row_5_enjoy_sport():
+    """973 hypotheses; S and G as the book traces them; a version space of six."""
+    assert concept().n_hypotheses == 973
+    traced = [  # figures 2.4 to 2.7: S, G, and how many lie between
+        (["<0, 0, 0, 0, 0, 0>"], ["<?, ?, ?, ?, ?, ?>"], 973),
+        (["<sunny, warm, normal, strong, warm, same>"], ["<?, ?, ?, ?, ?, ?>"], 64),
+        (["<sunny, warm, ?, strong, warm, same>"], ["<?, ?, ?, ?, ?, ?>"], 32),
+        (
+            ["<sunny, warm, ?, strong, warm, same>"],
+            ["<?, ?, ?, ?, ?, same>", "<?, warm, ?, ?, ?, ?>", "<sunny, ?, ?, ?, ?, ?>"],
+            28,
+        ),
+        (["<sunny, warm, ?, strong, ?, ?>"], ["<?, warm, ?, ?, ?, ?>", "<sunny, ?, ?, ?, ?, ?>"], 6),
+    ]
+    for n, (specific, general, size) in enumerate(traced):
+        found = concept(ENJOY_SPORT[:n]).version_space
+        assert [DAYS.notation(h) for h in found.specific] == specific
+        assert [DAYS.notation(h) for h in found.general] == general
+        assert len(found) == size
+    assert {DAYS.notation(h) for h in concept().version_space} == {  # figure 2.3
+        "<sunny, warm, ?, strong, ?, ?>",
+        "<sunny, ?, ?, strong, ?, ?>",
+        "<sunny, warm, ?, ?, ?, ?>",
+        "<?, warm, ?, strong, ?, ?>",
+        "<sunny, ?, ?, ?, ?, ?>",
+        "<?, warm, ?, ?, ?, ?>",
+    }
+
+
+def test_row_5_votes_of_the_version_space():
+    """New days (table 2.6): all say yes; all say no; three of six; two of six, so that no has 2/3."""
+    votes = {
+        ("sunny", "warm", "normal", "strong", "cool", "change"): Fraction(1),
+        ("rainy", "cold", "normal", "weak", "warm", "same"): Fraction(0),
+        ("sunny", "warm", "normal", "weak", "warm", "same"): Fraction(1, 2),
+        ("sunny", "cold", "normal", "strong", "warm", "same"): Fraction(1, 3),
+    }
+    model = concept()
+    for values, vote in votes.items():
+        assert model.version_space.vote(day(values)) == vote
+        assert model.predict_proba_one(day(values)) == {"no": float(1 - vote), "yes": float(vote)}
+
+
+def test_row_5_posterior_and_evidence():
+    """P(h | D) = 1/|VS| for h consistent with D, else 0; P(D) = |VS|/|H|."""
+    model = concept()
+    assert model.evidence == Fraction(6, 973)
+    assert math.exp(model.log_evidence) == pytest.approx(6 / 973, rel=1e-14)
+    for h, p in model.probabilities.items():
+        assert p == (1 / 6 if h in model.version_space else 0.0)
+
+
+def test_row_5_evolution_of_the_posterior():
+    """Uniform at first; then zero where inconsistent, and higher, and even, over what remains."""
+    model, heights, spaces = concept([]), [], []
+    for *values, label in [*ENJOY_SPORT, (None,) * 7]:
+        p = model.posterior
+        heights.append(p.max())
+        spaces.append(set(np.flatnonzero(p).tolist()))
+        assert set(p.tolist()) <= {0.0, 1 / len(spaces[-1])}
+        if label is not None:
+            predicted = model.predict_proba_one(day(values))[label]
+            before, _ = model.evidence, model.learn_one(day(values), label)
+            assert float(model.evidence / before) == pytest.approx(predicted, rel=1e-14)
+    assert heights == [1 / 973, 1 / 64, 1 / 32, 1 / 28, 1 / 6]
+    assert all(after < before for before, after in pairwise(spaces))
+
+
+def test_row_5_find_s_is_a_map_learner():
+    """Under the uniform prior one of the MAP hypotheses; under one that favours the specific, the one."""
+    find_s = FindS("yes", "no")
+    steps = [
+        "nothing",
+        "sky=sunny & temperature=warm & humidity=normal & wind=strong & water=warm & forecast=same",
+        "sky=sunny & temperature=warm & wind=strong & water=warm & forecast=same",
+        "sky=sunny & temperature=warm & wind=strong & water=warm & forecast=same",
+        "sky=sunny & temperature=warm & wind=strong",
+    ]
+    uniform, specific = concept([]), concept([], prior="specific")
+    prior = {h: uniform.hypotheses.specificity()[DAYS.number(h)] for h in uniform.probabilities}
+    few = [Conjunction(None), *list(prior)[1:60:7]]
+    assert all(prior[h] > prior[g] for h in few for g in few if g != h and g.is_more_general_or_equal(h))
+    for n, step in enumerate(steps):
+        assert str(find_s.hypothesis) == step
+        assert specific.map() == find_s.hypothesis
+        assert uniform.probability(find_s.hypothesis) == max(uniform.posterior), "a consistent learner"
+        if n < len(ENJOY_SPORT):
+            *values, label = ENJOY_SPORT[n]
+            for model in (find_s, uniform, specific):
+                model.learn_one(day(values), label)
+
+
+def test_row_5_noisy_labels():
+    """Each label flipped with probability .1: an example lowers P(h) by a ninth, and eliminates nothing."""
+    model = concept(noise=0.1)
+    agreements = {
+        h: sum(h.covers(day(v)) == (y == "yes") for *v, y in ENJOY_SPORT) for h in model.probabilities
+    }
+    likelihoods = {h: 0.9**n * 0.1 ** (4 - n) for h, n in agreements.items()}
+    evidence = math.fsum(likelihoods.values()) / 973
+    assert model.log_evidence == pytest.approx(math.log(evidence), rel=1e-13)
+    for h, p in model.probabilities.items():
+        assert p == pytest.approx(likelihoods[h] / 973 / evidence, rel=1e-12)
+    assert model.ml() in model.version_space
+    flipped = concept([*ENJOY_SPORT, (*ENJOY_SPORT[0][:-1], "no")], noise=0.1)
+    assert len(flipped.version_space) == 0
+    right_before = {flipped.probability(h) for h in model.version_space}
+    assert right_before == {max(flipped.posterior)}, "one error each, and nobody has none"
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_row_5_play_tennis_in_the_bound(noise):
+    """No conjunction is right about the 14 days; in a mixture it costs at most ln 3 more than the best."""
+    values = [list(dict.fromkeys(column)) for column in zip(*PLAY_TENNIS, strict=True)]
+    space = Conjunctions(dict(zip(NAMES, values[:-1], strict=True)))
+    models = {
+        "concepts": ConceptLearner(space, noise=noise, positive="yes", negative="no"),
+        "find-s": FindS("yes", "no"),
+        "bayes": CategoricalNB(),
+    }
+    model, loss = BayesOptimalClassifier(models), 0.0
+    for *x, y in PLAY_TENNIS:
+        event = dict(zip(NAMES, x, strict=True))
+        loss -= math.log(max(model.predict_proba_one(event).get(y, 0.0), 1e-15))
+        model.learn_one(event, y)
+    assert loss <= min(model.posterior.losses.values()) + math.log(3) + 1e-12
+    assert models["concepts"].n_hypotheses == 1 + 4 * 4 * 3 * 3
+    assert len(models["concepts"].version_space) == 0
+    assert models["find-s"].hypothesis == Conjunction({}), "nine days of play have no value in common"

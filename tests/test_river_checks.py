@@ -13,6 +13,8 @@ from streamnb import (
     BernoulliNB,
     CalibratedNB,
     CategoricalNB,
+    ConceptLearner,
+    FindS,
     GaussianNB,
     Hypothesis,
     LogOpinionPool,
@@ -99,6 +101,31 @@ def test_the_checks_that_run_on_a_mixture_are_these(i):
 )
 def test_river_check_of_a_mixture(i, check):
     check(mixture(i).clone())
+
+
+CONCEPTS = [*(ConceptLearner(**params) for params in ConceptLearner._unit_test_params()), FindS()]
+
+
+@pytest.mark.parametrize("model", CONCEPTS, ids=["conjunctions", "noisy", "functions", "find-s"])
+def test_the_checks_that_run_on_a_concept_are_these(model):
+    assert isinstance(model, base.Classifier)
+    assert not model._multiclass
+    assert not model._unit_test_skips()
+    per_dataset = [check for check in PER_DATASET if check not in MINI_BATCH]
+    ran = Counter(check.__name__ for check in checks.yield_checks(model))
+    assert ran == Counter(ONCE + [*per_dataset, "check_predict_proba_one_binary"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "check"),
+    [
+        pytest.param(model, check, id=f"{i}-{type(model).__name__}-{number}-{check.__name__}")
+        for i, model in enumerate(CONCEPTS)
+        for number, check in enumerate(checks.yield_checks(model))
+    ],
+)
+def test_river_check_of_a_concept(model, check):
+    check(model.clone())
 
 
 FORGETTING = (Hypothesis(), Hypothesis("presence", half_life=60.0), Hypothesis("bernoulli"))
