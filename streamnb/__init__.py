@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from streamnb.model.find_s import FindS
     from streamnb.model.hypotheses import Hypothesis
     from streamnb.model.learners import Pool, Softmax
+    from streamnb.model.linear_regression import LinearRegression
+    from streamnb.model.linear_unit import LinearUnit
     from streamnb.model.linear_view import LinearView
     from streamnb.model.log_opinion_pool import LogOpinionPool
+    from streamnb.model.logistic_regression import LogisticRegression
     from streamnb.model.naive_bayes import NaiveBayes, Posteriors
     from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
+    from streamnb.model.platt_scaling import PlattScaling
     from streamnb.model.posterior import SequentialPosterior
     from streamnb.model.progressive import ProgressiveValidation
+    from streamnb.model.sigmoid_unit import SigmoidUnit
     from streamnb.model.softmax_regression import SoftmaxRegression
     from streamnb.model.version_space import VersionSpace
 
@@ -37,15 +42,20 @@ __all__ = [
     "FindS",
     "GaussianNB",
     "Hypothesis",
+    "LinearRegression",
+    "LinearUnit",
     "LinearView",
     "LogOpinionPool",
+    "LogisticRegression",
     "MultinomialNB",
     "NaiveBayes",
     "Nominal",
+    "PlattScaling",
     "Pool",
     "Posteriors",
     "ProgressiveValidation",
     "SequentialPosterior",
+    "SigmoidUnit",
     "Softmax",
     "SoftmaxRegression",
     "Text",
@@ -54,7 +64,6 @@ __all__ = [
 
 _HOMES = {
     "attributes": ("Continuous", "Nominal", "Text"),
-    "linear_view": ("LinearView",),
     "bayes_optimal": ("BayesOptimalClassifier",),
     "bayes_optimal_nb": ("BayesOptimalNB",),
     "calibrated_nb": ("CalibratedNB",),
@@ -63,11 +72,17 @@ _HOMES = {
     "find_s": ("FindS",),
     "hypotheses": ("Hypothesis",),
     "learners": ("Pool", "Softmax"),
+    "linear_regression": ("LinearRegression",),
+    "linear_unit": ("LinearUnit",),
+    "linear_view": ("LinearView",),
     "log_opinion_pool": ("LogOpinionPool",),
+    "logistic_regression": ("LogisticRegression",),
     "naive_bayes": ("NaiveBayes", "Posteriors"),
     "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
+    "platt_scaling": ("PlattScaling",),
     "posterior": ("SequentialPosterior",),
     "progressive": ("ProgressiveValidation",),
+    "sigmoid_unit": ("SigmoidUnit",),
     "softmax_regression": ("SoftmaxRegression",),
     "version_space": ("VersionSpace",),
 }

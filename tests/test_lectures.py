@@ -22,9 +22,13 @@ from streamnb import (
     Conjunctions,
     FindS,
     GaussianNB,
+    LinearRegression,
+    LogisticRegression,
     MultinomialNB,
     NaiveBayes,
+    PlattScaling,
     SequentialPosterior,
+    SigmoidUnit,
 )
 
 PLAY_TENNIS = [  # Mitchell (1997), table 3.2
@@ -497,3 +501,190 @@ def test_row_5_play_tennis_in_the_bound(noise):
     assert models["concepts"].n_hypotheses == 1 + 4 * 4 * 3 * 3
     assert len(models["concepts"].version_space) == 0
     assert models["find-s"].hypothesis == Conjunction({}), "nine days of play have no value in common"
+
+
+def gaussian_log_likelihood(w, X, d, variance):
+    """Ln p(D | h) = sum of ln N(d_i; h(x_i), variance)."""
+    residuals = d - w[0] - X @ w[1:]
+    return float(-0.5 * (np.square(residuals) / variance + math.log(2 * math.pi * variance)).sum())
+
+
+def test_row_6_least_squares_is_maximum_likelihood_under_gaussian_noise():
+    """h_ML = argmin sum (d_i - h(x_i))^2 has the greatest p(D | h) of all w, and of all noise variances."""
+    from scipy import optimize
+
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 2))
+    d = 2.0 + X @ [1.0, -3.0] + rng.normal(size=60)
+    model = LinearRegression()
+    for x, target in zip(X.tolist(), d.tolist(), strict=True):
+        model.learn_one(dict(enumerate(x)), target)
+    ml = np.array([model.intercept, *model.weights.values()])
+    variance = model.noise_variance
+    assert variance == pytest.approx(np.square(d - ml[0] - X @ ml[1:]).sum() / 60, rel=1e-12)
+    greatest = gaussian_log_likelihood(ml, X, d, variance)
+    for step in np.vstack([np.eye(3), -np.eye(3)]) * 1e-3:
+        assert gaussian_log_likelihood(ml + step, X, d, variance) < greatest
+    assert gaussian_log_likelihood(ml, X, d, variance * 1.01) < greatest
+    assert gaussian_log_likelihood(ml, X, d, variance / 1.01) < greatest
+    found = optimize.minimize(lambda w: -gaussian_log_likelihood(w, X, d, 1.0), np.zeros(3), tol=1e-10)
+    assert ml == pytest.approx(found.x, rel=1e-6), "whatever the variance of the noise is"
+
+
+def test_row_6_the_likeliest_line_is_not_the_target_itself():
+    """It is inferred from a limited sample: the target f explains it less well."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(10, 1))
+    d = 1.0 + 2.0 * X[:, 0] + rng.normal(size=10)
+    model = LinearRegression()
+    for (x,), target in zip(X.tolist(), d.tolist(), strict=True):
+        model.learn_one({"x": x}, target)
+    ml = np.array([model.intercept, model.weights["x"]])
+    assert ml != pytest.approx([1.0, 2.0], abs=1e-3)
+    assert gaussian_log_likelihood(ml, X, d, 1.0) > gaussian_log_likelihood(np.array([1.0, 2.0]), X, d, 1.0)
+
+
+PROBABLE = [({"x": 0.5, "z": -1.0}, 1.0), ({"x": 2.0, "z": 0.3}, 0.0), ({"x": -1.5, "z": 1.0}, 0.7)]
+
+
+def test_row_7_cross_entropy():
+    """P(D | h) = prod h^d (1 - h)^(1 - d), whose negated logarithm is the cross entropy."""
+    unit = SigmoidUnit(rate=0.5)
+    unit.learn_many(PROBABLE)
+    likelihood = math.prod(
+        unit.predict_one(x) ** d * (1.0 - unit.predict_one(x)) ** (1.0 - d) for x, d in PROBABLE
+    )
+    assert unit.log_likelihood(PROBABLE) == pytest.approx(math.log(likelihood), rel=1e-13)
+    assert SigmoidUnit().log_likelihood(PROBABLE) == pytest.approx(-3 * math.log(2), rel=1e-14)
+
+
+def test_row_7_gradient_of_the_likelihood():
+    """dG/dw_k = sum (d_i - h(x_i)) x_ik by finite differences, and the step is eta times it."""
+    unit = SigmoidUnit(rate=0.2)
+    for _ in range(3):
+        unit.learn_many(PROBABLE)
+    before = {"": unit.intercept, **unit.weights}
+    derivatives = {}
+    for place, name in enumerate(before):
+        values = []
+        for step in (1e-6, -1e-6):
+            meta, arrays = unit.state()
+            arrays["weights"][place] += step
+            values.append(SigmoidUnit().load_state(meta, arrays).log_likelihood(PROBABLE))
+        derivatives[name] = (values[0] - values[1]) / 2e-6
+    expected = {
+        name: math.fsum((d - unit.predict_one(x)) * x.get(name, 1.0) for x, d in PROBABLE) for name in before
+    }
+    assert derivatives == pytest.approx(expected, abs=1e-8)
+    unit.learn_many(PROBABLE)
+    after = {"": unit.intercept, **unit.weights}
+    moved = {name: after[name] - before[name] for name in before}
+    assert moved == pytest.approx({name: 0.2 * slope for name, slope in expected.items()}, rel=1e-12)
+
+
+def test_row_7_learns_probabilities():
+    """Targets 0 and 1 that are drawn: h(x) comes to the probability that f(x) = 1, not to 0 or 1."""
+    rng = np.random.default_rng(8)
+    truth = {"a": 0.8, "b": 0.3}
+    unit = SigmoidUnit(rate=0.01)
+    for _ in range(20_000):
+        value = str(rng.choice(["a", "b"]))
+        unit.learn_one({"x": value}, float(rng.random() < truth[value]))
+    for value, p in truth.items():
+        assert abs(unit.predict_one({"x": value}) - p) < 0.08
+    best = math.fsum(p * math.log(p) + (1 - p) * math.log(1 - p) for p in truth.values()) / 2
+    assert unit.cross_entropy / unit.n < -best + 0.02
+
+
+def test_row_15_naive_bayes_is_a_linear_separator():
+    """w_i = log [p_i (1 - q_i)] / [q_i (1 - p_i)], and P(v = 1 | x) = 1 / (1 + exp(-sum w_i x_i + b))."""
+    model = BernoulliNB(alpha=1)
+    for text, label in [("a b", 1), ("a", 1), ("b c", 0), ("a b c", 0), ("c", 0)]:
+        model.learn_one(text, label)
+    p = {"a": 3 / 4, "b": 2 / 4, "c": 1 / 4}  # (n_c + 1) / (n + 2) of two texts of class 1
+    q = {"a": 2 / 5, "b": 3 / 5, "c": 4 / 5}  # of three of class 0
+    w = {i: math.log(p[i] * (1 - q[i]) / (q[i] * (1 - p[i]))) for i in p}
+    view = model.linear_view(1)
+    assert {item.value: item.weight for item in view.items} == pytest.approx(w, rel=1e-13)
+    b = -math.log(2 / 3) - sum(math.log((1 - p[i]) / (1 - q[i])) for i in p)
+    for text in ("", "a", "b c", "a b c"):
+        logistic = 1 / (1 + math.exp(-sum(w[i] for i in text.split()) + b))
+        assert model.predict_proba_one(text)[1] == pytest.approx(logistic, rel=1e-13)
+        assert view.probability(text) == pytest.approx(logistic, rel=1e-13)
+
+
+def test_row_15_gaussians_of_equal_variance():
+    """Inside the exponent: log P(v=0)/P(v=1) + sum (mu_0 - mu_1) / s^2 x + (mu_1^2 - mu_0^2) / 2 s^2."""
+    model = GaussianNB()
+    means = {0: (1.0, -2.0), 1: (3.0, 0.5)}
+    spread = (1.0, 0.25)  # s of each attribute: mean +- s in either class
+    for label, mean in means.items():
+        for sign in (1, -1) if label else (1, -1, 1, -1):
+            model.learn_one(
+                {i: m + sign * s for i, (m, s) in enumerate(zip(mean, spread, strict=True))}, label
+            )
+    for x in [(2.0, -1.0), (0.0, 0.0), (4.0, -3.0)]:
+        exponent = math.log(4 / 2) + sum(
+            (m0 - m1) / s**2 * xi + (m1**2 - m0**2) / (2 * s**2)
+            for m0, m1, s, xi in zip(means[0], means[1], spread, x, strict=True)
+        )
+        expected = 1 / (1 + math.exp(exponent))
+        assert model.predict_proba_one(dict(enumerate(x)))[1] == pytest.approx(expected, rel=1e-12)
+
+
+def test_row_16_logistic_regression():
+    """The minimum of 1/2 w^T w + C sum log(1 + exp(-y w^T x)), as scipy finds it, with x_0 = 1."""
+    from scipy import optimize
+
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(80, 3))
+    y = np.where(X @ [1.0, -2.0, 0.5] + rng.logistic(size=80) > 0, 1, -1)
+    C = 2.0
+    constant = np.column_stack([np.ones(80), X])
+
+    def f(w):
+        return 0.5 * w @ w + C * np.log1p(np.exp(-y * (constant @ w))).sum()
+
+    least = optimize.minimize(f, np.zeros(4), tol=1e-12)
+    model = LogisticRegression(C)
+    events = [(dict(enumerate(x)), label) for x, label in zip(X.tolist(), y.tolist(), strict=True)]
+    for x, label in events:
+        model.learn_one(x, label)
+    bias, weights = model.weights_of(1)
+    assert least.fun < f(np.array([bias, *weights.values()])) < 1.02 * least.fun, "one observation at a time"
+    model.refine(events)
+    bias, weights = model.weights_of(1)
+    assert [bias, *weights.values()] == pytest.approx(least.x, abs=1e-5)
+    for x, _ in events[:9]:  # P(y = +1 | x, w) = [1 + exp(-(w^T x + b))]^-1
+        net = bias + math.fsum(weights[k] * v for k, v in x.items())
+        assert model.predict_proba_one(x)[1] == pytest.approx(1 / (1 + math.exp(-net)), rel=1e-12)
+
+
+def test_row_16_expresses_what_naive_bayes_cannot():
+    """Three copies of one attribute against another: naive Bayes counts each copy, the twin does not."""
+    rng = np.random.default_rng(10)
+    bayes, twin, losses = GaussianNB(), LogisticRegression(), np.zeros(2)
+    for i in range(1500):
+        u, v = rng.normal(size=2).tolist()
+        y = bool(u + 3.0 * v + rng.logistic() > 0.0)
+        x = {"u": u, "copy": u, "another": u, "v": v}
+        if i >= 500:
+            losses -= [math.log(model.predict_proba_one(x)[y]) for model in (bayes, twin)]
+        for model in (bayes, twin):
+            model.learn_one(x, y)
+    assert losses[1] < 0.95 * losses[0]
+
+
+def test_row_17_platt():
+    """Pr(y = 1 | x) = 1 / (1 + exp(A f + B)); A and B of pairs held out: scored before they are learned."""
+    rng = np.random.default_rng(11)
+    platt = PlattScaling()
+    for f in (rng.normal(size=5000) * 3.0).tolist():
+        platt.learn_one(f, bool(rng.random() < 1 / (1 + math.exp(-0.5 * f + 0.7))))
+    assert pytest.approx((-0.5, 0.7), abs=0.12) == (platt.A, platt.B)
+    for f in (-4.0, 0.0, 2.5):
+        expected = 1 / (1 + math.exp(platt.A * f + platt.B))
+        assert platt.probability(f) == pytest.approx(expected, rel=1e-13)
+    assert platt.probability(math.log(4.0)) == pytest.approx(
+        1 / (1 + math.exp(-0.5 * math.log(4) + 0.7)), abs=0.03
+    )

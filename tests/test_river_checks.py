@@ -17,6 +17,9 @@ from streamnb import (
     FindS,
     GaussianNB,
     Hypothesis,
+    LinearRegression,
+    LinearUnit,
+    LogisticRegression,
     LogOpinionPool,
     MultinomialNB,
     NaiveBayes,
@@ -162,6 +165,37 @@ def test_the_checks_that_run_on_native_hypotheses_are_these():
 )
 def test_river_check_of_native_hypotheses(name, check):
     check(shared(name).clone())
+
+
+ONE_AT_A_TIME = [check for check in PER_DATASET if check not in MINI_BATCH]
+REGRESSOR = [check for check in ONE_AT_A_TIME if "proba" not in check and "classifier" not in check]
+LINEAR = [
+    pytest.param(kind(**params), Counter(wanted), id=f"{kind.__name__}-{i}")
+    for kind, wanted in (
+        (LinearRegression, ONCE + REGRESSOR),
+        (LinearUnit, ONCE + REGRESSOR),
+        (LogisticRegression, ONCE + ONE_AT_A_TIME * 3),
+    )
+    for i, params in enumerate(kind._unit_test_params())
+]
+
+
+@pytest.mark.parametrize(("model", "wanted"), LINEAR)
+def test_the_checks_that_run_on_a_linear_model_are_these(model, wanted):
+    assert not model._unit_test_skips()
+    assert Counter(check.__name__ for check in checks.yield_checks(model)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("model", "check"),
+    [
+        pytest.param(case.values[0], check, id=f"{case.id}-{i}-{check.__name__}")
+        for case in LINEAR
+        for i, check in enumerate(checks.yield_checks(case.values[0]))
+    ],
+)
+def test_river_check_of_a_linear_model(model, check):
+    check(model.clone())
 
 
 def test_a_pipeline_of_river_gives_the_same_as_texts():

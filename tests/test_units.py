@@ -1,0 +1,223 @@
+"""The linear unit and the sigmoid unit: the rules as they are written, and what becomes of odd events."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb import LinearRegression, LinearUnit, SigmoidUnit
+from streamnb.errors import SnapshotError
+from streamnb.wire.snapshot import Part, Snapshot, decode, encode
+
+law = settings(deadline=None, max_examples=60)
+UNITS = pytest.mark.parametrize("unit", [LinearUnit, SigmoidUnit])
+
+
+def rows(X):
+    return [dict(enumerate(row)) for row in np.asarray(X, dtype=float).tolist()]
+
+
+def test_delta_rule():
+    """Two steps by hand, in numpy."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    unit, w = LinearUnit(rate=0.05), np.zeros(4)
+    for x, row, d in zip(rows(X), np.column_stack([np.ones(50), X]), y.tolist(), strict=True):
+        unit.learn_one(x, d)
+        w += 0.05 * (d - w @ row) * row
+    assert [unit.intercept, *unit.weights.values()] == pytest.approx(w, rel=1e-12)
+    assert unit.predict_one(rows(X)[3]) == pytest.approx(w[0] + X[3] @ w[1:], rel=1e-12)
+
+
+def test_delta_rule_comes_near_least_squares():
+    rng = np.random.default_rng(2)
+    unit, exact = LinearUnit(rate=0.001), LinearRegression()
+    for row in rng.normal(size=(20_000, 2)).tolist():
+        x, d = dict(enumerate(row)), 3.0 * row[0] - row[1] + 2.0 + float(rng.normal())
+        unit.learn_one(x, d)
+        exact.learn_one(x, d)
+    assert [unit.intercept, *unit.weights.values()] == pytest.approx(
+        [exact.intercept, *exact.weights.values()], abs=0.1
+    )
+
+
+@law
+@given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)), max_size=30))
+def test_a_step_goes_to_the_target_at_most(stream):
+    """However large the rate and the attributes: the error after the step is none of the other sign."""
+    unit = LinearUnit(rate=10.0)
+    for x, d in stream:
+        before = d - unit.predict_one({"x": x})
+        unit.learn_one({"x": x}, d)
+        after = d - unit.predict_one({"x": x})
+        assert math.isfinite(after)
+        if abs(x) <= 1e100 and abs(d) <= 1e100:
+            assert abs(after) <= 1e-12 * max(abs(d), abs(d - before)) + abs(before) * (1 + 1e-12)
+
+
+def test_raw_attributes_do_not_diverge():
+    """The delta rule as it is written would be beyond every double after a hundred events."""
+    rng = np.random.default_rng(3)
+    unit = LinearUnit()
+    for _ in range(5000):
+        x = {"a": 1e6 + float(rng.normal()), "b": float(rng.normal())}
+        unit.learn_one(x, 5.0 + x["b"])
+    assert abs(unit.predict_one({"a": 1e6, "b": 0.0}) - 5.0) < 5.0
+
+
+def test_sigmoid_rule():
+    rng = np.random.default_rng(4)
+    X, d = rng.normal(size=(50, 3)), rng.random(50)
+    unit, w, cross_entropy = SigmoidUnit(rate=0.3), np.zeros(4), 0.0
+    for x, row, t in zip(rows(X), np.column_stack([np.ones(50), X]), d.tolist(), strict=True):
+        h = 1.0 / (1.0 + math.exp(-w @ row))
+        assert unit.predict_one(x) == pytest.approx(h, rel=1e-12)
+        cross_entropy -= t * math.log(h) + (1.0 - t) * math.log(1.0 - h)
+        unit.learn_one(x, t)
+        w += 0.3 * (t - h) * row
+    assert [unit.intercept, *unit.weights.values()] == pytest.approx(w, rel=1e-12)
+    assert unit.cross_entropy == pytest.approx(cross_entropy, rel=1e-12)
+    assert unit.n == 50
+
+
+def test_learn_many_is_one_step_by_the_sum():
+    """Predicted by the same weights: not the same as one event after the other."""
+    stream = [({"x": 1.0}, 1.0), ({"x": 2.0}, 0.0), ({"x": -1.0}, 0.25)]
+    unit, single = SigmoidUnit(rate=0.1), SigmoidUnit(rate=0.1)
+    unit.learn_many(stream)
+    for x, d in stream:
+        single.learn_one(x, d)
+    assert unit.intercept == pytest.approx(0.1 * (0.5 - 0.5 - 0.25), rel=1e-12)
+    assert unit.weights["x"] == pytest.approx(0.1 * (0.5 - 1.0 + 0.25), rel=1e-12)
+    assert unit.cross_entropy == pytest.approx(3.0 * math.log(2.0), rel=1e-12)
+    assert single.weights["x"] != pytest.approx(unit.weights["x"], rel=1e-3)
+
+
+def test_a_sure_unit_keeps_its_cross_entropy():
+    unit = SigmoidUnit(rate=1e6)
+    for _ in range(3):
+        unit.learn_one({"x": 1.0}, 1.0)
+    assert unit.predict_one({"x": 1.0}) == 1.0
+    assert unit.log_likelihood([({"x": 1.0}, 0.0)]) == pytest.approx(-1e6, rel=1e-3)
+    assert unit.log_likelihood([({"x": 1.0}, 1.0), ({"x": 1.0}, None)]) == 0.0
+
+
+HUGE = [1e300, -1e300, 1e140, 10**400, 1e-300, 1.0, math.inf, math.nan, None, "u", True]
+
+
+@law
+@given(
+    st.lists(
+        st.tuples(st.dictionaries(st.sampled_from("ab"), st.sampled_from(HUGE)), st.floats(0.0, 1.0)),
+        max_size=10,
+    ),
+    st.sampled_from([1e-3, 1.0, 1e12]),
+)
+def test_finite_whatever_comes(stream, rate):
+    linear, sigmoid = LinearUnit(rate), SigmoidUnit(rate)
+    for x, d in stream:
+        linear.learn_one(x, d)
+        sigmoid.learn_one(x, d)
+        assert math.isfinite(linear.predict_one(x))
+        assert 0.0 <= sigmoid.predict_one(x) <= 1.0
+    assert math.isfinite(sigmoid.cross_entropy)
+
+
+@UNITS
+@pytest.mark.parametrize("target", [None, math.nan, math.inf])
+def test_no_target_no_learning(unit, target):
+    learner = unit()
+    learner.learn_one({"x": 1.0}, target)
+    assert (learner.intercept, learner.weights) == (0.0, {})
+
+
+@UNITS
+def test_strings_and_missing_attributes(unit):
+    learner = unit(rate=0.1)
+    learner.learn_one({"c": "red", "on": True, "off": False, "gone": None}, 1.0)
+    step = learner.intercept
+    assert learner.weights == {("c", "red"): step, "on": step}
+    assert learner.predict_one({"c": "blue", "on": None}) == learner.predict_one({})
+
+
+@UNITS
+def test_refusals(unit):
+    learner = unit()
+    with pytest.raises(TypeError, match="expected a number or a string, got list"):
+        learner.learn_one({"new": 1.0, "x": [1]}, 1.0)
+    with pytest.raises(TypeError, match="'target'"):
+        learner.learn_one({"x": 1.0}, "high")
+    assert learner.weights == {}
+    for keywords in ({"rate": 0.0}, {"rate": math.nan}, {"features": 0}):
+        with pytest.raises(ValueError, match="must"):
+            unit(**keywords)
+
+
+@pytest.mark.parametrize("d", [-0.1, 1.1])
+def test_a_target_of_the_sigmoid_unit_is_a_probability(d):
+    unit = SigmoidUnit()
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        unit.learn_many([({"x": 1.0}, 0.5), ({"x": 1.0}, d)])
+    assert (unit.n, unit.cross_entropy, unit.weights) == (0, 0.0, {})
+
+
+@UNITS
+def test_only_so_many_columns(unit):
+    learner = unit(features=2)
+    for i in range(5):
+        learner.learn_one({"id": f"user {i}"}, 1.0)
+    assert list(learner.weights) == [("id", "user 0"), ("id", "user 1")]
+
+
+@UNITS
+@law
+@given(stream=st.lists(st.tuples(st.dictionaries(st.sampled_from("abc"), st.floats(-3, 3)), st.floats(0, 1))))
+def test_restart_is_no_restart(unit, stream):
+    half = len(stream) // 2
+    learner = unit()
+    for x, d in stream[:half]:
+        learner.learn_one(x, d)
+    part = decode(encode(Snapshot(0, "", {}, "", {}, {"u": Part(*learner.state())}))).parts["u"]
+    restored = unit().load_state(part.meta, part.arrays)
+    for x, d in stream[half:]:
+        learner.learn_one(x, d)
+        restored.learn_one(x, d)
+    assert (restored.intercept, restored.weights) == (learner.intercept, learner.weights)
+    assert restored.state()[0] == learner.state()[0]
+    if unit is SigmoidUnit:
+        assert restored.cross_entropy == learner.cross_entropy
+
+
+@UNITS
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"type": "LogisticRegression"},
+        {"columns": [["x"], ["y"]]},
+        {"columns": 3},
+        {"weights": np.array([1.0, np.nan])},
+        {"weights": np.array([1, 2])},
+    ],
+    ids=repr,
+)
+def test_a_damaged_state_is_refused(unit, changes):
+    learner = unit()
+    learner.learn_one({"x": 1.0}, 1.0)
+    meta, arrays = learner.state()
+    for name, value in changes.items():
+        (arrays if name in arrays else meta)[name] = value
+    with pytest.raises(SnapshotError):
+        unit().load_state(meta, arrays)
+
+
+@pytest.mark.parametrize("changes", [{"n": -1}, {"n": "1"}, {"cross_entropy": np.array([-1.0])}], ids=repr)
+def test_a_damaged_cross_entropy_is_refused(changes):
+    meta, arrays = SigmoidUnit().state()
+    for name, value in changes.items():
+        (arrays if name in arrays else meta)[name] = value
+    with pytest.raises(SnapshotError):
+        SigmoidUnit().load_state(meta, arrays)
