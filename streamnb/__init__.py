@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from streamnb.model.attributes import Continuous, Nominal, Text
     from streamnb.model.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+    from streamnb.model.beta_bernoulli import BetaBernoulli
     from streamnb.model.calibrated_nb import CalibratedNB
     from streamnb.model.concepts import ConceptLearner
     from streamnb.model.conjunctions import Conjunction, Conjunctions
+    from streamnb.model.dirichlet_categorical import DirichletCategorical
     from streamnb.model.find_s import FindS
     from streamnb.model.hypotheses import Hypothesis
     from streamnb.model.learners import Pool, Softmax
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from streamnb.model.log_opinion_pool import LogOpinionPool
     from streamnb.model.logistic_regression import LogisticRegression
     from streamnb.model.naive_bayes import NaiveBayes, Posteriors
+    from streamnb.model.normal_inverse_gamma import NormalInverseGamma
     from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
     from streamnb.model.platt_scaling import PlattScaling
     from streamnb.model.posterior import SequentialPosterior
@@ -33,12 +36,14 @@ __all__ = [
     "BayesOptimalClassifier",
     "BayesOptimalNB",
     "BernoulliNB",
+    "BetaBernoulli",
     "CalibratedNB",
     "CategoricalNB",
     "ConceptLearner",
     "Conjunction",
     "Conjunctions",
     "Continuous",
+    "DirichletCategorical",
     "FindS",
     "GaussianNB",
     "Hypothesis",
@@ -50,6 +55,7 @@ __all__ = [
     "MultinomialNB",
     "NaiveBayes",
     "Nominal",
+    "NormalInverseGamma",
     "PlattScaling",
     "Pool",
     "Posteriors",
@@ -66,10 +72,12 @@ _HOMES = {
     "attributes": ("Continuous", "Nominal", "Text"),
     "bayes_optimal": ("BayesOptimalClassifier",),
     "bayes_optimal_nb": ("BayesOptimalNB",),
+    "beta_bernoulli": ("BetaBernoulli",),
     "calibrated_nb": ("CalibratedNB",),
     "concepts": ("ConceptLearner",),
     "conjunctions": ("Conjunction", "Conjunctions"),
     "find_s": ("FindS",),
+    "dirichlet_categorical": ("DirichletCategorical",),
     "hypotheses": ("Hypothesis",),
     "learners": ("Pool", "Softmax"),
     "linear_regression": ("LinearRegression",),
@@ -78,6 +86,7 @@ _HOMES = {
     "log_opinion_pool": ("LogOpinionPool",),
     "logistic_regression": ("LogisticRegression",),
     "naive_bayes": ("NaiveBayes", "Posteriors"),
+    "normal_inverse_gamma": ("NormalInverseGamma",),
     "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
     "platt_scaling": ("PlattScaling",),
     "posterior": ("SequentialPosterior",),

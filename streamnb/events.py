@@ -12,12 +12,14 @@ import msgspec
 __all__ = [
     "DETECTORS",
     "REASONS",
+    "ClassRate",
     "DeadLetter",
     "DetectorName",
     "Drift",
     "Event",
     "Evidence",
     "HypothesisScore",
+    "Interval",
     "Label",
     "MetricsReport",
     "ModelInfo",
@@ -157,6 +159,13 @@ class ReliabilityBin(msgspec.Struct, frozen=True):
     events: int
 
 
+class Interval(msgspec.Struct, frozen=True):
+    """An equal-tailed credible interval: it is as likely to be left on the one side as on the other."""
+
+    lower: float
+    upper: float
+
+
 class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
     """Progressive validation over some events: each was predicted before it was learned.
 
@@ -170,6 +179,8 @@ class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
         calibration_error: expected calibration error of the predicted label over ten equal bins.
         reliability: the calibration curve, the bins of the ten that are not empty, from low to high; none in
             reports written before it was recorded.
+        accuracy_interval: where the chance of a right prediction lies, see `MetricsReport.interval_mass`;
+            None where no event was scored, and in reports written before it was recorded.
     """
 
     events: int
@@ -180,6 +191,23 @@ class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
     brier: float
     calibration_error: float
     reliability: tuple[ReliabilityBin, ...] = ()
+    accuracy_interval: Interval | None = None
+
+
+class ClassRate(msgspec.Struct, frozen=True):
+    """How frequent one class is.
+
+    Attributes:
+        weight: of the events learned with it, in examples.
+        rate: its share of all that was learned.
+        lower: the credible interval of its rate in the source of the stream: from here,
+        upper: up to here.
+    """
+
+    weight: float
+    rate: float
+    lower: float
+    upper: float
 
 
 class HypothesisScore(msgspec.Struct, frozen=True):
@@ -238,6 +266,10 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
         model: which model.
         ts: the journalled time of the commit, seconds since the epoch.
         posterior: of the hypotheses, where the model weighs some.
+        interval_mass: the probability of every credible interval in the report; None in reports written
+            before there were any.
+        class_rates: how frequent each class of `labels` is, in their order; empty where nothing was learned,
+            and in reports written before rates were recorded.
     """
 
     events: int
@@ -253,6 +285,8 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     model: ModelInfo
     ts: float
     posterior: PosteriorReport | None = None
+    interval_mass: float | None = None
+    class_rates: tuple[ClassRate, ...] = ()
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):

@@ -16,10 +16,12 @@ import pytest
 from streamnb import (
     BayesOptimalClassifier,
     BernoulliNB,
+    BetaBernoulli,
     CategoricalNB,
     ConceptLearner,
     Conjunction,
     Conjunctions,
+    DirichletCategorical,
     FindS,
     GaussianNB,
     LinearRegression,
@@ -688,3 +690,56 @@ def test_row_17_platt():
     assert platt.probability(math.log(4.0)) == pytest.approx(
         1 / (1 + math.exp(-0.5 * math.log(4) + 0.7)), abs=0.03
     )
+
+
+@pytest.mark.parametrize(("alpha_heads", "alpha_tails"), [(1.0, 1.0), (10.0, 10.0), (3.0, 0.5)])
+def test_row_8_coin(alpha_heads, alpha_tails):
+    """P(theta | d) ~ Beta(alpha_H + heads, alpha_T + tails): imaginary counts, and 70 heads in 100 tosses."""
+    coin = BetaBernoulli(alpha_heads, alpha_tails)
+    for toss in range(100):
+        coin.update(toss % 10 < 7)
+    assert coin.posterior == (alpha_heads + 70, alpha_tails + 30)
+    # The posterior is in proportion to P(d | theta) P(theta), with P(d | theta) = theta^70 (1 - theta)^30.
+    theta = np.linspace(0.0, 1.0, 10_001)[1:-1]
+    joint = (70 + alpha_heads - 1) * np.log(theta) + (30 + alpha_tails - 1) * np.log1p(-theta)
+    weights = np.exp(joint - joint.max())
+    assert coin.mean == pytest.approx(float(weights @ theta / weights.sum()), rel=1e-9)
+    assert coin.mode == pytest.approx(theta[weights.argmax()], abs=1e-4)
+    assert coin.mean == pytest.approx((alpha_heads + 70) / (alpha_heads + alpha_tails + 100), rel=1e-15)
+
+
+def test_row_8_maximum_likelihood_is_the_mode_under_a_uniform_prior():
+    """theta_ML = heads / (heads + tails) = .7, and P(D) = 1 / (101 C(100, 70)) for a sequence."""
+    coin = BetaBernoulli(1, 1)
+    coin.update(True, 70)
+    coin.update(False, 30)
+    assert coin.mode == pytest.approx(0.7, rel=1e-15)
+    assert coin.log_evidence == pytest.approx(-math.log(101 * math.comb(100, 70)), rel=1e-13)
+
+
+def test_row_8_die():
+    """Dirichlet of a die: P(face | d) = (alpha + n_face) / (k alpha + n), and P(D) of the multinomial counts."""
+    throws = [2, 5, 5, 1, 6, 5, 2, 5]
+    die = DirichletCategorical([1, 2, 3, 4, 5, 6])
+    for face in throws:
+        die.update(face)
+    assert die.posterior == {1: 2, 2: 3, 3: 1, 4: 1, 5: 5, 6: 2}
+    assert die.mean == pytest.approx(
+        {face: (1 + throws.count(face)) / (6 + 8) for face in range(1, 7)}, rel=1e-15
+    )
+    assert die.mode == pytest.approx({face: throws.count(face) / 8 for face in range(1, 7)}, rel=1e-15)
+    # Under the uniform prior all counts of 8 throws are as probable: C(13, 5) of them, each of n! / (x_1! ... x_6!)
+    # sequences.
+    sequences = math.factorial(8) // math.prod(math.factorial(throws.count(face)) for face in range(1, 7))
+    assert die.log_evidence == pytest.approx(-math.log(math.comb(13, 5) * sequences), rel=1e-13)
+
+
+def test_row_8_laplace_smoothing_is_the_mean_of_a_dirichlet_posterior():
+    """P(w_k | v_j) = (n_k + 1) / (n + |Vocabulary|), as `MultinomialNB` has it."""
+    model, words = MultinomialNB(), DirichletCategorical(["win", "cash", "lunch"])
+    model.learn_one("win cash win", "spam")
+    model.learn_one("lunch cash", "ham")
+    for word in ["win", "cash", "win"]:
+        words.update(word)
+    for word, mean in words.mean.items():
+        assert share(model, word, "spam") == pytest.approx(mean, rel=1e-14)

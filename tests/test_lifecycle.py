@@ -113,6 +113,7 @@ ACCEPTED = [
     (("model.prune.every=50", "model.prune.min_count=3.0"), "model.prune.every: 0 -> 50"),
     (("metrics.every_events=7",), "metrics.every_events: 1000 -> 7"),
     (("metrics.every=0s",), "metrics.every: 1.0 -> 0.0"),
+    (("metrics.interval=0.8",), "metrics.interval: 0.95 -> 0.8"),
     (("predictions.evidence=2",), "predictions.evidence: 0 -> 2"),
     (("topics.predictions=others",), 'topics.predictions: "predictions" -> "others"'),
     (("topics.metrics=others",), 'topics.metrics: "metrics" -> "others"'),

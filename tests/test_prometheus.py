@@ -22,12 +22,14 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from streamnb.adapters.prometheus import LONGEST_NAME, MOST_NAMES, PrometheusSensor
+from streamnb.adapters.prometheus import PrometheusSensor
+from streamnb.adapters.prometheus_quality import LONGEST_NAME, MOST_NAMES
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, State
 from streamnb.events import (
     DETECTORS,
     REASONS,
+    ClassRate,
     HypothesisScore,
     MetricsReport,
     ModelInfo,
@@ -104,7 +106,8 @@ def tell_everything(sensor):
     }
     sensor.committed(commit(**told))
     curve = (ReliabilityBin(0.9, 1.0, 0.95, 0.9, 9),)
-    sensor.reported(report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR))
+    told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR)
+    sensor.reported(replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),)))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
 

@@ -15,42 +15,16 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
+from streamnb.adapters.prometheus_quality import Names, Quality
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, State
-from streamnb.events import MetricsReport, PosteriorReport, ReliabilityBin, Scores
+from streamnb.events import MetricsReport
 
 __all__ = ["PrometheusSensor"]
-
-MOST_NAMES = 100
-LONGEST_NAME = 200
 
 _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _SNAPSHOT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-
-_SCORES = {
-    "accuracy": ("streamnb_accuracy_ratio", "Share of labelled events that were predicted right."),
-    "log_loss": ("streamnb_log_loss", "Mean of -ln P(truth), in nats."),
-    "macro_f1": ("streamnb_macro_f1_ratio", "Unweighted mean of the F1 of every class."),
-    "kappa": ("streamnb_kappa_ratio", "Cohen's kappa: accuracy beyond chance."),
-    "brier": ("streamnb_brier_score", "Mean squared error of the probabilities, from 0 to 2."),
-    "calibration_error": (
-        "streamnb_calibration_error_ratio",
-        "Expected calibration error: how far confidence is from accuracy.",
-    ),
-}
-
-_RELIABILITY = {
-    "confidence": (
-        "streamnb_calibration_confidence_ratio",
-        "Mean confidence of the predictions in one bin of confidence.",
-    ),
-    "accuracy": (
-        "streamnb_calibration_accuracy_ratio",
-        "Share of the predictions in one bin of confidence that were right.",
-    ),
-    "events": ("streamnb_calibration_events", "Labelled events in one bin of confidence."),
-}
 
 
 class PrometheusSensor(Sensor):
@@ -73,10 +47,9 @@ class PrometheusSensor(Sensor):
         self.registry = registry or CollectorRegistry()
         self._clock = clock
         self._lock = Lock()
-        self._labels, self._reasons = _Names(), _Names()
+        self._labels, self._reasons = Names(), Names()
         self._lagging: set[Partition] = set()
         self._metrics = CollectorRegistry()
-        self._weighing: _Weighing | None = None  # a model without hypotheses has none of these metrics
         self._count_events()
         self._measure_commits()
         self._measure_the_model()
@@ -113,9 +86,7 @@ class PrometheusSensor(Sensor):
 
     def _measure_the_model(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
-        self._scores = {field: gauge(*named, ["scope"]) for field, named in _SCORES.items()}
-        curves = {field: gauge(*named, ["scope", "bin"]) for field, named in _RELIABILITY.items()}
-        self._curves = {scope: _Curve(scope, curves) for scope in ("all", "window")}
+        self._quality = Quality(self._metrics, self._labels)
         self._attributes = gauge("streamnb_vocabulary_attributes", "Attribute rows that the model holds.")
         self._classes = gauge("streamnb_classes", "Classes that the model knows.")
         self._model_bytes = gauge("streamnb_model_bytes", "Memory that the model holds.")
@@ -177,14 +148,11 @@ class PrometheusSensor(Sensor):
             self._journal.set(commit.n)
 
     def reported(self, report: MetricsReport) -> None:
-        """Keep the scores, of everything and of the window, the model's extent, and the posterior."""
+        """Keep what it says of quality, and the model's extent."""
         with self._lock:
-            self._set_scores("all", report.cumulative)
-            self._set_scores("window", report.window)
+            self._quality.set(report)
             self._attributes.set(report.attributes)
             self._classes.set(report.classes)
-            if report.posterior is not None:
-                self._set_posterior(report.posterior)
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
         """Keep the lag of these partitions and no others."""
@@ -208,91 +176,9 @@ class PrometheusSensor(Sensor):
         with self._lock:
             self._unsaved.inc()
 
-    def _set_posterior(self, posterior: PosteriorReport) -> None:
-        if self._weighing is None:
-            self._weighing = _Weighing(self._metrics)
-        self._weighing.set(posterior)
-
     def _set_state(self, current: State) -> None:
         for state in State:
             self._state.labels(state.value).set(state is current)
-
-    def _set_scores(self, scope: str, scores: Scores) -> None:
-        for field, gauge in self._scores.items():
-            gauge.labels(scope).set(getattr(scores, field))
-        self._curves[scope].set(scores.reliability)
-
-
-class _Curve:
-    """The calibration curve of one scope: a series for each bin that holds events.
-
-    Args:
-        scope: which.
-        gauges: of the curves of all scopes, by the field of a bin; labelled by scope and bin.
-    """
-
-    def __init__(self, scope: str, gauges: Mapping[str, Gauge]) -> None:
-        self._scope = scope
-        self._gauges = gauges
-        self._names: set[str] = set()  # the bins that have series
-
-    def set(self, bins: Iterable[ReliabilityBin]) -> None:
-        """Keep these bins and no others: a window leaves some behind."""
-        # Names of bins sort as their confidences do.
-        named = {f"{one.lower:.1f}-{one.upper:.1f}": one for one in bins}
-        for field, gauge in self._gauges.items():
-            for gone in self._names - named.keys():
-                gauge.remove(self._scope, gone)
-            for name, one in named.items():
-                gauge.labels(self._scope, name).set(getattr(one, field))
-        self._names = set(named)
-
-
-class _Weighing:
-    """What a model that weighs hypotheses has beside other metrics."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        gauge = partial(Gauge, registry=registry)
-        self._posterior = gauge(
-            "streamnb_hypothesis_posterior_ratio", "Probability of a hypothesis.", ["hypothesis"]
-        )
-        self._log_loss = gauge(
-            "streamnb_hypothesis_log_loss", "Mean of -ln P(truth) by one hypothesis, in nats.", ["hypothesis"]
-        )
-        self._mixture = gauge("streamnb_mixture_log_loss", "The same by the mixture of all hypotheses.")
-        self._regret = gauge(
-            "streamnb_regret_nats", "Total log loss of the mixture less that of the best hypothesis."
-        )
-        self._bound = gauge("streamnb_regret_bound_nats", "What the regret cannot exceed.")
-
-    def set(self, posterior: PosteriorReport) -> None:
-        """Keep what a report says."""
-        events = posterior.observations
-        for scored in posterior.hypotheses:
-            self._posterior.labels(scored.name).set(scored.posterior)
-            self._log_loss.labels(scored.name).set(scored.loss / events if events else np.nan)
-        self._mixture.set(posterior.loss / events if events else np.nan)
-        self._regret.set(posterior.regret)
-        self._bound.set(posterior.bound)
-
-
-class _Names:
-    """The first names met keep their own series, the others share "(other)".
-
-    What is sent decides what labels there are, and a series once made stays: without a bound a producer could
-    fill the memory of this process and of its watcher.
-    """
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def bounded(self, name: str) -> str:
-        """The name itself, or "(other)" where there are too many or it is too long."""
-        if name not in self._known:
-            if len(self._known) >= MOST_NAMES or len(name) > LONGEST_NAME:
-                return "(other)"
-            self._known.add(name)
-        return name
 
 
 class _BatchHistogram:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from streamnb.events import MetricsReport, PosteriorReport, Scores
+from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
 
 __all__ = ["markdown_table", "print_posterior", "print_report", "table"]
 
@@ -45,10 +45,13 @@ def print_report(report: MetricsReport) -> None:
         print("no labelled event has been scored")
         return
     names = ("accuracy", "log_loss", "macro_f1", "kappa", "brier", "calibration_error")
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (name.replace("_", " "), getattr(report.cumulative, name), getattr(report.window, name))
         for name in names
     ]
+    if report.interval_mass is not None:
+        intervals = (_between(scores.accuracy_interval) for scores in (report.cumulative, report.window))
+        rows.insert(1, (_mass(report.interval_mass), *intervals))
     print()
     print(table(rows, ("", f"all {_size(report.cumulative)}", f"last {_size(report.window)}")))
     if report.classes <= _MOST_CLASSES:
@@ -57,9 +60,22 @@ def print_report(report: MetricsReport) -> None:
         known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
         rows_of_truth = zip(report.labels, report.confusion, strict=False)
         print(table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
+        _print_rates(report)
     if report.posterior is not None:
         print()
         print_posterior(report.posterior)
+
+
+def _print_rates(report: MetricsReport) -> None:
+    """How frequent each class is, where the report says it."""
+    if report.interval_mass is None or not report.class_rates:
+        return
+    rows = (
+        (label, _weight(one.weight), one.rate, _between(Interval(one.lower, one.upper)))
+        for label, one in zip(report.labels, report.class_rates, strict=True)
+    )
+    print()
+    print(table(rows, ("class", "learned", "rate", _mass(report.interval_mass))))
 
 
 def print_posterior(report: PosteriorReport) -> None:
@@ -79,6 +95,18 @@ def print_posterior(report: PosteriorReport) -> None:
     rate = report.switching_rate
     terms = "ln(1/prior)" + (f" + T ln(1/(1-r)), T = {events:,}, r = {rate:g}" if rate else "")
     print(f"regret {report.regret:,.2f} nats against {report.best}, at most {report.bound:,.2f} = {terms}")
+
+
+def _mass(probability: float) -> str:
+    return f"{100.0 * probability:g}% interval"
+
+
+def _between(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval.lower:.4f}-{interval.upper:.4f}"
+
+
+def _weight(weight: float) -> float:
+    return int(weight) if weight.is_integer() else weight
 
 
 def _size(scores: Scores) -> str:

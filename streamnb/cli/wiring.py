@@ -33,6 +33,7 @@ from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.credible import beta_intervals
 from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.learners import AnyHypothesis, Pool, Softmax
 from streamnb.model.naive_bayes import NaiveBayes
@@ -130,6 +131,7 @@ def settings(config: Config) -> Settings:
         report_every=config.metrics.every_events,
         report_seconds=config.metrics.every,
         window=config.metrics.window,
+        interval=config.metrics.interval,
         evidence=config.predictions.evidence,
         hypotheses=config.predictions.hypotheses,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
@@ -262,6 +264,7 @@ def warm_up() -> float:
     if show:
         print("preparing the kernels ...", end="", file=sys.stderr, flush=True)
     warm()
+    beta_intervals(1.0, 1.0, 0.5)  # so that the first report does not wait for scipy to be loaded
     seconds = time.monotonic() - started
     if show:
         print(f"\rkernels ready in {seconds:.1f} s    ", file=sys.stderr)

@@ -29,7 +29,7 @@ _MAY_CHANGE = re.compile(
         | posterior\.(prediction|seed|memory)
         | predictions\..*
         | drift\..*
-        | metrics\.(every|every_events)
+        | metrics\.(every|every_events|interval)
         | topics\.(predictions|metrics|dead_letters)
         | events\.(id|max_bytes)
     """,

@@ -184,11 +184,13 @@ class MetricsConfig(Section, frozen=True):
         every_events: events between two reports.
         every: a commit also reports where the last report is this old; 0 is every commit.
         window: the most labelled events in the window's scores.
+        interval: the probability of the credible intervals.
     """
 
     every_events: Annotated[int, whole(1)] = 1000
     every: Annotated[float, duration()] = 1.0
     window: Annotated[int, whole(1)] = 1000
+    interval: Annotated[float, PROPORTION] = 0.95
 
 
 class PredictionsConfig(Section, frozen=True):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.engine.credible_report import class_rates, with_interval
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.posterior_report import posterior_of, posterior_report
 from streamnb.errors import MalformedEvent, SnapshotError
@@ -56,6 +57,7 @@ class Settings:
         report_every: records between two reports.
         report_seconds: a commit also reports where the last report is this old.
         window: labelled events in the sliding window.
+        interval: the probability of the credible intervals in reports.
         evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
         hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
         pruning: what is forgotten, and when.
@@ -70,6 +72,7 @@ class Settings:
     report_every: int = 1000
     report_seconds: float = 1.0
     window: int = 1000
+    interval: float = 0.95
     evidence: int = 0
     hypotheses: bool = False
     pruning: Pruning = Pruning()
@@ -161,12 +164,13 @@ class Learner:
         confusion = self.progressive.confusion()
         # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
         confusion = np.delete(confusion[: len(labels)], slice(len(labels), -1), axis=1)
+        mass = self.settings.interval
         return MetricsReport(
             events=self.consumed,
             learned=self.model.n_events,
             dead_letters=self.dead_letters,
-            cumulative=self.progressive.cumulative(),
-            window=self.progressive.window(),
+            cumulative=with_interval(self.progressive.cumulative(), mass),
+            window=with_interval(self.progressive.window(), mass),
             window_size=self.settings.window,
             classes=len(classes),
             labels=labels,
@@ -175,6 +179,8 @@ class Learner:
             model=ModelInfo(self.settings.name, self.model.n_events),
             ts=now,
             posterior=posterior_report(self.model),
+            interval_mass=mass,
+            class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
         )
 
     def parts(self) -> dict[str, Part]:

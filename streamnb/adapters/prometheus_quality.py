@@ -1,0 +1,185 @@
+"""What metrics reports say of quality, as Prometheus metrics: scores, calibration, rates, hypotheses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Gauge
+
+from streamnb.events import ClassRate, MetricsReport, PosteriorReport, ReliabilityBin, Scores
+
+__all__ = ["LONGEST_NAME", "MOST_NAMES", "Names", "Quality"]
+
+MOST_NAMES = 100
+LONGEST_NAME = 200
+
+_SCORES = {
+    "accuracy": ("streamnb_accuracy_ratio", "Share of labelled events that were predicted right."),
+    "log_loss": ("streamnb_log_loss", "Mean of -ln P(truth), in nats."),
+    "macro_f1": ("streamnb_macro_f1_ratio", "Unweighted mean of the F1 of every class."),
+    "kappa": ("streamnb_kappa_ratio", "Cohen's kappa: accuracy beyond chance."),
+    "brier": ("streamnb_brier_score", "Mean squared error of the probabilities, from 0 to 2."),
+    "calibration_error": (
+        "streamnb_calibration_error_ratio",
+        "Expected calibration error: how far confidence is from accuracy.",
+    ),
+}
+
+_BOUNDS = {
+    "lower": ("streamnb_accuracy_lower_ratio", "Lower bound of the credible interval of the accuracy."),
+    "upper": ("streamnb_accuracy_upper_ratio", "Upper bound of the credible interval of the accuracy."),
+}
+
+_RATES = {
+    "rate": ("streamnb_class_rate_ratio", "Share of the learned weight that is of one class."),
+    "lower": ("streamnb_class_rate_lower_ratio", "Lower bound of the credible interval of a class's rate."),
+    "upper": ("streamnb_class_rate_upper_ratio", "Upper bound of the credible interval of a class's rate."),
+}
+
+_RELIABILITY = {
+    "confidence": (
+        "streamnb_calibration_confidence_ratio",
+        "Mean confidence of the predictions in one bin of confidence.",
+    ),
+    "accuracy": (
+        "streamnb_calibration_accuracy_ratio",
+        "Share of the predictions in one bin of confidence that were right.",
+    ),
+    "events": ("streamnb_calibration_events", "Labelled events in one bin of confidence."),
+}
+
+
+class Names:
+    """The first names met keep their own series, the others share "(other)".
+
+    What is sent decides what labels there are, and a series once made stays: without a bound a producer could
+    fill the memory of this process and of its watcher.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def bounded(self, name: str) -> str:
+        """The name itself, or "(other)" where there are too many or it is too long."""
+        if name not in self._known:
+            if len(self._known) >= MOST_NAMES or len(name) > LONGEST_NAME:
+                return "(other)"
+            self._known.add(name)
+        return name
+
+
+class Quality:
+    """The metrics of what reports say; none of the hypotheses while there are none.
+
+    Args:
+        registry: gets them.
+        labels: which classes have series of their own.
+    """
+
+    def __init__(self, registry: CollectorRegistry, labels: Names) -> None:
+        gauge = partial(Gauge, registry=registry)
+        self._registry = registry
+        self._scores = {field: gauge(*named, ["scope"]) for field, named in _SCORES.items()}
+        self._bounds = {field: gauge(*named, ["scope"]) for field, named in _BOUNDS.items()}
+        curves = {field: gauge(*named, ["scope", "bin"]) for field, named in _RELIABILITY.items()}
+        self._curves = {scope: _Curve(scope, curves) for scope in ("all", "window")}
+        rates = {field: gauge(*named, ["label"]) for field, named in _RATES.items()}
+        self._rates = _Rates(rates, labels)
+        self._weighing: _Weighing | None = None
+
+    def set(self, report: MetricsReport) -> None:
+        """Keep what a report says, of everything and of the window."""
+        self._set_scores("all", report.cumulative)
+        self._set_scores("window", report.window)
+        self._rates.set(zip(report.labels, report.class_rates, strict=False))
+        if report.posterior is not None:
+            self._weighing = self._weighing or _Weighing(self._registry)
+            self._weighing.set(report.posterior)
+
+    def _set_scores(self, scope: str, scores: Scores) -> None:
+        for field, gauge in self._scores.items():
+            gauge.labels(scope).set(getattr(scores, field))
+        for field, gauge in self._bounds.items():
+            gauge.labels(scope).set(getattr(scores.accuracy_interval, field, np.nan))
+        self._curves[scope].set(scores.reliability)
+
+
+class _Curve:
+    """The calibration curve of one scope: a series for each bin that holds events.
+
+    Args:
+        scope: which.
+        gauges: of the curves of all scopes, by the field of a bin; labelled by scope and bin.
+    """
+
+    def __init__(self, scope: str, gauges: Mapping[str, Gauge]) -> None:
+        self._scope = scope
+        self._gauges = gauges
+        self._names: set[str] = set()  # the bins that have series
+
+    def set(self, bins: Iterable[ReliabilityBin]) -> None:
+        """Keep these bins and no others: a window leaves some behind."""
+        # Names of bins sort as their confidences do.
+        named = {f"{one.lower:.1f}-{one.upper:.1f}": one for one in bins}
+        for field, gauge in self._gauges.items():
+            for gone in self._names - named.keys():
+                gauge.remove(self._scope, gone)
+            for name, one in named.items():
+                gauge.labels(self._scope, name).set(getattr(one, field))
+        self._names = set(named)
+
+
+class _Rates:
+    """How frequent each class is: a series for each class with a name of its own.
+
+    Rates of classes that share a name are left out: the bounds of several do not add up.
+
+    Args:
+        gauges: by the field of a rate; labelled by class.
+        labels: which of them have series of their own.
+    """
+
+    def __init__(self, gauges: Mapping[str, Gauge], labels: Names) -> None:
+        self._gauges = gauges
+        self._labels = labels
+        self._shown: set[str] = set()
+
+    def set(self, rates: Iterable[tuple[str, ClassRate]]) -> None:
+        """Keep these rates and no others."""
+        named = {label: rate for label, rate in rates if self._labels.bounded(label) == label}
+        for field, gauge in self._gauges.items():
+            for gone in self._shown - named.keys():
+                gauge.remove(gone)
+            for label, rate in named.items():
+                gauge.labels(label).set(getattr(rate, field))
+        self._shown = set(named)
+
+
+class _Weighing:
+    """What a model that weighs hypotheses has beside other metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, registry=registry)
+        self._posterior = gauge(
+            "streamnb_hypothesis_posterior_ratio", "Probability of a hypothesis.", ["hypothesis"]
+        )
+        self._log_loss = gauge(
+            "streamnb_hypothesis_log_loss", "Mean of -ln P(truth) by one hypothesis, in nats.", ["hypothesis"]
+        )
+        self._mixture = gauge("streamnb_mixture_log_loss", "The same by the mixture of all hypotheses.")
+        self._regret = gauge(
+            "streamnb_regret_nats", "Total log loss of the mixture less that of the best hypothesis."
+        )
+        self._bound = gauge("streamnb_regret_bound_nats", "What the regret cannot exceed.")
+
+    def set(self, posterior: PosteriorReport) -> None:
+        """Keep what a report says."""
+        events = posterior.observations
+        for scored in posterior.hypotheses:
+            self._posterior.labels(scored.name).set(scored.posterior)
+            self._log_loss.labels(scored.name).set(scored.loss / events if events else np.nan)
+        self._mixture.set(posterior.loss / events if events else np.nan)
+        self._regret.set(posterior.regret)
+        self._bound.set(posterior.bound)

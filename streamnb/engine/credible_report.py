@@ -1,0 +1,50 @@
+"""How sure a metrics report can be of what it says: credible intervals of the accuracy and of class rates.
+
+Both are chances of something that happens or not: a prediction is right, an event is of the class. The prior
+of such a chance is Jeffreys's, Beta(1/2, 1/2), so that after h of n it is Beta(h + 1/2, n - h + 1/2). It
+takes no side, weighs as one event, and its equal-tailed intervals hold what they promise at all rates but the
+most extreme (Brown, Cai and DasGupta 2001). Each class stands against all others together: the interval of
+its rate does not depend on how many others there are, nor change when another one is met.
+
+An interval says where the chance lies that made these events, as if it had been the same for all of them. The
+accuracy of a learner grows as it learns: then the interval is one of the mean chance over the events, and a
+little wider than it need be, for p (1 - p) is concave.
+
+References: Jeffreys (1961), Theory of Probability, section 3.1; Brown, Cai and DasGupta (2001), "Interval
+estimation for a binomial proportion", Statistical Science 16(2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+import numpy as np
+
+from streamnb.events import ClassRate, Interval, Scores
+from streamnb.model.credible import beta_intervals
+
+__all__ = ["class_rates", "with_interval"]
+
+_JEFFREYS = 0.5
+
+
+def with_interval(scores: Scores, mass: float) -> Scores:
+    """The scores with the interval of their accuracy; as they are where no event was scored."""
+    n = scores.events
+    if not n:
+        return scores
+    right = round(scores.accuracy * n)  # as exact as a count: the quotient is off by 1e-16 of itself at most
+    lower, upper = beta_intervals(right + _JEFFREYS, n - right + _JEFFREYS, mass)
+    return msgspec.structs.replace(scores, accuracy_interval=Interval(float(lower), float(upper)))
+
+
+def class_rates(weights: Collection[float], mass: float) -> tuple[ClassRate, ...]:
+    """The rate of each class, by the weight learned of each, in examples; none where nothing was learned."""
+    learned = np.fromiter(weights, dtype=np.float64, count=len(weights))
+    total = float(learned.sum())
+    if not total:
+        return ()
+    lower, upper = beta_intervals(learned + _JEFFREYS, total - learned + _JEFFREYS, mass)
+    columns = (learned, learned / total, lower, upper)
+    return tuple(ClassRate(*row) for row in zip(*(column.tolist() for column in columns), strict=True))

@@ -1,0 +1,91 @@
+"""Equal-tailed credible intervals: as much probability below the interval as above it.
+
+The quantiles are scipy's, which is loaded when the first one is asked for: that takes 0.2 s. A pair of bounds
+costs some 4 microseconds where about a thousand was observed, and 15 after ten million.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["beta_intervals", "inverse_gamma_interval", "student_t_interval"]
+
+_MOST_STEPS = 10
+
+Floats = npt.NDArray[np.float64]
+
+
+def beta_intervals(a: npt.ArrayLike, b: npt.ArrayLike, mass: float) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of Beta(a, b) distributions, of the shape of `a` and `b`.
+
+    Args:
+        a: above zero.
+        b: above zero; or zero, which is certainty: both bounds are 1.
+        mass: the probability of an interval, 0 < mass < 1.
+
+    Raises:
+        ValueError: if `mass` is out of range.
+    """
+    special, tail = _special(), _tail(mass)
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    lower = _refined(special.betaincinv(a, b, tail), a, b, lambda x: special.betainc(a, b, x) - tail)
+    upper = _refined(special.betainccinv(a, b, tail), a, b, lambda x: tail - special.betaincc(a, b, x))
+    certain = np.equal(b, 0.0)
+    # After 10^13 observations they are good to ten digits: a tiny mass could come out upside down.
+    low, high = np.minimum(lower, upper), np.maximum(lower, upper)
+    return np.where(certain, 1.0, low), np.where(certain, 1.0, high)
+
+
+def _refined(x: Floats, a: Floats, b: Floats, excess: Callable[[Floats], Floats]) -> Floats:
+    """Quantiles after the Newton steps that they need; `excess` is what the probability below is too much.
+
+    The inverse of scipy 1.17 is good to eight digits, but for rare cases in which it is not: of Beta(1000,
+    10^9) its upper bound for 5% has 10% above it. The probabilities themselves are good to 13 digits.
+    """
+    special = _special()
+    constant = special.betaln(a, b)
+    for _ in range(_MOST_STEPS):
+        with np.errstate(all="ignore"):
+            log_density = (a - 1.0) * np.log(x) + (b - 1.0) * np.log1p(-x) - constant
+            step = excess(x) * np.exp(-log_density)
+            room = np.minimum(x, 1.0 - x)
+            far = np.isfinite(step) & (np.abs(step) > 1e-10 * room + 4e-16 * x)
+        if not far.any():
+            break
+        x = np.where(far, x - np.clip(step, -room / 2.0, room / 2.0), x)
+    return x
+
+
+def student_t_interval(degrees: float, mass: float) -> tuple[float, float]:
+    """The bounds of the standard Student t distribution. Raises ValueError as `beta_intervals`."""
+    bound = float(_special().stdtrit(degrees, _tail(mass)))
+    return bound, -bound
+
+
+def inverse_gamma_interval(alpha: float, beta: float, mass: float) -> tuple[float, float]:
+    """The bounds of beta / G, with G of the Gamma(alpha, 1) distribution; inf where they are beyond a double.
+
+    Raises ValueError as `beta_intervals`.
+    """
+    special, tail = _special(), _tail(mass)
+    with np.errstate(divide="ignore", over="ignore"):
+        lower = np.float64(beta) / special.gammainccinv(alpha, tail)
+        upper = np.float64(beta) / special.gammaincinv(alpha, tail)
+    return float(lower), float(upper)
+
+
+def _tail(mass: float) -> float:
+    """The probability below an interval, and above it."""
+    if not 0.0 < mass < 1.0:
+        raise ValueError(f"the mass of an interval must lie between 0 and 1, both excluded, not {mass!r}")
+    return (1.0 - mass) / 2.0
+
+
+def _special() -> Any:
+    from scipy import special  # noqa: PLC0415  slow to load, and only whoever asks for an interval needs it
+
+    return special
