@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streamnb.model.platt_scaling import PlattScaling
     from streamnb.model.posterior import SequentialPosterior
     from streamnb.model.progressive import ProgressiveValidation
+    from streamnb.model.semi_supervised import SemiSupervisedNB
     from streamnb.model.sigmoid_unit import SigmoidUnit
     from streamnb.model.softmax_regression import SoftmaxRegression
     from streamnb.model.version_space import VersionSpace
@@ -60,6 +61,7 @@ __all__ = [
     "Pool",
     "Posteriors",
     "ProgressiveValidation",
+    "SemiSupervisedNB",
     "SequentialPosterior",
     "SigmoidUnit",
     "Softmax",
@@ -92,6 +94,7 @@ _HOMES = {
     "posterior": ("SequentialPosterior",),
     "progressive": ("ProgressiveValidation",),
     "sigmoid_unit": ("SigmoidUnit",),
+    "semi_supervised": ("SemiSupervisedNB",),
     "softmax_regression": ("SoftmaxRegression",),
     "version_space": ("VersionSpace",),
 }

@@ -155,6 +155,17 @@ def test_a_death_in_the_recovery_from_a_death_on_sqlite(sqlite_stages, first):
     assert failures(attempt, points, AT_ONCE["sqlite"]) == {}
 
 
+def test_a_death_of_any_classifier_on_sqlite(nursery, tmp_path):
+    """Its state goes the same way: one that unlabelled events teach, with those that it keeps."""
+    stream = Stream(EVENTS, kind="semi_supervised")
+    assert stream.alone.model.classifier.models["labelled and unlabelled"].n_kept == 5
+    stages = SqliteStages(nursery, tmp_path, stream)
+    trace = traced(stages)
+    points = every(trace, "sql", when=["before"])[::20]
+    points += every(trace, "os.rename", "commit", "process")
+    assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
+
+
 def test_a_death_where_three_partitions_take_turns_on_sqlite(sqlite_stages):
     stages = sqlite_stages(3)
     trace = traced(stages)

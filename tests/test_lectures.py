@@ -29,6 +29,7 @@ from streamnb import (
     MultinomialNB,
     NaiveBayes,
     PlattScaling,
+    SemiSupervisedNB,
     SequentialPosterior,
     SigmoidUnit,
 )
@@ -743,3 +744,20 @@ def test_row_8_laplace_smoothing_is_the_mean_of_a_dirichlet_posterior():
         words.update(word)
     for word, mean in words.mean.items():
         assert share(model, word, "spam") == pytest.approx(mean, rel=1e-14)
+
+
+def test_row_18_the_mixture_of_components():
+    """P(d) = sum_j P(c_j) P(d | c_j): labels one to one, and with one label missing."""
+    model = SemiSupervisedNB(CategoricalNB(alpha=0), unlabelled_weight=1)
+    for word, label in [("ball", "sport"), ("ball", "sport"), ("vote", "sport"), ("vote", "politics")]:
+        model.learn_one({"word": word}, label)
+    # P(sport) = 3/4, P(vote | sport) = 1/3, P(vote | politics) = 1
+    assert math.exp(model.log_evidence_one({"word": "vote"})) == pytest.approx(
+        3 / 4 * 1 / 3 + 1 / 4, rel=1e-14
+    )
+    model.learn_one({"word": "vote"}, None)  # P(sport | vote) = 1/2, and both stay equally likely
+    assert model.responsibilities() == [{"sport": 0.5, "politics": 0.5}]
+    assert model.class_weights == {"sport": 3.5, "politics": 1.5}
+    # the fixed point r = P(sport | vote) of EM: joint counts of (sport, vote) and (politics, vote) are 1 + r, 2 - r
+    assert model.predict_proba_one({"word": "vote"})["sport"] == pytest.approx(1.5 / 3, rel=1e-14)
+    assert model.revisit() == 0

@@ -227,3 +227,12 @@ def test_a_data_frame_is_its_rows(hypotheses, frames, labels, weights):
             == by_rows.predict_posteriors(rows).probabilities.tobytes()
         )
     assert state_bytes(by_columns) == state_bytes(by_rows)
+
+
+def test_an_empty_event_after_a_state_was_loaded():
+    """The shapes of events met before belong to the statistics before: an event without attributes has none."""
+    model = NaiveBayes()
+    for n, label in ((1.0, "a"), (2.0, "b"), (1.5, "a")):  # the last one by one, of a shape that is met
+        model.learn_one({"n": n, "m": n}, label)
+    model.load_state(*model.state())
+    assert model.predict_proba_one({}) == pytest.approx({"a": 2 / 3, "b": 1 / 3})

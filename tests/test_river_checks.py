@@ -23,6 +23,7 @@ from streamnb import (
     LogOpinionPool,
     MultinomialNB,
     NaiveBayes,
+    SemiSupervisedNB,
     SoftmaxRegression,
 )
 
@@ -73,16 +74,21 @@ def test_river_check(classifier, check):
     check(classifier().clone())
 
 
-MIXTURES = list(BayesOptimalClassifier._unit_test_params())
+OF_OTHERS = [
+    (classifier, parameters)
+    for classifier in (BayesOptimalClassifier, SemiSupervisedNB)
+    for parameters in classifier._unit_test_params()
+]
 MINI_BATCH = [check for check in PER_DATASET if "_many_" in check]
 
 
 def mixture(i):
-    """Of several classes and any numbers; of two classes (logistic regression); and of our own classifiers."""
-    return BayesOptimalClassifier(**MIXTURES[i])
+    """Of other classifiers: mixtures of them, for many classes and for two, and EM over naive Bayes."""
+    classifier, parameters = OF_OTHERS[i]
+    return classifier(**parameters)
 
 
-@pytest.mark.parametrize("i", range(len(MIXTURES)))
+@pytest.mark.parametrize("i", range(len(OF_OTHERS)))
 def test_the_checks_that_run_on_a_mixture_are_these(i):
     model = mixture(i)
     assert isinstance(model, base.Classifier)
@@ -98,7 +104,7 @@ def test_the_checks_that_run_on_a_mixture_are_these(i):
     ("i", "check"),
     [
         pytest.param(i, check, id=f"{i}-{number}-{check.__name__}")
-        for i in range(len(MIXTURES))
+        for i in range(len(OF_OTHERS))
         for number, check in enumerate(checks.yield_checks(mixture(i)))
     ],
 )

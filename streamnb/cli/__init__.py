@@ -94,6 +94,18 @@ def build_parser() -> argparse.ArgumentParser:
         help="learn one part, then score the rest without learning it: by each row's `split` (train, test), "
         "or this share of the rows first, such as 2/3",
     )
+    evaluate.add_argument(
+        "--hide-labels",
+        metavar="SHARE",
+        help="hide the labels of this share of the events from learning, such as 0.95, score them all the "
+        "same, and show what events without a label teach",
+    )
+    evaluate.add_argument(
+        "--seed",
+        type=_whole,
+        default=0,
+        help="of which labels --hide-labels hides (default: %(default)s)",
+    )
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
     _add_csv(evaluate)
 

@@ -18,7 +18,7 @@ from streamnb.cli.evaluate import outputs_of, say_which_columns
 from streamnb.cli.files import columns_of, events_of, numbered
 from streamnb.cli.holdout import Row
 from streamnb.cli.tables import markdown_table, table
-from streamnb.config import Config, HypothesisConfig
+from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError
 
 __all__ = ["run"]
@@ -63,6 +63,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json and options.markdown:
         raise ConfigError("--markdown: not with --json")
     config = wiring.load_config(options)
+    if config.model.kind in CLASSIFIERS:
+        raise ConfigError(
+            f'model.kind is "{config.model.kind}", which has no [[hypotheses]] that could be left out; '
+            'expected "mixture" or "naive_bayes"'
+        )
     if not config.weighs:
         config = replace(config, model=replace(config.model, kind="mixture"))
     wiring.warm_up()

@@ -15,6 +15,7 @@ from streamnb.engine.checkpoint import Checkpoint
 from streamnb.engine.learner import Learner
 from streamnb.engine.posterior_report import posterior_of
 from streamnb.model.counts import UNIT
+from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.statistics import Moment, Statistics
 
 __all__ = ["State", "differences", "print_differences", "time_of"]
@@ -32,19 +33,27 @@ class State(NamedTuple):
 
 def differences(before: State, after: State, top: int) -> dict[str, Any]:
     """All that is not the same in both; of each class the `top` words and values that changed most."""
-    old, new = (_Counted(state.learner.model.statistics) for state in (before, after))
+    tables = (_statistics(state.learner) for state in (before, after))
+    old, new = (_Counted(Statistics() if found is None else found) for found in tables)
     return {
         "before": _summary(before),
         "after": _summary(after),
         "configuration": _configuration(before.checkpoint, after.checkpoint),
         "classes": _weights(before.learner, after.learner),
-        "attributes": {
-            "new": len(new.rows.keys() - old.rows.keys()),
-            "gone": len(old.rows.keys() - new.rows.keys()),
-        },
+        "attributes": _met_and_gone(before, after, old, new),
         "strongest": _strongest(old, new, top),
         "moments": list(_moments(before.learner, after.learner)),
         "posterior": _posterior(before.learner, after.learner),
+    }
+
+
+def _met_and_gone(before: State, after: State, old: _Counted, new: _Counted) -> dict[str, int] | None:
+    """How many words and values are in one alone; None of models that are no tables of counts."""
+    if any(_statistics(state.learner) is None for state in (before, after)):
+        return None
+    return {
+        "new": len(new.rows.keys() - old.rows.keys()),
+        "gone": len(old.rows.keys() - new.rows.keys()),
     }
 
 
@@ -147,8 +156,9 @@ def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
 
 
 def _moments(before: Learner, after: Learner) -> Iterator[dict[str, Any]]:
-    names = {**before.model.statistics.layout.fields, **after.model.statistics.layout.fields}
-    for name in names:
+    found = (_statistics(learner) for learner in (before, after))
+    names = [name for statistics in found if statistics is not None for name in statistics.layout.fields]
+    for name in dict.fromkeys(names):
         old, new = _moments_of(before, name), _moments_of(after, name)
         for label in {**old, **new}:
             if old.get(label) != new.get(label):
@@ -158,7 +168,15 @@ def _moments(before: Learner, after: Learner) -> Iterator[dict[str, Any]]:
 
 
 def _moments_of(learner: Learner, name: Any) -> Mapping[Any, Moment]:
-    return learner.model.class_moments(name) if name in learner.model.statistics.layout.fields else {}
+    statistics = _statistics(learner)
+    if statistics is None or name not in statistics.layout.fields:
+        return {}
+    return statistics.class_moments(name)
+
+
+def _statistics(learner: Learner) -> Statistics | None:
+    """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
+    return learner.model.statistics if isinstance(learner.model, NaiveBayes) else None
 
 
 def print_differences(answer: Mapping[str, Any]) -> None:
@@ -174,10 +192,8 @@ def print_differences(answer: Mapping[str, Any]) -> None:
         if key != "n"
     ]
     print(table(rows, ("", f"record {before['n']}", f"record {after['n']}")))
-    print(
-        f"\n{answer['attributes']['new']:,} words and values are new, "
-        f"{answer['attributes']['gone']:,} are gone"
-    )
+    if (met := answer["attributes"]) is not None:
+        print(f"\n{met['new']:,} words and values are new, {met['gone']:,} are gone")
     _print_rows(answer["configuration"], ("key", "before", "after"))
     _print_rows(
         [

@@ -18,6 +18,7 @@ from streamnb.adapters.files import read_header
 from streamnb.cli import wiring
 from streamnb.cli.dead_letters import Tally
 from streamnb.cli.files import columns_of, events_of, numbered
+from streamnb.cli.hidden_labels import run_with_hidden_labels
 from streamnb.cli.holdout import Row, divide, share_of
 from streamnb.cli.tables import print_report, table
 from streamnb.config import Config
@@ -38,6 +39,11 @@ _FEW = 5  # drifts that are shown of the first, and of the last
 def run(options: argparse.Namespace) -> int:
     """Predict each event of a file, then learn it; or learn one part and score the other."""
     config = wiring.load_config(options)
+    if options.hide_labels is not None:
+        for flag, value in (("--holdout", options.holdout), ("--predictions", options.predictions)):
+            if value is not None:
+                raise ConfigError(f"{flag}: not with --hide-labels, which shows three models side by side")
+        return run_with_hidden_labels(options, config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")

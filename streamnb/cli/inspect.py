@@ -21,6 +21,7 @@ from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.evidence import LIMIT
 from streamnb.model.linear_view import LinearView
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.stream_model import StreamModel
 from streamnb.model.strongest import strongest
 from streamnb.wire.snapshot import part_digest
 
@@ -54,36 +55,49 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
         {
             "label": str(label),
             "events": weight,
-            "prior": weight / total,
-            "strongest": [
-                {"attribute": str(a), "value": value, "log_odds": odds, "weight": seen}
-                for a, value, odds, seen in strongest(model.statistics, label, top)
-            ],
+            "prior": weight / total if total else 0.0,
+            "strongest": _strongest(model, label, top),
         }
         for label, weight in weights.items()
     ]
-    moments = {
+    described = {
+        "model": learner.settings.name,
+        "learned": model.n_events,
+        "attributes": model.n_attributes,
+        "classes": classes,
+        "moments": _moments(model),
+    }
+    posterior = posterior_report(model)
+    if posterior is not None:
+        described["posterior"] = msgspec.to_builtins(posterior)
+    pair = [label for label, weight in weights.items() if weight]
+    if isinstance(model, NaiveBayes) and len(pair) == 2:
+        read_by, told = _linear_model(model)
+        described["linear"] = linear(NaiveBayes.linear_view(read_by, *pair), top) | told
+    return described
+
+
+def _strongest(model: StreamModel, label: Any, top: int) -> list[dict[str, Any]]:
+    """The words and values that speak most for a class; none of a model that is no table of counts."""
+    if not isinstance(model, NaiveBayes):
+        return []
+    return [
+        {"attribute": str(a), "value": value, "log_odds": odds, "weight": seen}
+        for a, value, odds, seen in strongest(model.statistics, label, top)
+    ]
+
+
+def _moments(model: StreamModel) -> dict[str, Any]:
+    """Of each continuous attribute and class; none of a model that is no table of counts."""
+    if not isinstance(model, NaiveBayes):
+        return {}
+    return {
         str(name): {
             str(label): {"n": moment.n, "mean": moment.mean, "variance": moment.variance}
             for label, moment in model.class_moments(name).items()
         }
         for name in model.statistics.layout.fields
     }
-    described = {
-        "model": learner.settings.name,
-        "learned": model.n_events,
-        "attributes": model.n_attributes,
-        "classes": classes,
-        "moments": moments,
-    }
-    posterior = posterior_report(model)
-    if posterior is not None:
-        described["posterior"] = msgspec.to_builtins(posterior)
-    pair = [label for label, weight in weights.items() if weight]
-    if len(pair) == 2:
-        read_by, told = _linear_model(model)
-        described["linear"] = linear(NaiveBayes.linear_view(read_by, *pair), top) | told
-    return described
 
 
 def _linear_model(model: NaiveBayes) -> tuple[NaiveBayes, dict[str, str]]:

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,7 @@ from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli.watching import Waiting
 from streamnb.config import (
+    CLASSIFIERS,
     AttributeConfig,
     Config,
     HypothesisConfig,
@@ -37,7 +39,9 @@ from streamnb.model.credible import beta_intervals
 from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.learners import AnyHypothesis, Pool, Softmax
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.one_at_a_time import OneAtATime
 from streamnb.model.priors import Prior
+from streamnb.model.stream_model import StreamModel
 from streamnb.model.warm import warm
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
@@ -85,13 +89,15 @@ def schema(config: Config) -> EventSchema:
     )
 
 
-def model(config: Config) -> NaiveBayes:
-    """A model that has learned nothing yet: a single naive Bayes model, or a mixture of hypotheses."""
+def model(config: Config) -> StreamModel:
+    """A model that has learned nothing yet: naive Bayes, a mixture of hypotheses, or another classifier."""
     read_by = config.model
     hypotheses = [_hypothesis(i, declared, read_by) for i, declared in enumerate(config.weighed)]
     try:
         declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
         declared = declared or {"text": Text()}
+        if read_by.kind in CLASSIFIERS:
+            return OneAtATime(_classifier(read_by, declared), read_by.kind)
         if not hypotheses:
             return NaiveBayes(
                 declared,
@@ -287,6 +293,18 @@ def _attribute(declared: AttributeConfig) -> Attribute:
     if declared.kind == "text":
         return Text(**smoothing, event_model=declared.event_model)
     return Nominal(**smoothing) if declared.kind == "nominal" else Continuous()
+
+
+def _classifier(read_by: ModelConfig, declared: Mapping[str, Attribute | str]) -> Any:
+    """A classifier of the table of kinds, by its constructor."""
+    kind = CLASSIFIERS[read_by.kind]
+    module, name = kind.constructor.split(":")
+    shared = {name: getattr(read_by, name) for name in kind.shared}
+    if "prior" in shared:
+        shared["prior"] = _prior(read_by.prior, read_by)
+    attributes = {"attributes": declared} if kind.takes_attributes else {}
+    constructor = getattr(import_module(f"streamnb.model.{module}"), name)
+    return constructor(**attributes, **shared, **read_by.own)
 
 
 def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> AnyHypothesis:

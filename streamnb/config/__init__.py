@@ -5,6 +5,7 @@ Every key, its unit and its default stand in docs/configuration.md.
 
 from streamnb.config.attributes import AttributeConfig
 from streamnb.config.changes import Changed, changes, restored
+from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.hypotheses import HypothesisConfig, PosteriorConfig
 from streamnb.config.layers import load, variable
@@ -25,9 +26,11 @@ from streamnb.config.sections import nearest_key
 from streamnb.config.writing import config_hash, shaping_of, show
 
 __all__ = [
+    "CLASSIFIERS",
     "KEYS",
     "AttributeConfig",
     "Changed",
+    "ClassifierKind",
     "CommitConfig",
     "Config",
     "EventsConfig",

@@ -7,6 +7,7 @@ now on. What an event is may not: old and new events would be counted as if they
 Nor may what hypotheses are: the posterior has weighed what they said, and each would be another one. Where
 there are hypotheses, that holds of smoothing and priors too, which they take from the model. The memory for
 what they learn may: where less is given than is used nothing is forgotten, and nothing more is added.
+What a classifier has learned depends on all that it was made with.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamnb.config.classifiers import is_classifier
 from streamnb.config.schema import Config
 from streamnb.config.writing import shaping_of
 from streamnb.errors import JournalError
@@ -67,8 +69,14 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed
     if weighing[0] != weighing[1]:
         old, new = ({k: v for k, v in one.items() if not _READ_WHERE_WEIGHED.match(k)} for one in (old, new))
     weighs = any(weighing)
+    learned_otherwise = any(map(is_classifier, (before, after)))
     return [
-        Changed(key, old.get(key, _ABSENT), new.get(key, _ABSENT), _may_change(key, weighs=weighs))
+        Changed(
+            key,
+            old.get(key, _ABSENT),
+            new.get(key, _ABSENT),
+            _may_change(key, weighs=weighs or learned_otherwise),
+        )
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     ]
@@ -98,7 +106,7 @@ def restored(shaping: Mapping[str, Any]) -> Config:
 
 
 def _may_change(key: str, *, weighs: bool) -> bool:
-    """Whether it may, in the life of a model that weighs hypotheses, or does not."""
+    """Whether it may, in the life of a model that weighs hypotheses or is a classifier, or of another."""
     if weighs:
         return _MAY_CHANGE.fullmatch(key) is not None and _WEIGHED.fullmatch(key) is None
     return _MAY_CHANGE.fullmatch(key) is not None or _UNREAD.fullmatch(key) is not None

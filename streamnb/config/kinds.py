@@ -27,6 +27,7 @@ __all__ = [
     "PROXY_URL",
     "RATE",
     "SECRET",
+    "SHARE",
     "SIZE",
     "STRING",
     "TOPIC",
@@ -198,6 +199,7 @@ def _finite(value: object) -> float | None:
 
 PROPORTION = _real("a number between 0 and 1, both excluded", lambda real: 0.0 < real < 1.0)
 RATE = _real("a number of 0 or more, and below 1", lambda real: 0.0 <= real < 1.0)
+SHARE = _real("a number above 0, and at most 1", lambda real: 0.0 < real <= 1.0)
 ABOVE_ZERO = _real("a finite number above 0", lambda real: real > 0.0)
 
 

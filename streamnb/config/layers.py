@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from streamnb.config.attributes import check_smoothing
+from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind
 from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
 from streamnb.config.schema import KEYS, Config, ModelConfig
@@ -198,13 +199,22 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Seq
         if attribute.path == config.events.label:
             key = f"attributes[{i}].path"
             yield ("attributes",), refused(key, attribute.path, "another path than events.label has")
+    yield from _of_its_kind(config, given)
+
+
+def _of_its_kind(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """What the kind of the model does not read, or cannot stand beside."""
+    model = config.model
     if config.hypotheses:
-        if model.kind == "naive_bayes" and "model.kind" in given:
+        if model.kind != "mixture" and "model.kind" in given:
             expected = '"mixture" beside hypotheses, or no hypotheses'
             yield ("model.kind",), refused("model.kind", model.kind, expected)
         yield from _hypotheses(config)
     elif config.weighs:
         yield from _default_hypotheses(config)
+    elif model.kind in CLASSIFIERS:
+        yield from _classifier(model, CLASSIFIERS[model.kind])
+    yield from _other_kinds(model)
 
 
 def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
@@ -235,6 +245,27 @@ def _default_hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigE
             yield (f"model.{name}",), refused(f"model.{name}", value, expected)
     misfits = misfits_of_attributes(config.attributes, f"; or {instead}")
     yield from ((("attributes",), error) for error in misfits)
+
+
+def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """What a classifier does not read."""
+    default = ModelConfig()
+    expected = f'its default with model.kind = "{model.kind}", which does not read it'
+    for name in ("alpha", "m", "p", "prior", "event_model"):
+        value = getattr(model, name)
+        if name not in kind.shared and value != getattr(default, name):
+            yield (f"model.{name}",), refused(f"model.{name}", value, expected)
+    if model.prune.every and not kind.prunes:
+        yield ("model.prune.every",), refused("model.prune.every", model.prune.every, expected)
+
+
+def _other_kinds(model: ModelConfig) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """Keys of a classifier that the model is not."""
+    for name in sorted({name for kind in CLASSIFIERS.values() for name in kind.own} - model.own.keys()):
+        if (value := getattr(model, name)) is not None:
+            owners = " or ".join(f'"{kind}"' for kind, made in CLASSIFIERS.items() if name in made.own)
+            expected = f"model.kind = {owners} beside it"
+            yield (f"model.{name}",), refused(f"model.{name}", value, expected)
 
 
 def _same_topics(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:

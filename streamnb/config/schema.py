@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from streamnb.config.attributes import ATTRIBUTES, AttributeConfig
+from streamnb.config.classifiers import CLASSIFIERS, ModelKind
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
@@ -19,6 +20,7 @@ from streamnb.config.kinds import (
     JSON_PATH,
     NAME,
     PROPORTION,
+    SHARE,
     SIZE,
     STRING,
     TOPIC,
@@ -124,19 +126,24 @@ class ModelConfig(Section, frozen=True):
 
     Attributes:
         name: what predictions and metrics call the model.
-        kind: "naive_bayes", or "mixture", of the hypotheses that are declared or else of the default ones.
-            Where some are declared it is "mixture".
+        kind: "naive_bayes", or "mixture", of the hypotheses that are declared or else of the default ones, or
+            a classifier of `CLASSIFIERS`. Where hypotheses are declared it is "mixture".
         alpha: added to every count, where `m` is None; 0 is read as the limit.
         m: equivalent sample size of the m-estimate (n_c + m p) / (n + m), in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values seen.
         event_model: "multinomial" or "bernoulli", for texts that do not say.
         prior: "learned" (label frequency), "uniform", or "given" by `priors`.
         priors: label -> relative weight; a label left out has none.
+        unlabelled_weight: what an event without a label counts, in examples, for a model that it teaches.
+        unlabelled_window: how many of the newest of them teach it.
+        revisits: how many of these are learned anew after each event.
         prune: how the vocabulary is kept small.
+
+    A key that a kind of model does not have is None.
     """
 
     name: Annotated[str, NAME] = "default"
-    kind: Annotated[Literal["naive_bayes", "mixture"], choice("naive_bayes", "mixture")] = "mixture"
+    kind: Annotated[ModelKind, choice("naive_bayes", "mixture", *CLASSIFIERS)] = "mixture"
     alpha: Annotated[float, number(0)] = 1.0
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None
@@ -145,7 +152,17 @@ class ModelConfig(Section, frozen=True):
         "learned"
     )
     priors: Annotated[dict[str, float], WEIGHTS] = msgspec.field(default_factory=dict)
+    unlabelled_weight: Annotated[float | None, SHARE] = None
+    unlabelled_window: Annotated[int | None, whole(1, 1_000_000)] = None
+    revisits: Annotated[int | None, whole(0, 1000)] = None
     prune: PruneConfig = PruneConfig()
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The keys that the classifier alone has, with its defaults filled in; none of another kind."""
+        defaults = CLASSIFIERS[self.kind].own if self.kind in CLASSIFIERS else {}
+        given = {name: getattr(self, name) for name in defaults}
+        return {name: defaults[name] if value is None else value for name, value in given.items()}
 
 
 class CommitConfig(Section, frozen=True):

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from streamnb.config.classifiers import CLASSIFIERS
 from streamnb.config.kinds import Kind
 from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.secret import Secret
@@ -51,7 +52,10 @@ def shaping_of(config: Config) -> dict[str, Any]:
     shaping = {name: msgspec.to_builtins(getattr(config, name)) for name in sections}
     for name in _SHAPELESS_OF_TOPICS:
         del shaping["topics"][name]
-    shaping["model"]["kind"] = "mixture" if config.weighs else "naive_bayes"
+    shaping["model"]["kind"] = "mixture" if config.weighs else config.model.kind
+    for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
+        del shaping["model"][name]
+    shaping["model"] |= config.model.own
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists

@@ -19,10 +19,10 @@ from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.posterior_report import posterior_of, posterior_report
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import DeadLetter, Drift, Event, Evidence, MetricsReport, ModelInfo, Prediction
-from streamnb.model.copying import StateCopy
 from streamnb.model.drift import DriftDetectors
-from streamnb.model.naive_bayes import NaiveBayes, Posteriors
+from streamnb.model.naive_bayes import Posteriors
 from streamnb.model.progressive import ProgressiveValidation
+from streamnb.model.stream_model import StateCopying, StreamModel
 from streamnb.wire.codec import decode_event, encode_metrics, encode_predictions
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.schema import EventSchema
@@ -99,9 +99,9 @@ class Tally:
 
 
 class PartsCopy:
-    """The state of a learner at one moment, copied in slices; see `StateCopy`."""
+    """The state of a learner at one moment, copied in slices; see `StateCopying`."""
 
-    def __init__(self, model: StateCopy, small: Mapping[str, Part]) -> None:
+    def __init__(self, model: StateCopying, small: Mapping[str, Part]) -> None:
         self._model = model
         self._small = small
 
@@ -118,7 +118,7 @@ class Learner:
     """A model with its scores and counters.
 
     Attributes:
-        model: the naive Bayes model.
+        model: what predicts and learns.
         progressive: the scores of its predictions.
         drift: the detectors that watch its predictions; they change nothing of them.
         consumed: records seen, of every sort.
@@ -126,7 +126,7 @@ class Learner:
         tally: what happened since it was last replaced.
     """
 
-    def __init__(self, settings: Settings, model: NaiveBayes) -> None:
+    def __init__(self, settings: Settings, model: StreamModel) -> None:
         self.settings = settings
         self.model = model
         self.progressive = ProgressiveValidation(settings.window)
@@ -197,7 +197,7 @@ class Learner:
             small["drift"] = Part(*self.drift.state())
         return PartsCopy(self.model.copying(), small)
 
-    def reconfigure(self, settings: Settings, model: NaiveBayes) -> None:
+    def reconfigure(self, settings: Settings, model: StreamModel) -> None:
         """Go on with what was learned under other settings, and read by a fresh `model`.
 
         A drift detector that watched before goes on, and one that did not begins here.

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from streamnb.events import HypothesisScore, PosteriorReport
-from streamnb.model.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.posterior import SequentialPosterior
+from streamnb.model.stream_model import StreamModel
 
 __all__ = ["posterior_of", "posterior_report"]
 
 
-def posterior_of(model: NaiveBayes) -> SequentialPosterior | None:
+def posterior_of(model: StreamModel) -> SequentialPosterior | None:
     """The posterior over its hypotheses; None where the model is a single one."""
-    return model.posterior if isinstance(model, BayesOptimalNB) else None
+    return getattr(model, "posterior", None)
 
 
-def posterior_report(model: NaiveBayes) -> PosteriorReport | None:
+def posterior_report(model: StreamModel) -> PosteriorReport | None:
     """How probable each hypothesis is, what each has lost, and what the mixture of all has."""
     posterior = posterior_of(model)
     if posterior is None:

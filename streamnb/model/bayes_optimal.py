@@ -11,13 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from river import base
 
+from streamnb.model.any_classifier import answer_of, load_state_of, named, state_of, teach_one
 from streamnb.model.draws import check_seed
+from streamnb.model.encoding import is_missing
+from streamnb.model.evidence import Item
 from streamnb.model.posterior import SequentialPosterior, weighted_mean
 from streamnb.model.progressive import ESCAPE
 
 __all__ = ["BayesOptimalClassifier", "PredictionMode"]
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
+_POSTERIOR = "posterior_"  # of the names of its arrays in a state
 
 
 class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is untyped here
@@ -110,22 +114,88 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
         """The posterior over the models' names, with their losses, the regret and its bound; to be read."""
         return self._posterior
 
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Weigh each model by what it gave to `y` before it learned this event, then let each learn it."""
-        answers = [_answer(model, x) for model in self._classifiers()]
-        self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Weigh each model by what it gave to `y` before it learned this event, then let each learn it.
+
+        An event that counts `w` times weighs the models as any other, unless `w` is 0: then nothing is
+        learned. One without a label (None) says nothing of the models, and teaches those that have
+        `learn_unlabelled_one`.
+        """
+        if not is_missing(y) and w > 0.0:
+            answers = [answer_of(model, x) for model in self._classifiers()]
+            self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
         for model in self._classifiers():
-            model.learn_one(x, y)
+            teach_one(model, x, y, w)
+
+    def learn_unlabelled_one(self, x: dict[Any, Any], w: float = 1.0) -> None:
+        """Teach the models that learn from events without a label; the posterior stays as it is."""
+        self.learn_one(x, None, w)
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
         """P(v | x, D) of each label that a model mentions, by the mode of prediction; they sum to 1."""
-        answers = [_answer(model, x) for model in self._classifiers()]
+        answers = [answer_of(model, x) for model in self._classifiers()]
         labels = list(dict.fromkeys(label for answer in answers for label in answer))
         if not labels:
             return {}
         table = np.array([[answer.get(label, 0.0) for label in labels] for answer in answers])
         mean = weighted_mean(self._listened(), np.maximum(table, ESCAPE))
         return dict(zip(labels, (mean / math.fsum(mean)).tolist(), strict=True))
+
+    def explain_one(self, x: dict[Any, Any], top: int | None = None) -> list[Item]:
+        """What the most probable model says for its prediction; empty where it has no `explain_one`."""
+        best = self._classifiers()[int(self._posterior.weights.log_posterior.argmax())]
+        explain = getattr(best, "explain_one", None)
+        return [] if explain is None else explain(x, top)
+
+    def prune(
+        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
+    ) -> int:
+        """Let every model that has a vocabulary forget words; how many, the most of any. See `NaiveBayes`."""
+        able = [model for model in self._classifiers() if hasattr(model, "prune")]
+        return max((model.prune(min_count, drop_most_frequent, max_attributes) for model in able), default=0)
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    @property
+    def n_attributes(self) -> int:
+        """The most words and values that any model knows, of those that say."""
+        return max(getattr(model, "n_attributes", 0) for model in self._classifiers())
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the models that say how much they take, bytes."""
+        return sum(getattr(model, "n_bytes", 0) for model in self._classifiers())
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """The posterior and the state of every model: JSON-able values, and arrays.
+
+        Raises TypeError where a model has no `state`.
+        """
+        meta, arrays = self._posterior.state()
+        found = {f"{_POSTERIOR}{name}": array for name, array in arrays.items()}
+        models = []
+        for i, model in enumerate(self._classifiers()):
+            model_meta, model_arrays = state_of(model)
+            models.append(model_meta)
+            found |= {f"{_model(i)}{name}": array for name, array in model_arrays.items()}
+        return {"type": type(self).__name__, "posterior": meta, "models": models}, found
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a mixture of the same models; returns self.
+
+        Raises ValueError for a state of others, of another prior or switching rate.
+        """
+        if meta["type"] != type(self).__name__:
+            raise ValueError(f"this is the state of a {meta['type']}, not of a {type(self).__name__}")
+        posterior = SequentialPosterior.from_state(meta["posterior"], named(arrays, _POSTERIOR))
+        if _weighed_by(posterior) != _weighed_by(self._posterior):
+            raise ValueError(f"a state of other models, priors or switching rate: {posterior}")
+        for i, (model, model_meta) in enumerate(zip(self._classifiers(), meta["models"], strict=True)):
+            load_state_of(model, model_meta, named(arrays, _model(i)))
+        self._posterior = posterior
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002
         """The same classifier before any event, of untrained clones of the models.
@@ -180,6 +250,16 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
         yield {"models": [NaiveBayes(), gaussian()], "prediction": "map"}
 
 
+def _model(i: int) -> str:
+    """What the names of the arrays of a model begin with in a state."""
+    return f"model{i}_"
+
+
+def _weighed_by(posterior: SequentialPosterior) -> tuple[list[Any], bytes, float]:
+    """What makes two posteriors comparable."""
+    return posterior.hypotheses, posterior.weights.log_prior.tobytes(), posterior.switching_rate
+
+
 def _names(models: Sequence[Any]) -> list[str]:
     """The classes' names, numbered where they are not unique."""
     classes = [type(model).__name__ for model in models]
@@ -189,15 +269,3 @@ def _names(models: Sequence[Any]) -> list[str]:
         met[name] += 1
         names.append(f"{name}-{met[name]}" if times[name] > 1 else name)
     return names
-
-
-def _answer(model: Any, x: dict[Any, Any]) -> dict[Any, float]:
-    """P(v | x) as a model gives it, made to sum to 1; {} where it gives nothing to any label."""
-    try:
-        said = model.predict_proba_one(x)
-    except NotImplementedError:
-        label = model.predict_one(x)
-        return {} if label is None else {label: 1.0}
-    said = {label: float(p) if 0.0 <= p < math.inf else 0.0 for label, p in said.items()}
-    total = math.fsum(said.values())
-    return {label: p / total if total > 0.0 else 0.0 for label, p in said.items()}

@@ -191,7 +191,7 @@ class OneByOne:
     ) -> _Shape | None:
         """The shape of an event; None where it needs a batch."""
         if self._statistics is not statistics or len(self._shapes) > _MOST_SHAPES:
-            self._shapes, self._statistics, self._last = {}, statistics, ()
+            self._shapes, self._statistics, self._last, self._last_shape = {}, statistics, (), None
         if key == self._last:
             return self._last_shape
         shape = self._shapes.get(key)

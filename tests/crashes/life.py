@@ -21,6 +21,8 @@ from streamnb import BayesOptimalNB, Hypothesis
 from streamnb.adapters import sqlite_log, sqlite_store
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.cli import wiring
+from streamnb.config import load
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import StreamnbError
@@ -38,6 +40,7 @@ def live(order):
         folder, name: of its files. Snapshots lie in the folder, too.
         log: {"sqlite": path} or {"kafka": address, "prefix"}, and options of it; "library" by its name in `prefixed`.
         owner, pace, until_end: of the worker.
+        kind: of the model; see `fresh_learner`.
         ticks: where time begins that goes on only as it is looked at, so that each run does the same; 0 is none.
         largest: bytes; writing on beyond them in any file ends the process, in the midst of the write. 0 is no limit.
         at_once: whether a snapshot is kept before the next commit, so that it is known where it lies.
@@ -64,8 +67,14 @@ def live(order):
     return 1 if "error" in came else 0
 
 
-def fresh_learner():
-    """One whose state depends on the order of events: it weighs hypotheses, draws among them, and forgets."""
+def fresh_learner(kind="hypotheses"):
+    """One whose state depends on the order of events: it weighs hypotheses, draws among them, and forgets.
+
+    Or one of any classifier: two naive Bayes models, of which one learns from events without a label, too.
+    """
+    if kind == "semi_supervised":
+        config = load(None, {}, ["model.kind=semi_supervised", "model.unlabelled_window=5"])
+        return new_learner(model=wiring.model(config), report_every=REPORT_EVERY, report_seconds=1e9)
     hypotheses = [
         Hypothesis("multinomial", alpha=0.1),
         Hypothesis("bernoulli"),
@@ -82,7 +91,7 @@ def _serve(order, folder, seams, clock, came):
     worker = new_worker(
         log,
         folder / "snapshots",
-        learner=fresh_learner(),
+        learner=fresh_learner(order.get("kind", "hypotheses")),
         pace=Pace(**order["pace"]),
         clock=Ticking(),
         sensor=progress,

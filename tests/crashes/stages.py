@@ -33,12 +33,13 @@ class Stream:
     The last `held` of them are not in the log until `Stage.produce_held`.
     """
 
-    def __init__(self, n, partitions=1, held=0):
+    def __init__(self, n, partitions=1, held=0, kind="hypotheses"):
         self.partitions = partitions
+        self.kind = kind
         self.held = held
         self.raws = [b'{"id": %d' % i if i % 10 == 7 else raw for i, raw in enumerate(raw_events(n, seed=77))]
         self.topics = TOPICS | {"events": partitions, "predictions": partitions}
-        self.alone = fresh_learner()
+        self.alone = fresh_learner(kind)
         outputs = self.alone.process(records(self.raws), 1.0)
         self.predictions = predictions(outputs)
         self.malformed = sorted(output.value for output in outputs if output.topic == "dead-letters")
@@ -90,6 +91,7 @@ class Stage:
             folder=str(self.folder),
             log=self._log,
             owner=owner,
+            kind=self.stream.kind,
             pace={
                 "commit_events": COMMIT_EVENTS,
                 "commit_seconds": 0.1,
@@ -120,11 +122,11 @@ class Stage:
             self._check(log, life.came())
 
     def _check(self, log, came):
-        learner, checkpoint = replayed(log, NoSnapshots())
+        learner, checkpoint = replayed(log, NoSnapshots(), self.stream.kind)
         found = digests(learner)
         assert came["digests"] == found, "the model is not the replay of its journal"
         assert came["consumed"] == len(self.stream.raws)
-        again, at = replayed(log, SnapshotFolder(self.folder / "snapshots"))
+        again, at = replayed(log, SnapshotFolder(self.folder / "snapshots"), self.stream.kind)
         assert (digests(again), at) == (found, checkpoint), (
             "the snapshot and what follows it differ from the whole"
         )
@@ -163,9 +165,9 @@ class Stage:
         assert {number: reached[number] for number in ends} == ends
 
 
-def replayed(log, snapshots):
+def replayed(log, snapshots, kind="hypotheses"):
     """What the journal makes of a learner that knows nothing, and where it stands."""
-    learner = fresh_learner()
+    learner = fresh_learner(kind)
     checkpoint = recover(log, snapshots, learner, IDENTITY)
     return learner, checkpoint
 

@@ -24,6 +24,7 @@ from streamnb.engine.verification.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.counts import UNIT
+from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.statistics import Statistics
 from streamnb.wire.snapshot import Part
 
@@ -42,7 +43,10 @@ class State(NamedTuple):
     @classmethod
     def of(cls, learner: Learner) -> State:
         """That of a learner."""
-        model, statistics = learner.model, learner.model.statistics
+        model = learner.model
+        if not isinstance(model, NaiveBayes):
+            raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
+        statistics = model.statistics
         learned = model.state()[1] if isinstance(model, BayesOptimalNB) else {}
         features = FeatureState.of(statistics, learned)
         return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), features)

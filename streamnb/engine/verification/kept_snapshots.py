@@ -13,7 +13,7 @@ from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.learned import Names, compare_learned
 from streamnb.engine.verification.recount import Recount
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Snapshot
+from streamnb.wire.snapshot import Snapshot, part_digest
 
 __all__ = ["SNAPSHOTS", "KeptSnapshots"]
 
@@ -111,6 +111,17 @@ class KeptSnapshots:
         if state is not None:
             other = replayed.model.state()[1]
             compare_learned(state, other, names, SNAPSHOTS, n, self._findings)
+
+    def compare_model(self, n: int, replayed: Learner) -> None:
+        """Compare the model of the snapshot at a record, if there is one, with a replay, bit for bit."""
+        snapshot = self._load(n) if n in self._marks else None
+        if snapshot is None or "model" not in snapshot.parts:
+            return
+        if part_digest(*snapshot.parts["model"]) == part_digest(*replayed.model.state()):
+            self._findings.ok(SNAPSHOTS, f"at journal record {n}: the model is the replay's", record=n)
+        else:
+            text = f"the snapshot at journal record {n} holds another model than a replay gives"
+            self._findings.differs(SNAPSHOTS, text, {"record": n})
 
     def _load(self, n: int) -> Snapshot | None:
         """The snapshot at a record; None where it has been dropped since, as the oldest is."""

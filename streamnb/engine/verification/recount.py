@@ -23,6 +23,7 @@ from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT
 from streamnb.model.hypotheses import Sources
 from streamnb.model.moments import LARGEST
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.stream_model import StreamModel
 
 __all__ = ["Group", "Plan", "Recount"]
 
@@ -47,8 +48,13 @@ class Plan:
     features: FeaturePlan | None = None
 
     @classmethod
-    def of(cls, settings: Settings, model: NaiveBayes) -> Plan:
-        """The plan of a learner with these settings and this model, of which only the parameters count."""
+    def of(cls, settings: Settings, model: StreamModel) -> Plan:
+        """The plan of a learner with these settings and this model, of which only the parameters count.
+
+        What a model learns that is no table of counts is not counted.
+        """
+        if not isinstance(model, NaiveBayes):
+            return cls(settings, {})
         usual = BERNOULLI if model.event_model == "bernoulli" else MULTINOMIAL
         kinds = {}
         for name, spec in (model.attributes or {}).items():

@@ -16,6 +16,7 @@ from streamnb.engine.verification.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.learned import LEARNED_BY_GRADIENT, Names, compare_learned
 from streamnb.errors import StreamnbError
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.wire.snapshot import Part, part_digest
 
 __all__ = ["LEARNERS", "REPLAY", "Replays"]
@@ -94,6 +95,8 @@ class Replays:
         def passed(checkpoint: Checkpoint, replayed: Learner) -> None:
             if one and names.learns:
                 kept.compare_learned(checkpoint.n, replayed, names)
+            elif one and not isinstance(model, NaiveBayes):
+                kept.compare_model(checkpoint.n, replayed)
 
         replayed = self._recovered(start, REPLAY, passed)
         if replayed is not None:

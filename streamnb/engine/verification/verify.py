@@ -22,6 +22,7 @@ from streamnb.engine.verification.reading import SLICES, EventReader
 from streamnb.engine.verification.recount import Plan, Recount
 from streamnb.engine.verification.replayed import Replays
 from streamnb.errors import JournalError, LogError, SnapshotError
+from streamnb.model.naive_bayes import NaiveBayes
 
 __all__ = ["Source", "Verified", "verify"]
 
@@ -54,7 +55,7 @@ class Verified:
     Attributes:
         findings: all that was found.
         n: the last record of the journal that was looked at; -1 where there is none.
-        events: records of every sort that were recounted.
+        events: records of every sort that were recounted, or, where nothing is counted, read again.
         commits: in how many commits they were learned.
         compared: how many numbers of the state are equal to the recount's; None where it was not compared.
     """
@@ -75,6 +76,9 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     3. The recount beside every snapshot that it passes, and beside the state that a recovery gives.
     4. That state, and what the snapshots have learned by gradient, beside one made without snapshots.
     5. Predictions and dead letters beside the events.
+
+    What a model has learned that is no table of counts cannot be recounted: in place of 3, it and the
+    snapshots on the way are compared with a replay, bit for bit.
 
     Args:
         source: what is verified.
@@ -157,6 +161,7 @@ class _Recounting:
         self._verified = verified
         self._findings = verified.findings
         self._progress = progress
+        self._counts = isinstance(source.learner().model, NaiveBayes)
         self.base = -1
 
     def run(self, reader: EventReader) -> None:
@@ -179,6 +184,10 @@ class _Recounting:
 
     def _begin(self) -> None:
         """Where the recount begins."""
+        if not self._counts:
+            text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
+            self._findings.unchecked(RECOUNT, text)
+            return
         if self._seen.is_whole:
             self.recount = Recount()
             return
@@ -203,14 +212,15 @@ class _Recounting:
     def _count(self, processed: Processed, plan: Plan | None) -> None:
         """Go on with the recount, and look at the snapshot that stands there."""
         record = processed.step.record
-        if self.recount is None or plan is None or not self._seen.counts(record.n):
+        if plan is None or not self._seen.counts(record.n) or (self.recount is None and self._counts):
             return
         if record.n > self.base:
-            for _, event in processed.events:
-                self.recount.take(event, plan)
+            if self.recount is not None:
+                for _, event in processed.events:
+                    self.recount.take(event, plan)
             self._verified.events += len(processed.events)
             self._verified.commits += record.kind == "commit"
-        if not self._seen.is_broken:
+        if self.recount is not None and not self._seen.is_broken:
             self._kept.compare(processed.step, self.recount, self.base)
 
     def _tell_slices(self, reader: EventReader) -> None:
@@ -229,6 +239,8 @@ class _Recounting:
 def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, verified: Verified) -> None:
     """The state that a learner would begin with, beside the recount."""
     findings = verified.findings
+    if not isinstance(learner.model, NaiveBayes):
+        return
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
         return

@@ -1,0 +1,49 @@
+"""Kinds of models that learn one event at a time: what each is made by, and which keys it takes.
+
+To add one, add its name and its line here, and to `ModelConfig` the keys that no other kind has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+__all__ = ["CLASSIFIERS", "ClassifierKind", "ModelKind", "is_classifier"]
+
+ModelKind = Literal["naive_bayes", "mixture", "semi_supervised"]
+
+
+class ClassifierKind(NamedTuple):
+    """One kind; see `streamnb.model.one_at_a_time.OneAtATime` for what it has to have.
+
+    Attributes:
+        constructor: ``module:name`` of what makes the classifier, below ``streamnb.model``.
+        own: the keys of ``[model]`` that other kinds do not have, with their defaults; they are arguments of
+            the constructor by the same names.
+        shared: those of ``alpha``, ``m``, ``p``, ``prior`` and ``event_model`` that are arguments, too.
+        takes_attributes: whether the declared attributes are one (`streamnb.model.attributes`).
+        prunes: whether it has a vocabulary that ``[model.prune]`` can cut.
+    """
+
+    constructor: str
+    own: Mapping[str, Any] = {}
+    shared: tuple[str, ...] = ()
+    takes_attributes: bool = False
+    prunes: bool = False
+
+
+CLASSIFIERS: dict[str, ClassifierKind] = {
+    "semi_supervised": ClassifierKind(
+        "labelled_and_both:labelled_and_both",
+        own={"unlabelled_weight": 0.1, "unlabelled_window": 200, "revisits": 1},
+        shared=("alpha", "m", "p", "prior", "event_model"),
+        takes_attributes=True,
+        prunes=True,
+    ),
+}
+
+
+def is_classifier(shaping: Mapping[str, Any]) -> bool:
+    """Whether a configuration, as a journal holds it, is of a model of such a kind."""
+    model = shaping.get("model")
+    return isinstance(model, Mapping) and model.get("kind") in CLASSIFIERS

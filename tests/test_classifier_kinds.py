@@ -1,0 +1,289 @@
+"""Kinds of models that are classifiers: their keys, their refusals, and the commands that serve them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import get_args
+
+import pytest
+from msgspec.structs import replace
+from service import model_digest, predictions, raw_events, records
+
+from streamnb import NaiveBayes
+from streamnb.cli import main, wiring
+from streamnb.config import CLASSIFIERS, KEYS, ClassifierKind, changes, load, restored, shaping_of, show
+from streamnb.config.classifiers import ModelKind
+from streamnb.engine.ports import NewRecord
+from streamnb.errors import ConfigError
+from streamnb.model.draws import uniforms
+from streamnb.model.labelled_and_both import BOTH, LABELLED
+from streamnb.model.one_at_a_time import OneAtATime
+from streamnb.wire.codec import decode_event
+
+KIND = "model.kind=semi_supervised"
+
+
+def answer(capsys, *arguments):
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def configured(*flags):
+    return load(None, {}, list(flags))
+
+
+# -- the table --------------------------------------------------------------------------------------------
+
+
+def test_every_kind_is_in_the_table_and_its_keys_are_keys():
+    assert set(get_args(ModelKind)) == {"naive_bayes", "mixture", *CLASSIFIERS}
+    for kind in CLASSIFIERS.values():
+        assert {f"model.{name}" for name in (*kind.own, *kind.shared)} <= KEYS.keys()
+        for name, default in kind.own.items():  # a default is a value of its key
+            assert KEYS[f"model.{name}"].read(name, default) == default
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_every_kind_can_be_made_learns_and_goes_on(kind):
+    config = configured(f"model.kind={kind}")
+    model = wiring.model(config)
+    assert isinstance(model, OneAtATime)
+    learner, again = wiring.learner(config), wiring.learner(config)
+    learner.process(records(raw_events(40)), 1.0)
+    again.load(learner.parts())
+    assert model_digest(again) == model_digest(learner)
+
+
+def test_a_kind_more_is_a_line_more(monkeypatch):
+    monkeypatch.setitem(CLASSIFIERS, "words", ClassifierKind("one_kind:MultinomialNB", shared=("alpha",)))
+    config = configured("model.alpha=0.5", KIND)
+    model = wiring.model(replace(config, model=replace(config.model, kind="words")))
+    assert (type(model.classifier).__name__, model.classifier.alpha, model.kind) == (
+        "MultinomialNB",
+        0.5,
+        "words",
+    )
+
+
+def test_the_keys_reach_the_model():
+    flags = [
+        "model.alpha=0.5",
+        "model.prior=given",
+        "model.priors={spam = 1, ham = 3}",
+        "model.event_model=bernoulli",
+    ]
+    own = ["model.unlabelled_weight=0.25", "model.unlabelled_window=7", "model.revisits=3"]
+    models = wiring.model(configured(KIND, *flags, *own)).classifier.models
+    for model in (models[LABELLED], models[BOTH].model):
+        assert (model.alpha, model.prior, model.event_model) == (0.5, {"spam": 1.0, "ham": 3.0}, "bernoulli")
+    taught = models[BOTH]
+    assert (taught.unlabelled_weight, taught.window, taught.revisits) == (0.25, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["model.unlabelled_weight=0.5"], 'expected model.kind = "semi_supervised" beside it'),
+        (["model.kind=naive_bayes", "model.revisits=1"], "model.revisits is 1"),
+        ([KIND, "model.unlabelled_weight=0"], "above 0, and at most 1"),
+        ([KIND, "model.unlabelled_weight=1.5"], "above 0, and at most 1"),
+        ([KIND, "model.unlabelled_window=0"], "model.unlabelled_window is 0"),
+        ([KIND, "hypotheses=[{likelihood = 'bernoulli'}]"], '"mixture" beside hypotheses'),
+        (["model.kind=semi"], '"semi_supervised"'),
+    ],
+)
+def test_what_contradicts_the_kind_is_refused(flags, said):
+    with pytest.raises(ConfigError, match=said):
+        configured(*flags)
+
+
+def test_what_a_kind_does_not_read_is_refused(monkeypatch):
+    monkeypatch.setitem(
+        CLASSIFIERS, "semi_supervised", ClassifierKind("one_kind:MultinomialNB", shared=("alpha",))
+    )
+    assert configured(KIND, "model.alpha=0.5").model.own == {}
+    for flag in ("model.event_model=bernoulli", "model.prior=uniform", "model.prune.every=100"):
+        with pytest.raises(ConfigError, match="which does not read it"):
+            configured(KIND, flag)
+
+
+def test_a_configuration_survives_its_journal_and_its_text(tmp_path):
+    config = configured(KIND, "model.revisits=4")
+    shaping = shaping_of(config)
+    assert shaping["model"]["unlabelled_window"] == 200  # a later program may have another default
+    assert changes(shaping_of(restored(shaping)), shaping) == []
+    path = tmp_path / "shown.toml"
+    path.write_text(show(config))
+    assert load(path, {}, []) == config
+
+
+def test_other_kinds_do_not_have_the_keys():
+    """So that the hash of a configuration is what it was before there were such kinds."""
+    for kind in ("naive_bayes", "mixture"):
+        shaping = shaping_of(configured(f"model.kind={kind}"))
+        assert not {"unlabelled_weight", "unlabelled_window", "revisits"} & shaping["model"].keys()
+
+
+@pytest.mark.parametrize(
+    ("flag", "allowed"),
+    [
+        ("model.alpha=0.5", False),
+        ("model.revisits=2", False),
+        ("model.unlabelled_weight=0.5", False),
+        ("model.kind=naive_bayes", False),
+        ("predictions.evidence=2", True),
+        ("metrics.every_events=7", True),
+        ("posterior.seed=3", True),
+    ],
+)
+def test_what_may_change_in_the_life_of_a_classifier(flag, allowed):
+    found = changes(shaping_of(configured(KIND)), shaping_of(configured(KIND, flag)))
+    assert found
+    assert all(change.allowed for change in found) == allowed
+
+
+# -- the commands -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A log with events, some of them without a label, and a configuration."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.toml").write_text(
+        "[log]\nurl = 'sqlite:///site.db'\n[model]\nkind = 'semi_supervised'\nunlabelled_window = 20\n"
+        "[commit]\nevents = 30\n[snapshots]\nevery_events = 60\n[predictions]\nevidence = 2\nhypotheses = true\n"
+        "[metrics]\nevery_events = 50\n"
+    )
+    with closing(wiring.open_log(load(tmp_path / "site.toml", {}, []))) as log:
+        log.append([NewRecord("events", None, raw) for raw in raw_events(200, labelled=0.3)])
+    return tmp_path
+
+
+def test_the_service_runs_verifies_and_inspects(site, capsys):
+    assert main(["run", "--config", "site.toml", "--until-end"]) == 0
+    capsys.readouterr()
+    assert main(["verify", "--config", "site.toml", "--json"]) == 0
+    verified = json.loads(capsys.readouterr().out)
+    assert verified["verified"]
+    assert verified["events"] == 200
+    verdicts = {(f["check"], f["verdict"]) for f in verified["findings"]}
+    assert {
+        ("recount", "not checked"),
+        ("replay", "ok"),
+        ("snapshots", "ok"),
+        ("predictions", "ok"),
+    } <= verdicts
+    described = answer(capsys, "inspect", "--config", "site.toml")
+    assert {h["name"] for h in described["posterior"]["hypotheses"]} == {LABELLED, BOTH}
+    assert described["posterior"]["observations"] == described["learned"]
+    config = load(site / "site.toml", {}, [])
+    alone = wiring.learner(config)
+    outputs = alone.process(records(raw_events(200, labelled=0.3)), 1.0)
+    with closing(wiring.existing_log(config)) as log:
+        found = predictions(log)
+    assert found == predictions(outputs)
+    assert found[150]["evidence"]
+    assert found[150]["hypotheses"].keys() == {LABELLED, BOTH}
+
+
+def test_a_snapshot_with_another_model_is_found_out(site, capsys):
+    assert main(["run", "--config", "site.toml", "--until-end"]) == 0
+    config = load(site / "site.toml", {}, [])
+    folder = wiring.snapshots(config)
+    snapshot = folder.newest(None).snapshot
+    part = snapshot.parts["model"]
+    weights = [*part.meta["weights"][:-1], part.meta["weights"][-1] + 1]
+    spoiled = part._replace(meta={**part.meta, "weights": weights})
+    folder.save(replace(snapshot, parts={**snapshot.parts, "model": spoiled}))
+    capsys.readouterr()
+    assert main(["verify", "--config", "site.toml"]) == 1
+    said = capsys.readouterr().out
+    assert "holds another model than a replay gives" in said
+    assert "is another with snapshots than without" in said
+
+
+@pytest.mark.usefixtures("site")
+def test_snapshots_are_listed_and_compared_without_tables(capsys):
+    assert main(["run", "--config", "site.toml", "--until-end"]) == 0
+    capsys.readouterr()
+    listed = answer(capsys, "snapshot", "list", "--config", "site.toml")["snapshots"]
+    first, last = min(one["n"] for one in listed), max(one["n"] for one in listed)
+    assert first < last
+    found = answer(capsys, "snapshot", "diff", str(first), str(last), "--config", "site.toml")
+    assert (found["attributes"], found["strongest"], found["moments"]) == (None, [], [])
+    assert {row["hypothesis"] for row in found["posterior"]} <= {LABELLED, BOTH}
+    assert found["classes"]
+    assert main(["snapshot", "diff", str(first), str(last), "--config", "site.toml"]) == 0
+    assert "are gone" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("site")
+def test_ablation_says_why_not(capsys):
+    assert main(["ablate", "missing.jsonl", "--config", "site.toml"]) == 2
+    assert 'model.kind is "semi_supervised", which has no [[hypotheses]]' in capsys.readouterr().err
+
+
+# -- labels hidden ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def labelled(tmp_path, monkeypatch):
+    """A file whose events have all labels but one, and a row that is no event."""
+    monkeypatch.chdir(tmp_path)
+    lines = [*raw_events(150, labelled=1.0), *raw_events(1, labelled=0.0), b"{]"]
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    return "events.jsonl"
+
+
+def test_hidden_labels_are_scored_and_not_learned(labelled, capsys):
+    found = answer(capsys, "evaluate", labelled, "--hide-labels", "0.8", "--seed", "3")
+    assert (found["events"], found["scored"], found["seed"]) == (151, 150, 3)
+    assert found["posterior"]["observations"] == 150 - found["hidden"]
+    assert 100 < found["hidden"] < 140
+    assert [v["taught_by"] for v in found["variants"]] == [LABELLED, BOTH, "mixture of both"]
+    assert found["gained"] == pytest.approx(
+        found["variants"][0]["log_loss"] - found["variants"][1]["log_loss"]
+    )
+    assert found["dead_letter_reasons"]
+    again = answer(capsys, "evaluate", labelled, "--hide-labels", "0.8", "--seed", "3")
+    assert again == found
+    assert answer(capsys, "evaluate", labelled, "--hide-labels", "0.8")["hidden"] != found["hidden"] or (
+        answer(capsys, "evaluate", labelled, "--hide-labels", "0.8")["variants"] != found["variants"]
+    )
+
+
+def test_the_first_is_naive_bayes_on_the_labels_that_are_left(labelled, capsys):
+    """As a naive Bayes model predicts that sees the other labels only."""
+
+    found = answer(capsys, "evaluate", labelled, "--hide-labels", "0.5")
+    model, schema, right = NaiveBayes({"text": "text"}), wiring.schema(configured()), 0
+    for raw, draw in zip(raw_events(150, labelled=1.0), uniforms(0, 0, 150), strict=True):
+        event = decode_event(raw, schema)
+        right += model.predict_one(event.x) == event.label
+        if draw >= 0.5:
+            model.learn_one(event.x, event.label)
+    assert found["variants"][0]["accuracy"] == pytest.approx(right / 150, abs=1e-12)
+
+
+def test_hidden_labels_as_text(labelled, capsys):
+    assert main(["evaluate", labelled, "--hide-labels", "0.5"]) == 0
+    said = capsys.readouterr().out
+    assert "labels hidden from learning (share 0.5, seed 0)" in said
+    assert "nats an event" in said
+    assert "at most 0.69 = ln(1/prior)" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--hide-labels", "1"], "between 0 and 1"),
+        (["--hide-labels", "x"], "between 0 and 1"),
+        (["--hide-labels", "0.5", "--holdout", "1/2"], "--holdout"),
+        (["--hide-labels", "0.5", "--predictions", "p"], "--predictions"),
+    ],
+)
+def test_refusals(labelled, flags, said, capsys):
+    assert main(["evaluate", labelled, *flags]) == 2
+    assert said in capsys.readouterr().err
