@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import closing
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -22,6 +24,8 @@ from streamnb.model.one_at_a_time import OneAtATime
 from streamnb.wire.codec import decode_event
 
 KIND = "model.kind=semi_supervised"
+LOGISTIC = "model.kind=logistic_regression"
+TABLE = 'attributes=[{name="x", kind="continuous"}, {name="colour", kind="nominal"}]'
 
 
 def answer(capsys, *arguments):
@@ -47,7 +51,7 @@ def test_every_kind_is_in_the_table_and_its_keys_are_keys():
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_every_kind_can_be_made_learns_and_goes_on(kind):
-    config = configured(f"model.kind={kind}")
+    config = configured(f"model.kind={kind}", *([] if CLASSIFIERS[kind].reads_texts else [TABLE]))
     model = wiring.model(config)
     assert isinstance(model, OneAtATime)
     learner, again = wiring.learner(config), wiring.learner(config)
@@ -92,6 +96,13 @@ def test_the_keys_reach_the_model():
         ([KIND, "model.unlabelled_window=0"], "model.unlabelled_window is 0"),
         ([KIND, "hypotheses=[{likelihood = 'bernoulli'}]"], '"mixture" beside hypotheses'),
         (["model.kind=semi"], '"semi_supervised"'),
+        ([LOGISTIC], "attributes is \\[\\]; expected the attributes to read"),
+        ([LOGISTIC, 'attributes=[{name="text", kind="text"}]'], "which reads no texts"),
+        ([LOGISTIC, TABLE, "model.C=0"], "model.C is 0; expected a number from 1e-12 to 1e12"),
+        ([LOGISTIC, TABLE, "model.features=0"], "model.features is 0"),
+        ([LOGISTIC, TABLE, "model.alpha=2"], "which does not read it"),
+        ([LOGISTIC, TABLE, "model.revisits=2"], 'expected model.kind = "semi_supervised" beside it'),
+        (["model.C=2"], 'expected model.kind = "logistic_regression" beside it'),
     ],
 )
 def test_what_contradicts_the_kind_is_refused(flags, said):
@@ -188,6 +199,34 @@ def test_the_service_runs_verifies_and_inspects(site, capsys):
     assert found[150]["hypotheses"].keys() == {LABELLED, BOTH}
 
 
+def test_a_logistic_regression_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = [
+        LOGISTIC,
+        TABLE,
+        "model.C=50",
+        "log.url=sqlite:///site.db",
+        "commit.events=30",
+        "snapshots.every_events=60",
+    ]
+    config, given = configured(*flags), [word for flag in flags for word in ("--set", flag)]
+    raws = raw_events(200)
+    for part in (raws[:90], raws[90:]):
+        with closing(wiring.open_log(config)) as log:
+            log.append([NewRecord("events", None, raw) for raw in part])
+        assert main(["run", "--until-end", *given]) == 0
+    capsys.readouterr()
+    assert main(["verify", "--json", *given]) == 0
+    assert json.loads(capsys.readouterr().out)["verified"]
+    alone = wiring.learner(config)
+    assert (alone.model.classifier.C, alone.model.classifier.features) == (50.0, 512)
+    outputs = alone.process(records(raws), 1.0)
+    with closing(wiring.existing_log(config)) as log:
+        found = predictions(log)
+    assert found == predictions(outputs)
+    assert set(found[-1]["probabilities"]) == {"a", "b", "c"}
+
+
 def test_a_snapshot_with_another_model_is_found_out(site, capsys):
     assert main(["run", "--config", "site.toml", "--until-end"]) == 0
     config = load(site / "site.toml", {}, [])
@@ -267,6 +306,19 @@ def test_the_first_is_naive_bayes_on_the_labels_that_are_left(labelled, capsys):
     assert found["variants"][0]["accuracy"] == pytest.approx(right / 150, abs=1e-12)
 
 
+def test_labels_are_hidden_from_the_kind_that_unlabelled_events_teach_whatever_is_configured(
+    labelled, capsys
+):
+    """What the default mixture does not read, and hypotheses, stand in nobody's way."""
+    (labelled_toml := Path("hypotheses.toml")).write_text("[[hypotheses]]\nlikelihood = 'presence'\n")
+    plain, declared, single = (
+        answer(capsys, "evaluate", labelled, "--hide-labels", "0.5", "--set", "model.alpha=0.1", *more)
+        for more in ([], ["--config", str(labelled_toml)], ["--set", KIND])
+    )
+    assert plain == declared == single
+    assert plain != answer(capsys, "evaluate", labelled, "--hide-labels", "0.5")
+
+
 def test_hidden_labels_as_text(labelled, capsys):
     assert main(["evaluate", labelled, "--hide-labels", "0.5"]) == 0
     said = capsys.readouterr().out
@@ -287,3 +339,91 @@ def test_hidden_labels_as_text(labelled, capsys):
 def test_refusals(labelled, flags, said, capsys):
     assert main(["evaluate", labelled, *flags]) == 2
     assert said in capsys.readouterr().err
+
+
+# -- a classifier of the user's own -----------------------------------------------------------------------
+
+MODULE = """
+from river import naive_bayes
+from streamnb import CategoricalNB, LogisticRegression
+
+made = CategoricalNB()
+of_river = naive_bayes.ComplementNB
+def make():
+    return LogisticRegression(C=50.0)
+nothing = 3
+lacking = "river_that_is_not_there"
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module in the working directory, and a table."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
+    (tmp_path / "own_classifiers.py").write_text(MODULE)
+    (tmp_path / "own_broken.py").write_text("import river_that_is_not_there")
+    (tmp_path / "table.jsonl").write_bytes(b"\n".join(raw_events(120)))
+    yield tmp_path
+    sys.modules.pop("own_classifiers", None)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_classifier_of_ones_own_is_evaluated_as_the_configured_one_is(capsys):
+    configured_one = answer(
+        capsys, "evaluate", "table.jsonl", "--set", LOGISTIC, "--set", TABLE, "--set", "model.C=50"
+    )
+    mine = answer(capsys, "evaluate", "table.jsonl", "--model", "own_classifiers:make", "--set", TABLE)
+    assert mine["cumulative"] == configured_one["cumulative"]
+    assert mine["class_rates"] == configured_one["class_rates"]
+    assert configured_one["model_digest"]
+    assert mine["model_digest"] is None
+    held = answer(
+        capsys,
+        "evaluate",
+        "table.jsonl",
+        "--model",
+        "own_classifiers:make",
+        "--set",
+        TABLE,
+        "--holdout",
+        "1/2",
+    )
+    assert held["cumulative"]["events"] > 40
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("name", ["made", "of_river"])
+def test_instances_classes_and_classifiers_without_a_state_are_taken(name, capsys):
+    table = (
+        'attributes=[{name="colour", kind="nominal"}]'
+        if name == "made"
+        else 'attributes=[{name="x", kind="continuous"}]'
+    )
+    found = answer(capsys, "evaluate", "table.jsonl", "--model", f"own_classifiers:{name}", "--set", table)
+    assert found["learned"] > 80
+    assert main(["evaluate", "table.jsonl", "--model", f"own_classifiers:{name}", "--set", table]) == 0
+    assert "; model " not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model", "own_classifiers"], "expected MODULE:NAME"),
+        (["--model", "own_classifiers:no such"], "expected MODULE:NAME"),
+        (["--model", "not_there:made"], "expected a module that can be imported from"),
+        (["--model", "own_classifiers:missing"], "expected a name in own_classifiers"),
+        (["--model", "own_classifiers:nothing"], "a int has no learn_one"),
+        (["--model", "own_classifiers:make", "--hide-labels", "0.5"], "--model: not with --hide-labels"),
+    ],
+)
+def test_what_is_no_classifier_is_a_mistake_in_the_command(flags, said, capsys):
+    assert main(["evaluate", "table.jsonl", *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("own")
+def test_a_module_that_lacks_something_says_what():
+    with pytest.raises(ModuleNotFoundError, match="river_that_is_not_there"):
+        main(["evaluate", "table.jsonl", "--model", "own_broken:made"])

@@ -48,7 +48,8 @@ WATCHERS = (
     "eddm, hddm_a, hddm_w, fhddm"
 )
 OF_EM = {"model.unlabelled_weight", "model.unlabelled_window", "model.revisits"}
-OPTIONAL = {"kafka.password", "model.m", "model.p", "posterior.switching_rate", *OF_EM}
+OF_LOGISTIC = {"model.C", "model.features"}
+OPTIONAL = {"kafka.password", "model.m", "model.p", "posterior.switching_rate", *OF_EM, *OF_LOGISTIC}
 VARIABLE = "STREAMNB_KAFKA__PASSWORD"
 
 
@@ -1114,7 +1115,7 @@ CHANGES = {
     "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
-    "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2",
+    "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
@@ -1132,6 +1133,8 @@ def test_every_key_is_tried():
 def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_else(key):
     beside = [*BESIDE.get(key, []), *(["model.kind=naive_bayes"] if key in OF_ONE_MODEL else [])]
     beside += ["model.kind=semi_supervised"] if key in OF_EM else []
+    if key in OF_LOGISTIC:
+        beside += ["model.kind=logistic_regression", 'attributes=[{name="n", kind="continuous"}]']
     before = (
         load(None, {}, beside)
         if key != "model.priors"
@@ -1162,7 +1165,7 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 def test_there_are_files():
     assert [path.name for path in FILES] == [
-        "bernoulli.toml", "default.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "mixed.toml", "semi-supervised.toml", "sms.toml"
+        "bernoulli.toml", "default.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml"
     ]  # fmt: skip
 
 

@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import streamnb
 from streamnb import (
     BayesOptimalClassifier,
     BernoulliNB,
@@ -33,6 +35,8 @@ from streamnb import (
     SequentialPosterior,
     SigmoidUnit,
 )
+from streamnb.cli import build_parser, main
+from streamnb.cli.wiring import load_config
 
 PLAY_TENNIS = [  # Mitchell (1997), table 3.2
     ("sunny", "hot", "high", "weak", "no"),
@@ -761,3 +765,45 @@ def test_row_18_the_mixture_of_components():
     # the fixed point r = P(sport | vote) of EM: joint counts of (sport, vote) and (politics, vote) are 1 + r, 2 - r
     assert model.predict_proba_one({"word": "vote"})["sport"] == pytest.approx(1.5 / 3, rel=1e-14)
     assert model.revisit() == 0
+
+
+PAGE = Path(__file__).parent.parent / "docs" / "lectures.md"
+ROWS = {
+    int(row): cells for row, cells in re.findall(r"^\| (\d+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+}
+
+
+@pytest.mark.parametrize("row", [*range(1, 19), 22])
+def test_every_row_has_a_class_and_a_test_that_is_named_after_it(row):
+    """Found by its number; the classes that the page names are there."""
+    tests = [name for name in globals() if name.startswith("test_row")]
+    of = [re.match(r"test_rows?_(\d+)(?:_(and|to)_(\d+))?_", name).groups() for name in tests]
+    held = set()
+    for first, joined, last in of:
+        held |= set(range(int(first), int(last) + 1)) if joined == "to" else {int(first), int(last or first)}
+    assert row in held
+    named = re.findall(r"`([A-Z]\w+)", ROWS[row])
+    assert all(hasattr(streamnb, name) for name in named), named
+    assert named or row == 10
+
+
+def test_the_commands_of_the_page_are_commands_and_what_it_evaluates_is_there(
+    streams, tmp_path, monkeypatch, capsys
+):
+    """Each parses, over files that are there; those with a module of one's own are run."""
+    (module,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "mine.py").write_text(module)
+    monkeypatch.chdir(streams)
+    monkeypatch.syspath_prepend(tmp_path)
+    commands = [c for cells in ROWS.values() for c in re.findall(r"`streamnb (evaluate [^`]+)`", cells)]
+    assert len(commands) > 15
+    for command in {*commands, "evaluate weka_weather_nominal.jsonl.gz --model mine:both"}:
+        words = command.replace("--config config/", f"--config {PAGE.parent.parent}/config/").split()
+        options = build_parser().parse_args(words)
+        assert Path(options.file).exists(), command
+        assert options.order is None or Path(options.order).exists(), command
+        if options.model:
+            assert main([*words, "--json"]) == 0
+            assert json.loads(capsys.readouterr().out)["learned"] == 14
+        else:
+            load_config(options, *(["model.kind=semi_supervised"] if options.hide_labels else []))

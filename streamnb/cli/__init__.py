@@ -86,28 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_csv(replay)
 
     evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
-    evaluate.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
-    _add_order(evaluate)
-    evaluate.add_argument(
-        "--holdout",
-        metavar="split|SHARE",
-        help="learn one part, then score the rest without learning it: by each row's `split` (train, test), "
-        "or this share of the rows first, such as 2/3",
-    )
-    evaluate.add_argument(
-        "--hide-labels",
-        metavar="SHARE",
-        help="hide the labels of this share of the events from learning, such as 0.95, score them all the "
-        "same, and show what events without a label teach",
-    )
-    evaluate.add_argument(
-        "--seed",
-        type=_whole,
-        default=0,
-        help="of which labels --hide-labels hides (default: %(default)s)",
-    )
-    evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
-    _add_csv(evaluate)
+    _add_evaluate(evaluate)
 
     ablate = command(
         "ablate", "show what each part of a mixture brings: progressive validation without it, on each file"
@@ -259,6 +238,37 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
     )
+
+
+def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
+    evaluate.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
+    _add_order(evaluate)
+    evaluate.add_argument(
+        "--holdout",
+        metavar="split|SHARE",
+        help="learn one part, then score the rest without learning it: by each row's `split` (train, test), "
+        "or this share of the rows first, such as 2/3",
+    )
+    evaluate.add_argument(
+        "--hide-labels",
+        metavar="SHARE",
+        help="hide the labels of this share of the events from learning, such as 0.95, score them all the "
+        "same, and show what events without a label teach",
+    )
+    evaluate.add_argument(
+        "--seed",
+        type=_whole,
+        default=0,
+        help="of which labels --hide-labels hides (default: %(default)s)",
+    )
+    evaluate.add_argument(
+        "--model",
+        metavar="MODULE:NAME",
+        help="evaluate this classifier, or what this function makes, in place of the configured model: any "
+        "of streamnb or River, from a module that can be imported here",
+    )
+    evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
+    _add_csv(evaluate)
 
 
 def _add_order(made: argparse.ArgumentParser) -> None:

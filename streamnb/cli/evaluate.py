@@ -18,6 +18,7 @@ from streamnb.adapters.files import read_header
 from streamnb.cli import wiring
 from streamnb.cli.dead_letters import Tally
 from streamnb.cli.files import columns_of, events_of, numbered
+from streamnb.cli.given_model import given_model
 from streamnb.cli.hidden_labels import run_with_hidden_labels
 from streamnb.cli.holdout import Row, divide, share_of
 from streamnb.cli.tables import print_report, table
@@ -38,16 +39,16 @@ _FEW = 5  # drifts that are shown of the first, and of the last
 
 def run(options: argparse.Namespace) -> int:
     """Predict each event of a file, then learn it; or learn one part and score the other."""
-    config = wiring.load_config(options)
     if options.hide_labels is not None:
-        for flag, value in (("--holdout", options.holdout), ("--predictions", options.predictions)):
-            if value is not None:
-                raise ConfigError(f"{flag}: not with --hide-labels, which shows three models side by side")
-        return run_with_hidden_labels(options, config)
+        for flag in ("holdout", "predictions", "model"):
+            if getattr(options, flag) is not None:
+                raise ConfigError(f"--{flag}: not with --hide-labels, which shows three models side by side")
+        return run_with_hidden_labels(options)
+    config = wiring.load_config(options)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
-    learner = wiring.learner(config)
+    learner = wiring.learner(config, None if options.model is None else given_model(options.model))
     tally, drifts = Tally(), _Drifts()
     with ExitStack() as stack:
         predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
@@ -173,13 +174,18 @@ def _found(drift: Drift) -> dict[str, str | int | float]:
     }
 
 
+def _digest(learner: Learner) -> str:
+    """Of all that the model has learned; a classifier that was given need not be able to tell."""
+    return part_digest(*learner.parts()["model"])
+
+
 def _show(
     options: argparse.Namespace, learner: Learner, seconds: float, noted: tuple[Tally, _Drifts]
 ) -> None:
     tally, drifts = noted
     watched = learner.drift.names and options.holdout is None  # what is held out is not a stream
     report = learner.report(time.time())
-    digest = part_digest(*learner.parts()["model"])
+    digest = _digest(learner) if options.model is None else None
     if options.json:
         answer: dict[str, Any] = msgspec.to_builtins(report)
         answer["dead_letter_reasons"] = tally.rows()
@@ -197,4 +203,7 @@ def _show(
         bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
         print(table(bins, ("confidence", "accuracy", "events")))
     print()
-    print(f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s; model {digest[:16]}")
+    print(
+        f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
+        + (f"; model {digest[:16]}" if digest else "")
+    )

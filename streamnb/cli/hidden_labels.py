@@ -13,14 +13,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from streamnb.cli import wiring
 from streamnb.cli.dead_letters import Tally
 from streamnb.cli.files import columns_of, events_of, numbered
 from streamnb.cli.holdout import Row
 from streamnb.cli.tables import print_posterior, table
-from streamnb.config import Config
 from streamnb.engine.posterior_report import posterior_report
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import Event, PosteriorReport, Scores
@@ -34,7 +32,8 @@ from streamnb.wire.schema import EventSchema
 __all__ = ["run_with_hidden_labels", "share_hidden"]
 
 _AT_ONCE = 1000
-_KIND = "semi_supervised"
+_TAUGHT_BY_ALL = ("model.kind=semi_supervised", "hypotheses=[]")
+"""Over whatever kind is configured."""
 
 
 class _Scored(msgspec.Struct, frozen=True):
@@ -72,10 +71,10 @@ def share_hidden(text: str) -> float:
     return share
 
 
-def run_with_hidden_labels(options: argparse.Namespace, config: Config) -> int:
+def run_with_hidden_labels(options: argparse.Namespace) -> int:
     """Predict each event by all three models, then let them learn it, with its label or without."""
     share = share_hidden(options.hide_labels)
-    config = _taught_by_all(config)
+    config = wiring.load_config(options, *_TAUGHT_BY_ALL)
     model, tally = wiring.model(config), Tally()
     assert isinstance(model, OneAtATime)  # noqa: S101  the kind says so
     wiring.warm_up()
@@ -89,13 +88,6 @@ def run_with_hidden_labels(options: argparse.Namespace, config: Config) -> int:
     else:
         _show(answer, tally)
     return 0
-
-
-def _taught_by_all(config: Config) -> Config:
-    """The configuration of the kind that unlabelled events teach, whatever its kind was."""
-    if config.model.kind == _KIND:
-        return config
-    return replace(config, hypotheses=(), model=replace(config.model, kind=_KIND))
 
 
 def _decoded(rows: Iterator[Row], schema: EventSchema, tally: Tally) -> Iterator[Event]:

@@ -120,9 +120,9 @@ def model(config: Config) -> StreamModel:
         raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
 
 
-def learner(config: Config) -> Learner:
-    """A learner that has learned nothing yet."""
-    return Learner(settings(config), model(config))
+def learner(config: Config, given: StreamModel | None = None) -> Learner:
+    """A learner that has learned nothing yet, of the configured model or of another one."""
+    return Learner(settings(config), given or model(config))
 
 
 def settings(config: Config) -> Settings:

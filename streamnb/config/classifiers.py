@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 __all__ = ["CLASSIFIERS", "ClassifierKind", "ModelKind", "is_classifier"]
 
-ModelKind = Literal["naive_bayes", "mixture", "semi_supervised"]
+ModelKind = Literal["naive_bayes", "mixture", "semi_supervised", "logistic_regression"]
 
 
 class ClassifierKind(NamedTuple):
@@ -23,6 +23,7 @@ class ClassifierKind(NamedTuple):
         shared: those of ``alpha``, ``m``, ``p``, ``prior`` and ``event_model`` that are arguments, too.
         takes_attributes: whether the declared attributes are one (`streamnb.model.attributes`).
         prunes: whether it has a vocabulary that ``[model.prune]`` can cut.
+        reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
     """
 
     constructor: str
@@ -30,6 +31,7 @@ class ClassifierKind(NamedTuple):
     shared: tuple[str, ...] = ()
     takes_attributes: bool = False
     prunes: bool = False
+    reads_texts: bool = True
 
 
 CLASSIFIERS: dict[str, ClassifierKind] = {
@@ -39,6 +41,9 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         shared=("alpha", "m", "p", "prior", "event_model"),
         takes_attributes=True,
         prunes=True,
+    ),
+    "logistic_regression": ClassifierKind(
+        "logistic_regression:LogisticRegression", own={"C": 1.0, "features": 512}, reads_texts=False
     ),
 }
 

@@ -214,6 +214,7 @@ def _of_its_kind(config: Config, given: Container[str]) -> Iterator[tuple[Sequen
         yield from _default_hypotheses(config)
     elif model.kind in CLASSIFIERS:
         yield from _classifier(model, CLASSIFIERS[model.kind])
+        yield from _texts(config)
     yield from _other_kinds(model)
 
 
@@ -257,6 +258,20 @@ def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[tuple[Sequ
             yield (f"model.{name}",), refused(f"model.{name}", value, expected)
     if model.prune.every and not kind.prunes:
         yield ("model.prune.every",), refused("model.prune.every", model.prune.every, expected)
+
+
+def _texts(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """Texts of a classifier that would take each for one value; what is not declared may be a text."""
+    kind = config.model.kind
+    if CLASSIFIERS[kind].reads_texts:
+        return
+    if not config.attributes:
+        expected = f'the attributes to read, with model.kind = "{kind}", which reads no texts'
+        yield ("model.kind", "attributes"), refused("attributes", [], expected)
+    for i, attribute in enumerate(config.attributes):
+        if attribute.kind == "text":
+            expected = f'"nominal" or "continuous" with model.kind = "{kind}", which reads no texts'
+            yield ("attributes",), refused(f"attributes[{i}].kind", "text", expected)
 
 
 def _other_kinds(model: ModelConfig) -> Iterator[tuple[Sequence[str], ConfigError]]:

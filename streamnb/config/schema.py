@@ -25,6 +25,7 @@ from streamnb.config.kinds import (
     STRING,
     TOPIC,
     TOPICS,
+    VARIANCE,
     WEIGHTS,
     Kind,
     choice,
@@ -137,6 +138,8 @@ class ModelConfig(Section, frozen=True):
         unlabelled_weight: what an event without a label counts, in examples, for a model that it teaches.
         unlabelled_window: how many of the newest of them teach it.
         revisits: how many of these are learned anew after each event.
+        C: how much events count against the prior of a logistic regression.
+        features: the most columns that it has.
         prune: how the vocabulary is kept small.
 
     A key that a kind of model does not have is None.
@@ -155,6 +158,8 @@ class ModelConfig(Section, frozen=True):
     unlabelled_weight: Annotated[float | None, SHARE] = None
     unlabelled_window: Annotated[int | None, whole(1, 1_000_000)] = None
     revisits: Annotated[int | None, whole(0, 1000)] = None
+    C: Annotated[float | None, VARIANCE] = None
+    features: Annotated[int | None, whole(1, 100_000)] = None
     prune: PruneConfig = PruneConfig()
 
     @property
