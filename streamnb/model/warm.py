@@ -8,7 +8,10 @@ from streamnb.model.attributes import Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.learners import AnyHypothesis, Pool, Softmax
+from streamnb.model.linear_regression import LinearRegression
+from streamnb.model.logistic_regression import LogisticRegression
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.progressive import ProgressiveValidation
 
 __all__ = ["warm"]
@@ -44,3 +47,17 @@ def warm() -> None:
         many.predict_then_learn_many([x, x], [label, None], ts=[1.0, 2.0])
     many.explain_one(x)
     scores.window()
+    SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
+    _warm_linear_models()
+
+
+def _warm_linear_models() -> None:
+    table = [({"height": height, "colour": "red"}, height) for height in (1.0, 2.0, 4.0)]
+    line, logistic = LinearRegression(), LogisticRegression()
+    for x, y in table:
+        line.learn_one(x, y)
+        logistic.learn_one(x, y > 1.0)
+    line.merge(line.clone())
+    line.unlearn_one(*table[0])
+    line.predict_one(table[0][0])
+    logistic.predict_proba_one(table[0][0])
