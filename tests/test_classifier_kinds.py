@@ -317,6 +317,9 @@ def test_labels_are_hidden_from_the_kind_that_unlabelled_events_teach_whatever_i
     )
     assert plain == declared == single
     assert plain != answer(capsys, "evaluate", labelled, "--hide-labels", "0.5")
+    table = ["evaluate", labelled, "--hide-labels", "0.5", "--set", TABLE]
+    of_another_kind = ["--set", LOGISTIC, "--set", "model.C=50", "--set", "model.features=9"]
+    assert answer(capsys, *table, *of_another_kind) == answer(capsys, *table)
 
 
 def test_hidden_labels_as_text(labelled, capsys):
@@ -351,6 +354,16 @@ made = CategoricalNB()
 of_river = naive_bayes.ComplementNB
 def make():
     return LogisticRegression(C=50.0)
+class Plain:
+    # no more than what a command asks for
+    said = None
+    def learn_one(self, x, y):
+        self.said = y
+    def predict_one(self, x):
+        return self.said
+class Needy(Plain):
+    def __init__(self, more):
+        self.more = more
 nothing = 3
 lacking = "river_that_is_not_there"
 """
@@ -407,6 +420,13 @@ def test_instances_classes_and_classifiers_without_a_state_are_taken(name, capsy
 
 
 @pytest.mark.usefixtures("own")
+def test_a_classifier_without_probabilities_is_certain_of_its_label(capsys):
+    found = answer(capsys, "evaluate", "table.jsonl", "--model", "own_classifiers:Plain", "--set", TABLE)
+    (bin_,) = found["cumulative"]["reliability"]
+    assert (bin_["confidence"], bin_["events"]) == (1.0, found["learned"] - 1)
+
+
+@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -415,6 +435,7 @@ def test_instances_classes_and_classifiers_without_a_state_are_taken(name, capsy
         (["--model", "not_there:made"], "expected a module that can be imported from"),
         (["--model", "own_classifiers:missing"], "expected a name in own_classifiers"),
         (["--model", "own_classifiers:nothing"], "a int has no learn_one"),
+        (["--model", "own_classifiers:Needy"], "expected what can be made without arguments: Needy needs"),
         (["--model", "own_classifiers:make", "--hide-labels", "0.5"], "--model: not with --hide-labels"),
     ],
 )

@@ -362,6 +362,8 @@ def test_refusals():
         model.learn_one({"new": 1.0, "x": [1]}, "a")
     with pytest.raises(ValueError, match="weight"):
         model.learn_one({"x": 1.0}, "a", -1.0)
+    with pytest.raises(TypeError, match="unhashable"):
+        model.learn_one({"x": 1.0}, ["a"])
     assert (model.classes, len(model._design)) == ([], 1), "nothing was learned"
     with pytest.raises(ValueError, match="0 classes, not two"):
         _ = model.weights

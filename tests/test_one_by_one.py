@@ -236,3 +236,16 @@ def test_an_empty_event_after_a_state_was_loaded():
         model.learn_one({"n": n, "m": n}, label)
     model.load_state(*model.state())
     assert model.predict_proba_one({}) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
+
+
+@pytest.mark.parametrize(
+    "later", [{}, {"b": "y"}, {"b": "y", "c": "z"}, {"b": "y", "c": "z", "d": "u", "e": "v"}]
+)
+def test_smoothing_lies_in_memory_alike_however_attributes_come(later):
+    """Kernels are compiled anew for arrays that lie otherwise, which would halt a service for long."""
+    model = NaiveBayes()
+    model.learn_one({"a": "x"}, "one")
+    model.learn_one({"a": "x", **later}, "one")
+    model.predict_proba_one({"a": "x"})
+    assert model._reading()[0].shape == (3, 1 + len(later))
+    assert model._reading()[0].flags.c_contiguous

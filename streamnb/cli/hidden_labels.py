@@ -19,6 +19,7 @@ from streamnb.cli.dead_letters import Tally
 from streamnb.cli.files import columns_of, events_of, numbered
 from streamnb.cli.holdout import Row
 from streamnb.cli.tables import print_posterior, table
+from streamnb.config import CLASSIFIERS
 from streamnb.engine.posterior_report import posterior_report
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import Event, PosteriorReport, Scores
@@ -34,6 +35,9 @@ __all__ = ["run_with_hidden_labels", "share_hidden"]
 _AT_ONCE = 1000
 _TAUGHT_BY_ALL = ("model.kind=semi_supervised", "hypotheses=[]")
 """Over whatever kind is configured."""
+_OF_OTHER_KINDS = {
+    f"model.{name}" for kind, made in CLASSIFIERS.items() if kind != "semi_supervised" for name in made.own
+}
 
 
 class _Scored(msgspec.Struct, frozen=True):
@@ -74,7 +78,7 @@ def share_hidden(text: str) -> float:
 def run_with_hidden_labels(options: argparse.Namespace) -> int:
     """Predict each event by all three models, then let them learn it, with its label or without."""
     share = share_hidden(options.hide_labels)
-    config = wiring.load_config(options, *_TAUGHT_BY_ALL)
+    config = wiring.load_config(options, *_TAUGHT_BY_ALL, without=_OF_OTHER_KINDS)
     model, tally = wiring.model(config), Tally()
     assert isinstance(model, OneAtATime)  # noqa: S101  the kind says so
     wiring.warm_up()

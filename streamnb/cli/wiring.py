@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,12 +70,15 @@ __all__ = [
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 
 
-def load_config(options: argparse.Namespace, *more: str) -> Config:
-    """The configuration of a command: file, environment, flags; `--log` is a flag for log.url."""
+def load_config(options: argparse.Namespace, *more: str, without: Container[str] = ()) -> Config:
+    """The configuration of a command: file, environment, flags; `--log` is a flag for log.url.
+
+    Keys to be left out keep their defaults.
+    """
     path = None if options.config is None else Path(options.config)
     url = getattr(options, "log", None)
     log = [] if url is None else [f"log.url={url}"]
-    return configuration.load(path, os.environ, [*options.set, *log, *more])
+    return configuration.load(path, os.environ, [*options.set, *log, *more], without)
 
 
 def schema(config: Config) -> EventSchema:

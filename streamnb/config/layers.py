@@ -39,13 +39,16 @@ class Given(NamedTuple):
     value: object
 
 
-def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> Config:
+def load(
+    path: Path | None, environ: Mapping[str, str], overrides: Sequence[str], without: Container[str] = ()
+) -> Config:
     """The configuration: each key from the highest layer that gives it.
 
     Args:
         path: a TOML file; None is no file.
         environ: environment variables; those named ``STREAMNB_SECTION__KEY`` count.
         overrides: flags of the form ``section.key=value``; of two for one key the later counts.
+        without: keys that keep their defaults, whatever a layer gives.
 
     Raises:
         ConfigError: a file that cannot be read, a key that is unknown, a value that is refused (in a layer
@@ -57,10 +60,11 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
     file, flags = _without_secrets(_from_file(path)), _without_secrets(_from_flags(overrides))
     for origin, key, value in (*file, *_from_environment(environ), *flags):
         try:
-            values[key] = KEYS[key].read(key, value)
+            read = KEYS[key].read(key, value)
         except ConfigError as error:
             raise ConfigError(f"{origin}: {error}") from None
-        origins[key] = origin
+        if key not in without:
+            values[key], origins[key] = read, origin
     config = _build(Config, values)
     _check(config, origins)
     if config.hypotheses:  # whatever kind is the default

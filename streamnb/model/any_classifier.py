@@ -22,8 +22,10 @@ def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
     to be certain of its `predict_one`.
     """
     try:
-        said = classifier.predict_proba_one(x)
+        said = classifier.predict_proba_one(x) if hasattr(classifier, "predict_proba_one") else None
     except NotImplementedError:
+        said = None
+    if said is None:
         label = classifier.predict_one(x)
         return {} if label is None else {label: 1.0}
     said = {label: float(p) if 0.0 <= p < math.inf else 0.0 for label, p in said.items()}

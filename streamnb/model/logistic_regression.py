@@ -51,7 +51,8 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
 
     Args:
         C: how much the events count against the prior: its variance; from 1e-12 to 1e12.
-        features: the most columns; those met later are left out. n columns take 8 n^2 bytes for each class.
+        features: the most columns; those met later are left out. n columns take 8 n^2 to 18 n^2 bytes (with
+            room to grow) for each class, and for one more.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -148,6 +149,7 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         """
         weight = units(w)
         if weight and not is_missing(y):
+            hash(y)  # a label that cannot be one is refused before columns are added
             row = self._row(x, adds=True)
             self._meet(y)
             self._units.learn(*row, self._targets(y), weight / UNIT)

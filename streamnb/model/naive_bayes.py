@@ -509,7 +509,9 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             self._read_with, self._smoothing = read_with, np.zeros((3, 0))
             counts.histograms.stale[:] = True
         if self._smoothing.shape[1] < counts.kinds.size:
-            self._smoothing = np.hstack([self._smoothing, self._smoothing_from(self._smoothing.shape[1])])
+            more = self._smoothing_from(self._smoothing.shape[1])
+            # By rows, always: kernels are compiled for a layout, and numpy would choose it by those of both.
+            self._smoothing = np.ascontiguousarray(np.hstack([self._smoothing, more]))
         if self._given.size != K or type(self.prior) is not str:
             self._given = prior_weights(self.prior, self._statistics.classes)
         return self._smoothing, self._given, prior_mode(self.prior)
