@@ -620,6 +620,16 @@ def test_what_cannot_be_is_refused(make, error, why):
     assert Conjunctions(dict.fromkeys(range(23), "u")).size <= MOST_HYPOTHESES
 
 
+@pytest.mark.parametrize("other", ["a=u", None, 1])
+def test_what_is_no_conjunction_is_none_of_the_hypotheses(other):
+    learner = ConceptLearner(SPACE)
+    assert other not in learner.version_space
+    with pytest.raises(KeyError, match=repr(other)):
+        learner.probability(other)
+    with pytest.raises(ValueError, match="no hypothesis"):
+        ConceptLearner(SPACE, {other: 1.0})
+
+
 def test_values_that_are_none_are_refused_and_nothing_is_learned():
     for learner in (ConceptLearner(SPACE), FindS()):
         learner.learn_one({"a": "u"}, y=True)

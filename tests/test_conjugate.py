@@ -393,7 +393,11 @@ def test_an_interval_leaves_as_much_below_as_above(a, b, mass):
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [(30.5, 4.5), (1000.5, 34246251.5), (1e5 + 0.5, 1e9), (2e6, 3e6), (1000, 1e9)]
+    ("a", "b"),
+    [
+        *((30.5, 4.5), (1000.5, 34246251.5), (1e5 + 0.5, 1e9), (2e6, 3e6), (1000, 1e9), (1000, 684529256970)),
+        *((2e10, 3e10), (1e12, 1e16), (1e16, 1e17), (1e16, 3e15)),
+    ],
 )
 @pytest.mark.parametrize("mass", [0.5, 0.95, 0.999])
 def test_the_tails_of_an_interval_are_those_that_mpmath_integrates(a, b, mass):
@@ -401,6 +405,29 @@ def test_the_tails_of_an_interval_are_those_that_mpmath_integrates(a, b, mass):
     for first, second, bound in ((a, b, mpmath.mpf(lower)), (b, a, 1 - mpmath.mpf(upper))):
         with mpmath.workdps(25):
             assert float(tail_below(first, second, bound)) == pytest.approx((1 - mass) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("mass", [0.5, 0.95, 0.999999])
+def test_a_parameter_of_exactly_1000_is_one_like_its_neighbours(mass):
+    """In the inverse of scipy it is not."""
+    b = np.floor(np.geomspace(1e7, 1e13, 200))
+    bounds = np.array(beta_intervals(1000.0, b, mass))
+    beside = np.array([beta_intervals(a, b, mass) for a in (999.999, 1000.001)])
+    assert ((beside[0] < bounds) & (bounds < beside[1])).all()
+    np.testing.assert_allclose(1.0 - bounds, np.array(beta_intervals(b, 1000.0, mass))[::-1], rtol=1e-14)
+
+
+@pytest.mark.parametrize("small", [1e-3, 0.5, 1.5, 20.0, 1000.0, 1e6])
+@pytest.mark.parametrize("mass", [0.5, 0.95, 0.999])
+def test_the_interval_beside_a_huge_parameter_is_that_of_a_gamma(small, mass):
+    """Beta(a, b) times b is Gamma(a), for b without end."""
+    expected = np.array(stats.gamma(small).interval(mass))
+    for huge in (1e20, 1e40, 1e160, 1e300):
+        assert np.array(beta_intervals(small, huge, mass)) * huge == pytest.approx(expected, rel=1e-9)
+        assert beta_intervals(huge, small, mass) == pytest.approx((1.0, 1.0), abs=1e-12)
+    assert beta_intervals(1e300, 1e300, mass) == pytest.approx((0.5, 0.5), rel=1e-12)
+    both = beta_intervals([small, small], [1e300, 3.0], mass)
+    assert [float(bound[1]) for bound in both] == [float(bound) for bound in beta_intervals(small, 3.0, mass)]
 
 
 def tail_below(a, b, x):
@@ -431,6 +458,7 @@ def exact_rising(a, n):
 
 
 SIZES = st.floats(-3, 15).map(lambda e: 10.0**e)
+ANY_SIZE = st.floats(-300, 300).map(lambda e: 10.0**e)
 
 
 @given(SIZES, SIZES, SIZES)
@@ -527,6 +555,41 @@ def test_counts_of_every_size_say_something_finite(alpha, beta, heads, tails):
     assert 0.0 < coin.mean <= 1.0
     assert coin.predictive(True) + coin.predictive(False) == pytest.approx(1.0, rel=1e-12)
     assert 0.0 < coin.variance <= 0.25
+
+
+@given(ANY_SIZE, ANY_SIZE, ANY_SIZE, st.sampled_from([1 / 1024, 1.0, 2.0**20]))
+def test_priors_of_every_size_say_something_finite(alpha, beta, other, weight):
+    coin, die = BetaBernoulli(alpha, beta), DirichletCategorical({"a": alpha, "b": beta}, other)
+    for x in ("a", "b", "new"):
+        die.update(x, weight)
+    for x in (True, False):
+        coin.update(x, weight)
+    for posterior in (coin, die):
+        assert math.isfinite(posterior.log_evidence)
+        assert weight < 1.0 or posterior.log_evidence <= 0.0
+    for lower, upper in (coin.interval(), *die.interval().values()):
+        assert 0.0 <= lower <= upper <= 1.0
+
+
+def test_a_value_beyond_all_that_the_prior_expects_has_an_evidence():
+    normal, total = NormalInverseGamma(beta=1e-30), 0.0
+    for x in (LARGEST, -LARGEST, 1.0):
+        total += normal.log_predictive(x)
+        normal.update(x)
+        assert normal.log_evidence == pytest.approx(total, rel=1e-12)
+
+
+def test_an_integer_beyond_every_double_is_a_number():
+    normal, as_double = NormalInverseGamma(), NormalInverseGamma()
+    for sign in (1, -1):
+        assert normal.log_predictive(sign * 10**400) == pytest.approx(
+            normal.log_predictive(sign * 1.7e308), rel=1e-3
+        )
+        normal.update(sign * 10**400)
+        as_double.update(sign * 1e300)
+    assert normal.posterior == as_double.posterior
+    normal.unlearn(-(10**400))
+    assert normal.observed == (1.0, LARGEST, 0.0)
 
 
 def test_what_nothing_or_little_is_known_of():
@@ -694,6 +757,16 @@ def test_good_states_beside_the_bad_ones_are_read():
     posterior = DirichletCategorical([("a", 1)])
     with pytest.raises(TypeError, match="cannot be saved"):
         posterior.state()
+
+
+def test_labels_of_numpy_are_saved_as_plain_values():
+    die = DirichletCategorical({}, other=1.0)
+    for face in np.array([3, 5, 3]):
+        die.update(face)
+    part = snapshot.Part(*die.state())
+    written = snapshot.encode(snapshot.Snapshot(0, "", {}, "", {}, {"die": part}))
+    part = snapshot.decode(written).parts["die"]
+    assert DirichletCategorical.from_state(part.meta, part.arrays).posterior == {3: 2.0, 5: 1.0}
 
 
 def test_a_state_is_a_copy():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
 from collections import Counter
 from contextlib import closing
+from shutil import rmtree
 from urllib.request import urlopen
 
 import msgspec
@@ -16,14 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families as parse
 from scipy import special, stats
-from service import TOPICS, many, new_learner, new_worker, produce, raw_events, read_topic, records
+from service import IDENTITY, TOPICS, many, new_learner, new_worker, produce, raw_events, read_topic, records
 
 from streamnb import config as configuration
+from streamnb.adapters import fingerprint as prints
+from streamnb.adapters.fingerprint import fingerprint
 from streamnb.adapters.http import Endpoints, Health
 from streamnb.adapters.prometheus import PrometheusSensor
 from streamnb.cli import wiring
 from streamnb.cli.tables import print_report
+from streamnb.engine import credible_report
 from streamnb.engine.credible_report import class_rates, with_interval
+from streamnb.errors import JournalError
 from streamnb.events import ClassRate, Interval, MetricsReport, Scores
 from streamnb.model.credible import beta_intervals
 from streamnb.wire.codec import decode_metrics, decode_prediction, encode_metrics
@@ -246,6 +252,33 @@ def test_the_report_after_a_recovery_is_the_one_before(open_log, tmp_path):
     again = new_learner(window=60)
     again.load(one.learner.parts())
     assert again.report(1.0) == before
+
+
+def test_quantiles_of_another_scipy_do_not_end_a_recovery(open_log, tmp_path, monkeypatch):
+    """They may differ in a last bit: what another version published is not compared."""
+
+    def identity():
+        return dataclasses.replace(IDENTITY, fingerprint=fingerprint())
+
+    log = open_log(**TOPICS)
+    produce(log, RAWS[:300])
+    one = new_worker(log, tmp_path / "snapshots", learner=new_learner(), identity=identity())
+    one.start("one")
+    with closing(one):
+        one.run(until_end=True)
+    rmtree(tmp_path / "snapshots")  # so that everything is replayed
+    monkeypatch.setattr(
+        credible_report, "beta_intervals", lambda *drawn: np.nextafter(beta_intervals(*drawn), 1.0)
+    )
+    two = new_worker(open_log(), tmp_path / "snapshots", learner=new_learner(), identity=identity())
+    with closing(two), pytest.raises(JournalError, match="gave other outputs than it published"):
+        two.start("two")
+    version = prints.version
+    monkeypatch.setattr(prints, "version", lambda name: "1.99" if name == "scipy" else version(name))
+    three = new_worker(open_log(), tmp_path / "snapshots", learner=new_learner(), identity=identity())
+    three.start("three")
+    with closing(three):
+        assert three.learner.consumed == 300
 
 
 def test_beyond_a_hundred_classes_there_are_no_rates():

@@ -323,6 +323,16 @@ def test_panels_have_a_unit_and_do_not_overlap():
         assert panel["type"] == "row" or panel["fieldConfig"]["defaults"]["unit"]
 
 
+def test_addresses_have_a_scale_of_their_own():
+    """Large tables reserve so many that the resident memory beside them would be a line at zero."""
+    (panel,) = (panel for panel in DASHBOARD["panels"] if panel["title"] == "Memory")
+    (virtual,) = (t["refId"] for t in panel["targets"] if "process_virtual" in t["expr"])
+    (override,) = panel["fieldConfig"]["overrides"]
+    assert override["matcher"] == {"id": "byFrameRefID", "options": virtual}
+    # Of one unit there is one scale, wherever the axis stands, unless the axes have different labels.
+    assert {p["id"] for p in override["properties"]} == {"custom.axisPlacement", "custom.axisLabel"}
+
+
 def test_grafana_is_provisioned_with_what_is_mounted():
     grafana = COMPOSE["services"]["grafana"]
     mounts = dict(mount.split(":")[:2] for mount in grafana["volumes"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import mmap
 import pickle
+import resource
 
 import numpy as np
 import pytest
@@ -80,6 +81,19 @@ def test_without_addresses_it_is_moved(monkeypatch, cause):
         before = array.copy()
         array = grown(array, (size,))
         assert_grown(before, array, (size,))
+
+
+def test_where_addresses_are_limited_none_are_reserved(monkeypatch):
+    """Or all others would go without: half of the process's addresses for a table of megabytes."""
+    monkeypatch.setattr(resource, "getrlimit", {resource.RLIMIT_AS: (1 << 37, 1 << 37)}.get)
+    reserved = []
+    monkeypatch.setattr(growing.mmap, "mmap", lambda *_, **__: reserved.append(1))
+    array = counted((LARGE // 8,))
+    for size in (LARGE // 4, LARGE // 2, LARGE):
+        before = array.copy()
+        array = grown(array, (size,))
+        assert_grown(before, array, (size,))
+    assert not reserved
 
 
 @pytest.mark.parametrize("count", [64, LARGE])

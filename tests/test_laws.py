@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamnb import BernoulliNB, CategoricalNB, MultinomialNB, NaiveBayes, Nominal, Text
+from streamnb import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, NaiveBayes, Nominal, Text
 from streamnb.errors import UnlearnError
 
 SPEC = {"body": Text(), "subject": Text(event_model="bernoulli", alpha=0.5), "colour": Nominal(m=2.0)}
@@ -361,6 +361,17 @@ def test_nominal_values_are_compared_by_their_text():
     assert model.class_counts("f") == {"3": {"a": 5}, "2.5": {"a": 2}, "true": {"a": 3}, "True": {"a": 1}}
     with pytest.raises(TypeError, match="expected a string, a boolean or a number"):
         model.learn_one({"f": [3]}, "a")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", [np.float16, np.float32, np.longdouble, np.int32])
+def test_numbers_of_any_type_are_numbers(number):
+    model, expected = GaussianNB(), GaussianNB()
+    for x, y in ((1.0, "a"), (2.0, "b"), (4.0, "a"), (-8.0, "b")):
+        model.learn_one({"height": number(x)}, y)
+        expected.learn_one({"height": x}, y)
+    assert bytes_of(model) == bytes_of(expected)
+    assert model.predict_proba_one({"height": number(3)}) == expected.predict_proba_one({"height": 3.0})
 
 
 def test_weights_are_rounded_to_steps_of_1_in_1024():

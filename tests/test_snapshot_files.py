@@ -3,11 +3,13 @@
 import errno
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 import tracemalloc
 from itertools import count, pairwise
 from pathlib import Path
@@ -472,11 +474,19 @@ def test_the_fingerprint_is_text_and_stable():
     first = fingerprint()
     assert first == fingerprint()
     assert set(first) == {
-        *("streamnb", "python", "unicode", "numpy", "msgspec", "river", "numba", "llvmlite"),
+        *("streamnb", "python", "unicode", "numpy", "msgspec", "river", "scipy", "numba", "llvmlite"),
         *("libc", "system", "cpu", "cpu_model", "cpu_level"),
     }
     assert all(isinstance(value, str) and value for value in first.values())
     assert first["numpy"] == np.__version__
+
+
+def test_the_fingerprint_names_every_library_that_outputs_are_computed_with():
+    """Recovery compares what it replays with what was published, bit for bit, under one fingerprint alone."""
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    libraries = {re.match(r"[a-z-]+", line)[0] for line in project["dependencies"]}
+    carry_bytes = {"kafka-python", "prometheus-client", "tqdm", "zstandard"}
+    assert libraries - carry_bytes <= set(fingerprint())
 
 
 def test_the_fingerprint_fits_into_a_snapshot():
@@ -486,7 +496,7 @@ def test_the_fingerprint_fits_into_a_snapshot():
 def test_the_fingerprint_does_not_import_what_it_names():
     code = (
         "import sys; from streamnb.adapters.fingerprint import fingerprint; fingerprint();"
-        "sys.exit(bool({'numba', 'numpy', 'llvmlite'} & set(sys.modules)))"
+        "sys.exit(bool({'numba', 'numpy', 'scipy', 'llvmlite'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -31,6 +31,7 @@ def fingerprint() -> dict[str, str]:
         "numpy": _version("numpy"),
         "msgspec": _version("msgspec"),
         "river": _version("river"),
+        "scipy": _version("scipy"),
         "numba": _version("numba"),
         "llvmlite": _version("llvmlite"),
         "libc": " ".join(platform.libc_ver()).strip() or "unknown",

@@ -36,7 +36,7 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
     however long the stream and wherever it comes from. It is promised for log loss and for
     ``prediction="mixture"``: not for accuracy, nor for the other modes. The loss meant is that of the
     predictions as they are published and as `ProgressiveValidation` scores them, but for rounding and for
-    1e-15 an event and label.
+    1e-15 an event and label; where a model gave nothing to any label, those that are published lose less.
 
     What a classifier says is read so:
         sum         its probabilities are divided by their sum: none gains by claiming more than 1 in all.

@@ -40,7 +40,8 @@ class ConceptLearner(base.Classifier):  # type: ignore[misc]  # River is untyped
     when that is read, so the noise may be changed at any time; the order of examples does not matter, and
     `merge` and `unlearn_one` are exact. It is the posterior that `SequentialPosterior` comes to by one update
     after another, but for that one's rounding. Learning an example costs a conjunction space 2^k steps for k
-    attributes, and the first reading after it |H|.
+    attributes, where one of n values that is missing counts n + 1 times in place of twice (so that an example
+    without any costs |H|), and the first reading after it |H|.
 
     Degenerate cases:
         no noise        is the limit noise -> 0. If no hypothesis agrees with all labels (the version space is

@@ -196,7 +196,9 @@ class Conjunctions:
         return Conjunction(constraints)
 
     def number(self, hypothesis: Conjunction) -> int:
-        """The number of a conjunction. Raises KeyError where it asks for what is not declared."""
+        """The number of a conjunction. Raises KeyError where it asks for what is not declared, or is none."""
+        if not isinstance(hypothesis, Conjunction):
+            raise KeyError(hypothesis)
         constraints = hypothesis.constraints
         if constraints is None:
             return 0

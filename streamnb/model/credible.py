@@ -15,6 +15,7 @@ import numpy.typing as npt
 __all__ = ["beta_intervals", "inverse_gamma_interval", "student_t_interval"]
 
 _MOST_STEPS = 10
+_LARGE, _HUGE = 1e10, 1e30
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,12 +33,52 @@ def beta_intervals(a: npt.ArrayLike, b: npt.ArrayLike, mass: float) -> tuple[Flo
     """
     special, tail = _special(), _tail(mass)
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    lower = _refined(special.betaincinv(a, b, tail), a, b, lambda x: special.betainc(a, b, x) - tail)
-    upper = _refined(special.betainccinv(a, b, tail), a, b, lambda x: tail - special.betaincc(a, b, x))
-    certain = np.equal(b, 0.0)
+    first, second = _not_1000(a), _not_1000(b)
+    lower, upper = special.betaincinv(first, second, tail), special.betainccinv(first, second, tail)
+    lower = _refined(lower, a, b, lambda x: special.betainc(a, b, x) - tail)
+    upper = _refined(upper, a, b, lambda x: tail - special.betaincc(a, b, x))
+    certain, huge, both = np.equal(b, 0.0), np.maximum(a, b) > _HUGE, np.minimum(a, b) > _LARGE
+    if huge.any():
+        lower, upper = np.where(huge, _limit(a, b, tail), (lower, upper))
+    if both.any():
+        lower, upper = np.where(both, _nearly_normal(a, b, tail), (lower, upper))
     # After 10^13 observations they are good to ten digits: a tiny mass could come out upside down.
     low, high = np.minimum(lower, upper), np.maximum(lower, upper)
     return np.where(certain, 1.0, low), np.where(certain, 1.0, high)
+
+
+def _not_1000(parameter: Floats) -> Floats:
+    """The parameter, or one next to it: for exactly 1000 the inverse of scipy 1.17 finds nonsense.
+
+    Of Beta(1000, 10^12) both bounds for 95% would be 15 times its mean, where the density is zero.
+    """
+    return np.where(parameter == 1000.0, 1000.0 * (1.0 + 1e-12), parameter)
+
+
+def _limit(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
+    """The bounds of X / (X + Y), X and Y gamma variates, where the larger one is as good as its mean.
+
+    From 10^150 or so on the inverse of scipy is nan.
+    """
+    special = _special()
+    x_low, x_high = special.gammaincinv(a, tail), special.gammainccinv(a, tail)
+    y_low, y_high = special.gammaincinv(b, tail), special.gammainccinv(b, tail)
+    low, high = x_low / (x_low + b), x_high / (x_high + b)
+    return np.where(a < b, low, a / (a + y_high)), np.where(a < b, high, a / (a + y_low))
+
+
+def _nearly_normal(a: Floats, b: Floats, tail: float) -> tuple[Floats, Floats]:
+    """The bounds where both parameters are large, by mean, variance and skewness (Cornish and Fisher).
+
+    There the inverse of scipy loses its digits, and from 10^16 on it is nan.
+    """
+    n, z = a + b, float(_special().ndtri(tail))
+    with np.errstate(all="ignore"):  # of those that are not asked for
+        mean = a / n
+        deviation = np.sqrt(mean * (b / n) / (n + 1.0))
+        skewness = 2.0 * ((b - a) / (n + 2.0)) * (np.sqrt(n + 1.0) / np.sqrt(a) / np.sqrt(b))
+        skewed = skewness * (z * z - 1.0) / 6.0
+        return mean + deviation * (z + skewed), mean + deviation * (skewed - z)
 
 
 def _refined(x: Floats, a: Floats, b: Floats, excess: Callable[[Floats], Floats]) -> Floats:

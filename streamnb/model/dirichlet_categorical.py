@@ -180,10 +180,11 @@ class DirichletCategorical(Conjugate):
         Raises:
             TypeError: for labels that are not strings, booleans or numbers.
         """
-        for label in self._counts:
+        labels = [label.item() if isinstance(label, np.generic) else label for label in self._counts]
+        for label in labels:
             if not isinstance(label, (str, bool, int, float)):
                 raise TypeError(f"a label {label!r} cannot be saved: only strings, booleans and numbers")
-        meta = {"labels": list(self._counts), "alpha": list(self._alpha.values()), "other": self._other}
+        meta = {"labels": labels, "alpha": list(self._alpha.values()), "other": self._other}
         return meta, {"counts": np.array(list(self._counts.values()), dtype=np.int64)}
 
     @classmethod

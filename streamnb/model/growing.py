@@ -2,7 +2,8 @@
 
 A large array is the beginning of reserved addresses, of which the system backs what was written to, and with
 large pages where it has them: a table of gigabytes that is read at random spends more time in finding out
-where its pages are than in waiting for them. (Remapping, as `realloc` does it, splits large pages.)
+where its pages are than in waiting for them. (Remapping, as `realloc` does it, splits large pages.) Where
+addresses are limited none are reserved, and large arrays are moved, too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """The array with zeros after its last element; the one given is not to be used any more."""
     count = math.prod(shape)
     whole = _whole(array)
-    if whole is None and _LARGE <= count * array.itemsize <= _RESERVED:
+    if whole is None and _LARGE <= count * array.itemsize <= _RESERVED and not _are_limited():
         whole = _mapped(_RESERVED, array.dtype)
         if whole is not None:
             whole[: array.size] = array.reshape(-1)
@@ -58,6 +59,15 @@ def _whole(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     if isinstance(whole, np.ndarray) and isinstance(whole.base, memoryview):
         return whole if isinstance(whole.base.obj, mmap.mmap) else None
     return None
+
+
+def _are_limited() -> bool:
+    """Whether the process may have only so many addresses (``ulimit -v``): others need them, too."""
+    try:
+        import resource  # noqa: PLC0415  not on every system
+    except ImportError:
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _mapped(n_bytes: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -19,6 +20,7 @@ from streamnb.model.rising import log_rising
 __all__ = ["MeanAndVariance", "NormalInverseGamma", "NormalInverseGammaParameters"]
 
 T = TypeVar("T")
+_MOST = sys.float_info.max
 
 
 class NormalInverseGammaParameters(NamedTuple):
@@ -147,6 +149,7 @@ class NormalInverseGamma(Conjugate):
     def log_predictive(self, x: float) -> float:
         """Log of the density of the next observation at `x`; raises ValueError where that is no number."""
         self._check(x)
+        x = _double(x)
         mean, kappa, alpha, beta = self.posterior
         spread = 0.5 * (
             math.log(2.0) + math.log(beta) + math.log1p(1.0 / kappa)
@@ -166,7 +169,9 @@ class NormalInverseGamma(Conjugate):
         _, kappa, alpha, beta = self._prior
         n, gained = self.observed[0], self._gained()
         normal = 0.5 * (n * (math.log(2.0 * math.pi) + math.log(beta + gained)) + math.log1p(n / kappa))
-        return log_rising(alpha, 0.5 * n) - alpha * math.log1p(gained / beta) - normal
+        times = gained / beta  # of values beyond all that the prior expects, beyond a double
+        more = math.log1p(times) if times < math.inf else math.log(gained) - math.log(beta)
+        return log_rising(alpha, 0.5 * n) - alpha * more - normal
 
     def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Prior and moments, as JSON-able values and copied arrays."""
@@ -221,4 +226,12 @@ class NormalInverseGamma(Conjugate):
 
 def _within(x: float) -> float:
     """A value whose square can be summed."""
-    return min(max(float(x), -LARGEST), LARGEST)
+    return min(max(_double(x), -LARGEST), LARGEST)
+
+
+def _double(x: float) -> float:
+    """An integer may be beyond every double; then the largest stands for it."""
+    try:
+        return float(x)
+    except OverflowError:
+        return _MOST if x > 0 else -_MOST

@@ -45,5 +45,5 @@ def log_beta(a: float, b: float) -> float:
 
 def _tail(x: float) -> float:
     """What Stirling's formula lacks, s(x), for x >= 20."""
-    square = x * x
-    return math.fsum(c / square**i for i, c in enumerate(_SERIES)) / x
+    inverse = 1.0 / (x * x)  # 0 of a large x, whose square may be beyond a double
+    return math.fsum(c * inverse**i for i, c in enumerate(_SERIES)) / x
