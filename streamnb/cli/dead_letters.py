@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb.cli.tables import table
+from streamnb.errors import MalformedEvent
+from streamnb.events import Event
+from streamnb.wire.codec import decode_event
+from streamnb.wire.schema import EventSchema
 
 __all__ = ["Tally"]
 
@@ -22,6 +26,14 @@ class Tally:
         entry = self._found.setdefault((reason, path), [0, row])
         entry[0] += 1
         entry[1] = min(entry[1], row)
+
+    def decode(self, row: int, raw: bytes, schema: EventSchema) -> Event | None:
+        """The event of a row; None where it is none, which is counted."""
+        try:
+            return decode_event(raw, schema)
+        except MalformedEvent as error:
+            self.add(error.reason, error.path, row)
+            return None
 
     def rows(self) -> list[dict[str, Any]]:
         """The most frequent ones first, ten at most: reason, path, count, first_row."""

@@ -25,9 +25,9 @@ from streamnb.cli.tables import print_report, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition, Record
-from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.errors import ConfigError
 from streamnb.events import Drift, Event
-from streamnb.wire.codec import decode_event, decode_metrics
+from streamnb.wire.codec import decode_metrics
 from streamnb.wire.snapshot import part_digest
 from streamnb.wire.tabular import CsvColumns
 
@@ -112,11 +112,11 @@ def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row]
 def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Event]:
     for row, raw in rows:
         learner.consumed += 1
-        try:
-            yield decode_event(raw, learner.settings.schema)
-        except MalformedEvent as error:
+        event = tally.decode(row, raw, learner.settings.schema)
+        if event is None:
             learner.dead_letters += 1
-            tally.add(error.reason, error.path, row)
+        else:
+            yield event
 
 
 def say_which_columns(path: str, columns: CsvColumns) -> None:

@@ -17,18 +17,15 @@ import numpy as np
 from streamnb.cli import wiring
 from streamnb.cli.dead_letters import Tally
 from streamnb.cli.files import columns_of, events_of, numbered
-from streamnb.cli.holdout import Row
 from streamnb.cli.tables import print_posterior, table
 from streamnb.config import CLASSIFIERS
 from streamnb.engine.posterior_report import posterior_report
-from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.errors import ConfigError
 from streamnb.events import Event, PosteriorReport, Scores
 from streamnb.model.any_classifier import answer_of, teach_one
 from streamnb.model.draws import uniforms
 from streamnb.model.one_at_a_time import OneAtATime
 from streamnb.model.progressive import ProgressiveValidation
-from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import EventSchema
 
 __all__ = ["run_with_hidden_labels", "share_hidden"]
 
@@ -82,24 +79,18 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     model, tally = wiring.model(config), Tally()
     assert isinstance(model, OneAtATime)  # noqa: S101  the kind says so
     wiring.warm_up()
-    rows = numbered(events_of(options.file, columns_of(options)), options.order)
+    schema = wiring.schema(config)
     judged = _Judged(model.classifier, options.seed, share)
-    for event in _decoded(rows, wiring.schema(config), tally):
-        judged.take(event)
+    for row, raw in numbered(events_of(options.file, columns_of(options)), options.order):
+        event = tally.decode(row, raw, schema)
+        if event is not None:
+            judged.take(event)
     answer = judged.answer(posterior_report(model), tally)
     if options.json:
         print(msgspec.json.encode(answer).decode())
     else:
         _show(answer, tally)
     return 0
-
-
-def _decoded(rows: Iterator[Row], schema: EventSchema, tally: Tally) -> Iterator[Event]:
-    for row, raw in rows:
-        try:
-            yield decode_event(raw, schema)
-        except MalformedEvent as error:
-            tally.add(error.reason, error.path, row)
 
 
 class _Judged:
