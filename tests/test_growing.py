@@ -13,7 +13,7 @@ import pytest
 from streamnb.model import growing
 from streamnb.model.growing import empty_slots, grown
 
-LARGE = 2 << 20  # bytes
+STAYS, LARGE = 1 << 18, 2 << 20  # bytes
 
 
 def counted(shape, dtype=np.int64):
@@ -41,8 +41,9 @@ def test_values_stay_and_zeros_follow(dtype, rows):
         array[-1] = 7
 
 
-def test_a_large_array_does_not_move():
-    array = grown(counted((LARGE // 8,)), (LARGE // 4,))
+@pytest.mark.parametrize("first", [STAYS // 8, LARGE // 8, LARGE // 4])
+def test_an_array_that_is_not_small_does_not_move(first):
+    array = grown(counted((first // 2,)), (first,))
     place = array.ctypes.data
     for size in (LARGE // 2, LARGE, 5 * LARGE):
         before = array.copy()
@@ -50,6 +51,31 @@ def test_a_large_array_does_not_move():
         assert array.ctypes.data == place
         assert_grown(before, array, (size,))
     assert place % mmap.PAGESIZE == 0
+
+
+def advice(monkeypatch):
+    """What the system is asked of memory from now on."""
+    asked = []
+
+    class Asked(mmap.mmap):
+        def madvise(self, *option):
+            asked.append(option)
+            return super().madvise(*option)
+
+    monkeypatch.setattr(growing.mmap, "mmap", Asked)
+    return asked
+
+
+def test_large_pages_are_asked_for_once_one_would_be_filled(monkeypatch):
+    """Of small arrays they would be a waste: two megabytes each."""
+    asked = advice(monkeypatch)
+    array = grown(counted((STAYS // 16,)), (STAYS // 8,))
+    array = grown(array, (LARGE // 8 - 1,))
+    assert not asked
+    grown(array, (LARGE // 8,))
+    assert asked == [(mmap.MADV_HUGEPAGE,)]
+    empty_slots(LARGE // 8)
+    assert asked == [(mmap.MADV_HUGEPAGE,)] * 2
 
 
 def test_rows_may_be_widened_in_the_same_memory():

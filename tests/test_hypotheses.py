@@ -17,7 +17,6 @@ from sklearn import naive_bayes as peers
 
 from streamnb import BayesOptimalNB, Hypothesis, NaiveBayes, Nominal, SequentialPosterior, Text
 from streamnb.errors import UnlearnError
-from streamnb.model.counts import histogram_move
 from streamnb.model.draws import choose, uniforms
 from streamnb.model.progressive import ESCAPE
 
@@ -728,29 +727,6 @@ def test_a_concept_that_switches_is_followed_by_forgetting_and_switching():
         assert (soon < 0.2) == (name != "lasting"), (name, soon)
         loss[name] = charged[switch:].sum()
     assert loss["fading, switching"] < loss["fading"] - 30 < loss["lasting"] - 1000
-
-
-# -- the histograms of presence -----------------------------------------------------------------------------
-
-MOVES = st.lists(st.tuples(st.integers(0, 9), st.integers(-2500, 2500)), max_size=80)
-
-
-@given(MOVES, st.integers(0, 2))
-def test_a_histogram_is_how_many_words_have_which_count(moves, b):
-    """Words learned and unlearned by weights that meet often (multiples of 500) or hardly ever."""
-    weight, number = np.zeros((3, 12), dtype=np.int64), np.zeros((3, 12), dtype=np.int64)
-    used, positive = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
-    counts = Counter()
-    for word, change in moves:
-        step = change // 500 * 500 if word % 2 else change
-        old, new = counts[word], max(0, counts[word] + step)
-        histogram_move(weight, number, used, positive, b, old, new)
-        counts[word] = new
-        expected = sorted(Counter(count for count in counts.values() if count > 0).items())
-        size = int(used[b])
-        assert list(zip(weight[b, :size].tolist(), number[b, :size].tolist(), strict=True)) == expected
-        assert positive[b] == sum(count > 0 for count in counts.values())
-    assert [used[other] for other in range(3) if other != b] == [0, 0]
 
 
 def test_evidence_forgets_as_predictions_do():

@@ -178,7 +178,7 @@ def stop_word(learner):
 def exchange_words(learner):
     """The first letter of one word is another."""
     vocabulary = learner.model.statistics.vocabulary
-    vocabulary.arena[vocabulary.ends[row_of(learner.model.statistics, "w3")]] = ord("v")
+    vocabulary.cells[16 * row_of(learner.model.statistics, "w3")] = ord("v")
 
 
 def lose_word(learner):
@@ -234,10 +234,8 @@ def test_a_word_learned_in_two_rows_is_found():
     last = vocabulary.size - 1
     first = row_of(learner.model.statistics, "w0")
     vocabulary.groups[last] = vocabulary.groups[first]
-    size = vocabulary.ends[first + 1] - vocabulary.ends[first]
-    vocabulary.ends[last + 1] = vocabulary.ends[last] + size
-    word = vocabulary.arena[vocabulary.ends[first] : vocabulary.ends[first + 1]].copy()
-    vocabulary.arena[vocabulary.ends[last] : vocabulary.ends[last + 1]] = word
+    cells = vocabulary.cells.reshape(-1, 16)
+    cells[last] = cells[first]
     table[last] = table[first]
     findings, _ = differing(recount, learner)
     assert any("rows 2 learned, 1 counted" in finding.text for finding in findings)

@@ -104,8 +104,8 @@ def test_a_vocabulary_is_a_dictionary(batches):
         assert rows.tolist() == [expected.setdefault(pair, len(expected)) for pair in batch]
         vocabulary = Vocabulary.from_state(
             {
-                "arena": vocabulary.arena[: vocabulary.ends[vocabulary.size]],
-                "ends": vocabulary.ends[: vocabulary.size + 1],
+                "cells": vocabulary.cells[: 16 * vocabulary.size],
+                "arena": vocabulary.arena[: vocabulary.used[0]],
                 "groups": vocabulary.groups[: vocabulary.size],
             }
         )

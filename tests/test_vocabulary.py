@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamnb.model.tokenizer import Tokens
 from streamnb.model.vocabulary import STOPPED, UNKNOWN, Vocabulary
@@ -59,8 +61,8 @@ def test_stopped_rows_of_any_group_are_found_no_more_and_not_added_again(filled,
     vocabulary, expected = filled
     vocabulary = Vocabulary.from_state(
         {
-            "arena": vocabulary.arena[: vocabulary.ends[vocabulary.size]],
-            "ends": vocabulary.ends[: vocabulary.size + 1],
+            "cells": vocabulary.cells[: 16 * vocabulary.size],
+            "arena": vocabulary.arena[: vocabulary.used[0]],
             "groups": vocabulary.groups[: vocabulary.size],
         }
     )
@@ -81,10 +83,49 @@ def test_bytes_decide_where_hashes_are_equal_in_a_large_vocabulary(filled):
     _, expected = filled
     copy = Vocabulary()
     look_up(copy, list(expected), adds=True)
-    pairs = [(g, key) for g in (0, 1, 255, 256) for key in (b"new", b"newer", b"newest", b"\0new")]
+    long = (
+        b"of sixteen bytes",
+        b"of sixteen bites",
+        b"of seventeen byte",
+        b"in the last bytes alone: a",
+        b"in the last bytes alone: b",
+    )
+    keys = (b"new", b"newer", b"newest", b"\0new", *long)
+    pairs = [(g, key) for g in (0, 1, 255, 256) for key in keys]
     groups = np.array([group for group, _ in pairs], dtype=np.int32)
     tokens = Tokens([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
     tokens.hashes[:] = 0x0123456789ABCDEF
     for adds in (True, False):
         rows = copy.rows(tokens, groups, np.full(len(pairs), adds))
         assert rows.tolist() == list(range(len(expected), len(expected) + len(pairs)))
+
+
+# Keys that share beginnings and ends, with zeros in them, as long as a cell holds, a little longer, and long.
+PIECES = st.sampled_from(
+    [b"", b"\0", b"a", b"ab", b"\0\0", b"sevenby", b"eightbyt", b"fifteen bytes !", b"x" * 40]
+)
+KEYS = st.lists(PIECES, max_size=5).map(b"".join)
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), KEYS), max_size=25), max_size=5), st.randoms())
+def test_keys_of_any_length_are_told_apart(batches, random):
+    vocabulary, expected = Vocabulary(), {}
+    for pairs in batches:
+        if pairs:
+            assert look_up(vocabulary, pairs, adds=False) == [expected.get(pair, UNKNOWN) for pair in pairs]
+            assert look_up(vocabulary, pairs, adds=True) == [
+                expected.setdefault(pair, len(expected)) for pair in pairs
+            ]
+    pairs = list(expected)
+    assert vocabulary.keys() == [key for _, key in pairs]
+    kept = random.sample(range(len(pairs)), random.randint(0, len(pairs)))
+    selected = vocabulary.select(np.array(kept, dtype=np.int64))
+    assert selected.keys() == [vocabulary.key(row) for row in kept] == [pairs[row][1] for row in kept]
+    if pairs:
+        assert look_up(selected, pairs, adds=False) == [
+            kept.index(row) if row in kept else UNKNOWN for row in range(len(pairs))
+        ]
+        again = look_up(selected, pairs, adds=True)
+        assert sorted(again) == list(range(len(pairs)))
+        assert [selected.key(row) for row in again] == [key for _, key in pairs]
+    assert selected.used[0] == sum(len(key) for key in selected.keys() if len(key) > 15)  # noqa: SIM118  no dictionary

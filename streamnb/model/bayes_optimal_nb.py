@@ -19,6 +19,7 @@ from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.draws import check_seed, uniforms
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units
 from streamnb.model.evidence import LIMIT, Item, ranked
+from streamnb.model.histograms import words_above
 from streamnb.model.hypotheses import Readings, Sources, check_names
 from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
 from streamnb.model.hypothesis_scoring import Scratch
@@ -247,8 +248,7 @@ class BayesOptimalNB(NaiveBayes):
                 return False
             if presence.slot[g] >= 0:
                 b = presence.slot[g] * presence.texts.shape[1] + k
-                in_more = presence.histograms.weight[b, : presence.histograms.used[b]] > texts_left
-                words = presence.histograms.words[b, : in_more.size][in_more].sum()
+                words = words_above(presence.histograms, b, texts_left)
                 if words > np.count_nonzero(held > texts_left):
                     return False
         return True

@@ -89,8 +89,8 @@ class StateCopy:
             },
         }
         self._growing = {
-            "arena": _Growing(lambda: vocabulary.arena, np.empty(int(vocabulary.ends[rows]), np.uint8)),
-            "ends": _Growing(lambda: vocabulary.ends, np.empty(rows + 1, np.int64)),
+            "cells": _Growing(lambda: vocabulary.cells, np.empty(16 * rows, np.uint8)),
+            "arena": _Growing(lambda: vocabulary.arena, np.empty(int(vocabulary.used[0]), np.uint8)),
             "groups": _Growing(lambda: vocabulary.groups, np.empty(rows, np.int32)),
         }
         self._left = list(self._growing.values())

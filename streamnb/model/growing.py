@@ -1,9 +1,10 @@
-"""Arrays that grow: small ones are moved, large ones stay where they are and never have to be held twice.
+"""Arrays that grow: small ones are moved, others stay where they are and never have to be held twice.
 
-A large array is the beginning of reserved addresses, of which the system backs what was written to, and with
-large pages where it has them: a table of gigabytes that is read at random spends more time in finding out
-where its pages are than in waiting for them. (Remapping, as `realloc` does it, splits large pages.) Where
-addresses are limited none are reserved, and large arrays are moved, too.
+One that stays is the beginning of reserved addresses, of which the system backs what was written to. What
+moved, leaves holes behind that `malloc` does not give back: megabytes, had it been large. The system is asked
+for large pages as soon as one would be filled: a table of gigabytes that is read at random spends more time
+in finding out where its pages are than in waiting for them. (Remapping, as `realloc` does it, splits large
+pages.) Where addresses are limited none are reserved, and all arrays are moved.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 __all__ = ["empty_slots", "grown", "with_room"]
 
+_STAYS = 1 << 18  # bytes
 _LARGE = 2 << 20  # bytes: a large page
 _RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows
 _NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
@@ -32,11 +34,14 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """The array with zeros after its last element; the one given is not to be used any more."""
     count = math.prod(shape)
     whole = _whole(array)
-    if whole is None and _LARGE <= count * array.itemsize <= _RESERVED and not _are_limited():
+    n_bytes = count * array.itemsize
+    if whole is None and _STAYS <= n_bytes <= _RESERVED and not _are_limited():
         whole = _mapped(_RESERVED, array.dtype)
         if whole is not None:
             whole[: array.size] = array.reshape(-1)
     if whole is not None and count <= whole.size:
+        if n_bytes >= _LARGE:
+            _ask_for_large_pages(whole)
         return whole[:count].reshape(shape)
     if not array.flags.owndata:  # of reserved addresses, or unpickled
         array = array.copy()
@@ -50,7 +55,10 @@ def empty_slots(count: int) -> npt.NDArray[np.uint64]:
     What `malloc` gets back, it would take for something else, and hold both.
     """
     slots = _mapped(8 * count, np.dtype(np.uint64)) if 8 * count >= _LARGE else None
-    return np.zeros(count, dtype=np.uint64) if slots is None else slots
+    if slots is None:
+        return np.zeros(count, dtype=np.uint64)
+    _ask_for_large_pages(slots)
+    return slots
 
 
 def _whole(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
@@ -76,7 +84,11 @@ def _mapped(n_bytes: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
         memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     except (AttributeError, OSError, OverflowError, ValueError):  # another system, or a limit
         return None
+    return np.frombuffer(memory, dtype=dtype)
+
+
+def _ask_for_large_pages(whole: npt.NDArray[Any]) -> None:
+    """From now on, of what `_mapped` gave; to ask again changes nothing."""
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel without large pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype=dtype)
+            whole.base.obj.madvise(mmap.MADV_HUGEPAGE)  # type: ignore[union-attr]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.binned import score_binned
-from streamnb.model.counts import has_room
 from streamnb.model.decay import learn_decayed
 from streamnb.model.draws import choose
+from streamnb.model.histograms import has_room
 from streamnb.model.hypothesis_scoring import score_hypotheses
 from streamnb.model.jit import kernel
 from streamnb.model.kernels import learn_event
@@ -105,7 +105,7 @@ def run_hypotheses(
     """
     tables, presence, decayed, learners, weights = state
     H = plan.kind.size
-    most, columns = room.collected.keys.size, presence.texts.shape[1]
+    most = room.collected.keys.size
     learns_more = most > 0
     by_hypothesis, log_likelihoods = room.answers, room.log_likelihoods
     for h in range(H):
@@ -113,7 +113,7 @@ def run_hypotheses(
     for e in range(first, batch.label.size):
         k = batch.label[e]
         learns = learn and k >= 0
-        if learns and not has_room(presence.histograms, presence.slot, columns, k, bags.most):
+        if learns and not has_room(presence.histograms, presence.slot, presence.texts, k, bags.most):
             return e
         if learns and most and not has_room_for_features(learners.features, tables.classes, most):
             return e

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.counts import BERNOULLI, UNIT, has_room, histogram_move
+from streamnb.model.counts import BERNOULLI, UNIT
+from streamnb.model.histograms import has_room, highest_count, histogram_move
 from streamnb.model.jit import allocating, inlined, kernel
 from streamnb.model.logspace import normalise
 from streamnb.model.memory import prefetch
@@ -30,7 +31,13 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
     lowest = tables.classes[k]
     columns = tables.totals.shape[1]
     histograms = tables.histograms
-    counted, words, used, positive = histograms.weight, histograms.words, histograms.used, histograms.positive
+    exact, occupied, counted, words = (
+        histograms.exact,
+        histograms.occupied,
+        histograms.weight,
+        histograms.words,
+    )
+    used, positive = histograms.used, histograms.positive
     previous = np.int64(-1)
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
         g = np.int64(batch.item_group[item])
@@ -53,7 +60,7 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
             live += np.int64(is_known) - np.int64(was_known)
             lowest = min(lowest, before + change)
             if bernoulli:
-                histogram_move(counted, words, used, positive, b, before, before + change)
+                histogram_move(exact, occupied, counted, words, used, positive, b, before, before + change)
             else:
                 total += change
         tables.live[g] += live
@@ -80,8 +87,7 @@ def _words_in_more_texts_than_there_are(tables: Any, batch: Any, e: int, k: int)
         g = batch.item_group[item]
         if tables.kinds[g] == BERNOULLI:
             b = tables.slot[g] * columns + k
-            used = tables.histograms.used[b]
-            if used > 0 and tables.histograms.weight[b, used - 1] > tables.totals[g, k]:
+            if highest_count(tables.histograms, b) > tables.totals[g, k]:
                 return True
     return False
 
@@ -225,13 +231,12 @@ def _run(
     exponent: Any,
 ) -> Any:
     """The same; the last four arrays (K,) are room to work in."""
-    columns = tables.totals.shape[1]
     is_far = tables.table.size > _NEAR
     for e in range(first, batch.label.size):
         if is_far and e + 1 < batch.label.size:
             _fetch_event(tables.table, batch, e + 1)
         learns = learn and batch.label[e] >= 0
-        if learns and not has_room(tables.histograms, tables.slot, columns, batch.label[e], most):
+        if learns and not has_room(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
             return e
         if predict:
             _predict_event(tables, batch, e, joint, misses, product, exponent, probabilities, joints)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.counts import UNIT, Histograms
+from streamnb.model.counts import UNIT
+from streamnb.model.histograms import Histograms
 from streamnb.model.jit import allocating, kernel
 from streamnb.model.kernels import mark_repeats, run
 from streamnb.model.moments import LARGEST
@@ -33,8 +34,9 @@ def _one_event(
     characters: Any,
     size: int,
     slots: Any,
+    cells: Any,
     arena: Any,
-    ends: Any,
+    arena_used: Any,
     groups: Any,
     classes: Any,
     K: int,
@@ -43,6 +45,8 @@ def _one_event(
     live: Any,
     kinds: Any,
     slot: Any,
+    exact: Any,
+    occupied: Any,
     counted: Any,
     words: Any,
     used: Any,
@@ -92,8 +96,9 @@ def _one_event(
             adds,
             size,
             slots,
+            cells,
             arena,
-            ends,
+            arena_used,
             groups,
             rows,
         )
@@ -121,7 +126,7 @@ def _one_event(
         np.array([weight], dtype=np.int64),
         np.array([np.nan]),
     )
-    histograms = Histograms(counted, words, used, positive, absent, misses, stale)
+    histograms = Histograms(exact, occupied, counted, words, used, positive, absent, misses, stale)
     tables = Tables(
         classes[:K],
         table,
@@ -167,8 +172,9 @@ def run_one(
     characters: Any,
     size: int,
     slots: Any,
+    cells: Any,
     arena: Any,
-    ends: Any,
+    arena_used: Any,
     groups: Any,
     classes: Any,
     K: int,
@@ -177,6 +183,8 @@ def run_one(
     live: Any,
     kinds: Any,
     slot: Any,
+    exact: Any,
+    occupied: Any,
     counted: Any,
     words: Any,
     used: Any,
@@ -216,8 +224,9 @@ def run_one(
         characters,
         size,
         slots,
+        cells,
         arena,
-        ends,
+        arena_used,
         groups,
         classes,
         K,
@@ -226,6 +235,8 @@ def run_one(
         live,
         kinds,
         slot,
+        exact,
+        occupied,
         counted,
         words,
         used,

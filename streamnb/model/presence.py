@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, Histograms, histogram_move
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts
+from streamnb.model.histograms import Histograms, histogram_move
 from streamnb.model.jit import kernel
 from streamnb.model.vocabulary import Vocabulary
 
@@ -43,7 +44,13 @@ def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight:
     """
     columns = presence.texts.shape[1]
     table, histograms, rows = presence.table, presence.histograms, bags.rows
-    counted, words, used, positive = histograms.weight, histograms.words, histograms.used, histograms.positive
+    exact, occupied, counted, words = (
+        histograms.exact,
+        histograms.occupied,
+        histograms.weight,
+        histograms.words,
+    )
+    used, positive = histograms.used, histograms.positive
     for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
         g = bags.group[bag]
         if kinds[g] == NOMINAL:
@@ -60,7 +67,7 @@ def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight:
             before = table[rows[j], k]
             table[rows[j], k] = before + weight
             if b >= 0:
-                histogram_move(counted, words, used, positive, b, before, before + weight)
+                histogram_move(exact, occupied, counted, words, used, positive, b, before, before + weight)
 
 
 class Presence:
@@ -80,8 +87,8 @@ class Presence:
     @property
     def n_bytes(self) -> int:
         """Memory of the tables."""
-        arrays = [self.words, self._absent, self.counts.table, self.counts.totals, *self.counts.histograms]
-        return sum(array.nbytes for array in arrays)
+        arrays = [self.words, self._absent, self.counts.table, self.counts.totals]
+        return sum(array.nbytes for array in arrays) + self.counts.histograms.n_bytes
 
     def room(self, kinds: npt.NDArray[np.int64], rows: int, classes: int) -> None:
         """Grow to these groups, rows and classes."""
@@ -95,7 +102,7 @@ class Presence:
 
     def room_for_texts(self, most: int) -> None:
         """Let the histograms take one more text of `most` different words."""
-        self.counts.room_for_counts(int(self.counts.histograms.used.max(initial=0)) + most)
+        self.counts.room_for_texts(most)
 
     def derive(self, vocabulary: Vocabulary) -> None:
         """Make `words` and the histograms anew from the table, after it was replaced."""

@@ -27,12 +27,14 @@ import numpy as np
 from streamnb.model.counts import BERNOULLI, UNIT
 from streamnb.model.jit import inlined
 from streamnb.model.logspace import LN2, factors_until_overflow, power_of
+from streamnb.model.memory import trailing_zeros
 from streamnb.model.tables import LEARNED, UNIFORM
 
 __all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "score_value"]
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SMALL = 1e-140  # so that the product of two of them is a normal number
+_FEW = 4  # words
 _NEAR_ZERO = 1.0 / 64.0
 _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
 
@@ -163,30 +165,54 @@ def log_away(here: float, away: float) -> float:
 
 
 @inlined
-def log_absent(histograms: Any, b: int, n: Any, s: float, rest: float, floor: float) -> Any:
-    """(Log probability that a text of a class lacks every word of histogram b, misses), for n + s + rest > 0.
-
-    The factor of a count that one word alone has, as frequent words do, is multiplied, which costs less than
-    a logarithm. Many words share a count where it is low, and such a factor is so near 1 that it would lose
-    digits.
-    """
-    total, product, misses, multiplied = 0.0, 1.0, 0, 0
-    whole = n + s + rest
-    scale = 2.0 ** -power_of(whole)  # exact, so that the factors are away / whole but for one that all share
-    for i in range(histograms.used[b]):
-        count, words = histograms.weight[b, i], histograms.words[b, i]
-        away = float(n - count) + rest
-        if away <= 0.0:
-            misses += words
-            total += words * math.log(floor * UNIT / n)
-        elif words == 1 and away > _SMALL * whole:
+def _multiply_absent(
+    count: Any, words: Any, n: Any, s: float, rest: float, floor: float, whole: float, scale: float, sums: Any
+) -> Any:
+    """`sums` (total, product, factors in it, misses), and in them the absence of words with this count."""
+    total, product, multiplied, misses = sums
+    away = float(n - count) + rest
+    if away <= 0.0:
+        misses += words
+        total += words * math.log(floor * UNIT / n)
+    elif words <= _FEW and away > _SMALL * whole:
+        for _ in range(words):
             product *= away * scale
-            multiplied += 1
             if product < _SMALL:
                 total += math.log(product)
                 product = 1.0
-        else:
-            total += words * log_away(count + s, away)
+        multiplied += words
+    else:
+        total += words * log_away(count + s, away)
+    return total, product, multiplied, misses
+
+
+@inlined
+def log_absent(histograms: Any, b: int, n: Any, s: float, rest: float, floor: float) -> Any:
+    """(Log probability that a text of a class lacks every word of histogram b, misses), for n + s + rest > 0.
+
+    The factor of a count that a few words alone have, as frequent words do, is multiplied, which costs less
+    than a logarithm. Many words share a count where it is low, and such a factor is so near 1 that it would
+    lose digits. Counts that are not whole come first, so that the order is that of the counts, wherever the
+    whole ones stand.
+    """
+    whole = n + s + rest
+    scale = 2.0 ** -power_of(whole)  # exact, so that the factors are away / whole but for one that all share
+    sums = (0.0, 1.0, 0, 0)
+    weight, words, used = histograms.weight, histograms.words, histograms.used[b]
+    for i in range(used):
+        if weight[b, i] % UNIT != 0:
+            sums = _multiply_absent(weight[b, i], words[b, i], n, s, rest, floor, whole, scale, sums)
+    exact, occupied = histograms.exact, histograms.occupied
+    for block in range(occupied.shape[1]):
+        left = occupied[b, block]
+        while left != 0:
+            at = block * 64 + trailing_zeros(left)
+            sums = _multiply_absent(at * UNIT, exact[b, at], n, s, rest, floor, whole, scale, sums)
+            left &= left - np.uint64(1)
+    for i in range(used):
+        if weight[b, i] % UNIT == 0:
+            sums = _multiply_absent(weight[b, i], words[b, i], n, s, rest, floor, whole, scale, sums)
+    total, product, multiplied, misses = sums
     return total + math.log(product) - multiplied * math.log(whole * scale), misses
 
 

@@ -71,10 +71,11 @@ class Statistics:
     @property
     def n_bytes(self) -> int:
         """Memory of the tables, bytes: all that grows with rows and classes, room to grow included."""
-        arrays = [self.class_weights, *self.counts.histograms]
+        arrays = [self.class_weights]
         for part in (self.vocabulary, self.counts, self.moments):
             arrays += [held for held in vars(part).values() if isinstance(held, np.ndarray)]
-        beside = self.decayed.n_bytes + (self.presence.n_bytes if self.presence else 0)
+        beside = self.counts.histograms.n_bytes + self.decayed.n_bytes
+        beside += self.presence.n_bytes if self.presence else 0
         return sum(array.nbytes for array in arrays) + beside
 
     def column(self, label: Hashable) -> int:
@@ -102,7 +103,7 @@ class Statistics:
 
     def room_for_texts(self, most: int) -> None:
         """Let the histograms of Bernoulli texts take one more text of `most` different words."""
-        self.counts.room_for_counts(int(self.counts.histograms.used.max(initial=0)) + most)
+        self.counts.room_for_texts(most)
         if self.presence:
             self.presence.room_for_texts(most)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.counts import Histograms
+from streamnb.model.histograms import Histograms
 
 __all__ = ["GIVEN", "LEARNED", "UNIFORM", "Batch", "Tables"]
 

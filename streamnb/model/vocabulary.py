@@ -1,16 +1,18 @@
 """Attribute bytes -> row, exactly and in order of insertion.
 
-An open-addressing table of 64-bit slots over an arena that holds every key's bytes one after the other. A
-slot is the upper 24 bits of the hash as a tag, eight bits of the group, and the row + 1. A tag only saves
-comparisons: bytes decide, so two keys never share a row. The group is in the slot so that nobody has to look
-it up elsewhere; `_BESIDE` stands for a larger one, and for that of a stopped row. No view of an array may
-outlive the call that made it: it may move as it grows.
+An open-addressing table of 64-bit slots over the keys by row. A slot is the upper 24 bits of the hash as a
+tag, eight bits of the group, and the row + 1. A tag only saves comparisons: bytes decide, so two keys never
+share a row. The group is in the slot so that nobody has to look it up elsewhere; `_BESIDE` stands for a
+larger one, and for that of a stopped row.
+
+A key of up to 15 bytes, as most words are, stands in the cell of its row: 16 bytes, which one cache line
+holds and two comparisons tell from others. Of a longer one the cell says where in the arena it is. No view of
+an array may outlive the call that made it: it may move as it grows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,13 @@ DONE = -1
 """In place of the next token."""
 _MAX_LOAD = 0.75
 _NEAR = 1 << 15  # slots that the caches hold
+_CELL = 16  # bytes
+_SHORT = 15  # bytes that a cell holds; the last one says how many they are
+_LONG = (
+    255  # the last byte of a cell whose key is in the arena: where it begins, and behind it how long it is
+)
+_LENGTH = np.uint64(0x00FFFFFFFFFFFFFF)
+_LAST = np.uint64(56)
 
 
 @inlined
@@ -61,6 +70,30 @@ def _head(mixed: Any, group: Any) -> Any:
 
 
 @inlined
+def _cell_of(buffer: Any, start: int, length: int) -> tuple[Any, Any]:
+    """The two words of the cell of a key of up to 15 bytes, which has eight more to spare behind it."""
+    first = load8(buffer, start)
+    if length < 8:
+        return first & ((_ONE << np.uint64(8 * length)) - _ONE), np.uint64(length) << _LAST
+    second = load8(buffer, start + 8) if length > 8 else np.uint64(0)
+    second &= (_ONE << np.uint64(8 * (length - 8))) - _ONE
+    return first, second | np.uint64(length) << _LAST
+
+
+@inlined
+def _is_key(
+    buffer: Any, start: int, length: int, low: Any, high: Any, row: int, cells: Any, arena: Any
+) -> bool:
+    """Whether a row's key is this one, whose cell, were it short enough for one, is (low, high)."""
+    at, behind = load8(cells, _CELL * row), load8(cells, _CELL * row + 8)
+    if length <= _SHORT:
+        return bool((at ^ low) | (behind ^ high) == 0)
+    if behind != np.uint64(length) | np.uint64(_LONG) << _LAST:
+        return False
+    return _equal(arena, np.int64(at), buffer, start, length)  # type: ignore[arg-type]
+
+
+@inlined
 def _find(
     buffer: Any,
     start: int,
@@ -68,29 +101,48 @@ def _find(
     mixed: Any,
     group: Any,
     slots: Any,
+    cells: Any,
     arena: Any,
-    ends: Any,
     groups: Any,
 ) -> Any:
     """(Row of a key, STOPPED or UNKNOWN; place of its slot, or of the free one that ends its chain)."""
     head, beside = _head(mixed, group), _head(mixed, _BESIDE)
-    place = place_of(mixed, slots)
+    place, length = place_of(mixed, slots), stop - start
+    low, high = _cell_of(buffer, start, min(length, _SHORT))
     while True:
         slot = slots[place]
         if slot == 0:
             return np.int64(UNKNOWN), place
         found = slot >> _HALF
         if found == head or found == beside:  # noqa: PLR1714, SIM109  two comparisons, and no tuple
-            row = np.int64(slot & _LOW) - 1
+            row: Any = np.int64(slot & _LOW) - 1
             owner = np.int64(groups[row] if found == beside else group)
-            begin = ends[row]
-            if (
-                (owner if owner >= 0 else ~owner) == group
-                and ends[row + 1] - begin == stop - start
-                and _equal(arena, begin, buffer, start, stop - start)
+            if (owner if owner >= 0 else ~owner) == group and _is_key(
+                buffer, start, length, low, high, row, cells, arena
             ):
                 return (row if owner >= 0 else np.int64(STOPPED)), place
         place = place + 1 if place + 1 < slots.size else 0
+
+
+@inlined
+def _room_for_key(length: int, size: int, cells: Any, arena: Any, used: Any) -> bool:
+    """Whether one more key fits."""
+    if _CELL * (size + 1) > cells.size:
+        return False
+    return bool(length <= _SHORT or used[0] + length + 8 <= arena.size)
+
+
+@inlined
+def _add_key(buffer: Any, start: int, length: int, row: int, cells: Any, arena: Any, used: Any) -> None:
+    """Write the key of a new row."""
+    low, high = _cell_of(buffer, start, min(length, _SHORT))
+    if length > _SHORT:
+        low, high = np.uint64(used[0]), np.uint64(length) | np.uint64(_LONG) << _LAST
+        for i in range(0, length, 8):
+            store8(arena, used[0] + i, load8(buffer, start + i))
+        used[0] += length
+    store8(cells, _CELL * row, low)
+    store8(cells, _CELL * row + 8, high)
 
 
 @inlined
@@ -105,8 +157,8 @@ def _likely(mixed: Any, slots: Any) -> Any:
 
 
 @inlined
-def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, arena: Any, ends: Any, rows: Any) -> None:
-    """Bring what tokens further on will ask for into the cache, step by step: slot, row, bytes.
+def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, cells: Any, arena: Any, rows: Any) -> None:
+    """Bring what tokens further on will ask for into the cache, step by step: slot, cell, a long key's bytes.
 
     Each step needs what the one before it fetched; so that the steps of many tokens wait for memory together.
     Leaves the likely row of each token from `first` on in `rows`, until the token's turn comes.
@@ -117,10 +169,12 @@ def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, arena: Any, en
     if first <= ahead < hashes.size:
         rows[ahead] = _likely(hashes[ahead], slots)
         if rows[ahead] >= 0:
-            prefetch(ends, np.int64(rows[ahead]))
+            prefetch(cells, np.int64(rows[ahead]) * _CELL)
     ahead = token + 16
     if first <= ahead < hashes.size and rows[ahead] >= 0:
-        prefetch(arena, ends[rows[ahead]])
+        cell = np.int64(rows[ahead]) * _CELL
+        if cells[cell + _SHORT] == _LONG:
+            prefetch(arena, np.int64(load8(cells, cell)))
 
 
 @kernel
@@ -134,8 +188,9 @@ def look_up(
     item_adds: Any,
     size: int,
     slots: Any,
+    cells: Any,
     arena: Any,
-    ends: Any,
+    used: Any,
     groups: Any,
     rows: Any,
 ) -> tuple[int, int]:
@@ -145,7 +200,7 @@ def look_up(
     is_far = slots.size > _NEAR
     for token in range(first - 48 if is_far else first, token_ends.size):
         if is_far:
-            _fetch_ahead(first, token, hashes, slots, arena, ends, rows)
+            _fetch_ahead(first, token, hashes, slots, cells, arena, rows)
             if token < first:
                 continue
         while token >= item_tokens[item + 1]:
@@ -153,14 +208,11 @@ def look_up(
         start = token_ends[token - 1] if token > 0 else 0
         stop = token_ends[token]
         group = np.int64(item_group[item])
-        row, place = _find(buffer, start, stop, hashes[token], group, slots, arena, ends, groups)
+        row, place = _find(buffer, start, stop, hashes[token], group, slots, cells, arena, groups)
         if row == UNKNOWN and item_adds[item]:
-            begin = ends[size]
-            if size + 1 >= ends.size or begin + stop - start + 8 > arena.size or size >= limit:
+            if size >= limit or not _room_for_key(stop - start, size, cells, arena, used):
                 return token, size
-            for i in range(0, stop - start, 8):
-                store8(arena, begin + i, load8(buffer, start + i))
-            ends[size + 1] = begin + stop - start
+            _add_key(buffer, start, stop - start, size, cells, arena, used)
             groups[size] = group
             slots[place] = _head(hashes[token], group) << _HALF | np.uint64(size + 1)
             row = np.int64(size)
@@ -170,11 +222,17 @@ def look_up(
 
 
 @kernel
-def _fill_slots(size: int, slots: Any, arena: Any, ends: Any, groups: Any) -> None:
+def _fill_slots(size: int, slots: Any, cells: Any, arena: Any, groups: Any) -> None:
     """Enter the first `size` rows into empty `slots`."""
     for row in range(size):
         group = groups[row] if groups[row] >= 0 else ~groups[row]
-        mixed = hash_bytes(arena, ends[row], ends[row + 1], group)
+        cell = _CELL * row
+        length = np.int64(cells[cell + _SHORT])
+        if length == _LONG:
+            begin, length = np.int64(load8(cells, cell)), np.int64(load8(cells, cell + 8) & _LENGTH)
+            mixed = hash_bytes(arena, begin, begin + length, group)  # type: ignore[arg-type]
+        else:
+            mixed = hash_bytes(cells, cell, cell + length, group)  # type: ignore[arg-type]
         place = place_of(mixed, slots)
         while slots[place] != 0:
             place = place + 1 if place + 1 < slots.size else 0
@@ -189,16 +247,20 @@ class Vocabulary:
 
     Attributes:
         size: how many rows there are, stopped ones included.
-        arena: uint8, the bytes of all keys in the order of their rows, and at least eight more.
-        ends: int64[>= size + 1], row r's bytes are ``arena[ends[r]:ends[r + 1]]``.
+        cells: uint8[>= 16 size], for row r at 16 r: a key of up to 15 bytes, zeros, and in the last byte how
+            many they are; or, of a longer one, where it begins in the arena (uint64), how long it is (seven
+            bytes) and 255.
+        arena: uint8, the bytes of long keys in the order of their rows, and at least eight more.
+        used: int64[1], how many bytes of the arena are in use.
         groups: int32[>= size], the group of each row, or its complement where the row is stopped.
         slots: uint64, the open-addressing table; never in a state.
     """
 
     def __init__(self) -> None:
         self.size = 0
+        self.cells = np.zeros(32 * _CELL, dtype=np.uint8)
         self.arena = np.zeros(256, dtype=np.uint8)
-        self.ends = np.zeros(33, dtype=np.int64)
+        self.used = np.zeros(1, dtype=np.int64)
         self.groups = np.zeros(32, dtype=np.int32)
         self.slots = np.zeros(64, dtype=np.uint64)
 
@@ -222,8 +284,9 @@ class Vocabulary:
                 item_adds,
                 self.size,
                 self.slots,
+                self.cells,
                 self.arena,
-                self.ends,
+                self.used,
                 self.groups,
                 rows,
             )
@@ -251,43 +314,58 @@ class Vocabulary:
 
     def key(self, row: int | np.integer[Any]) -> bytes:
         """The bytes of one row."""
-        return self.arena[self.ends[row] : self.ends[row + 1]].tobytes()
+        cell = self.cells[_CELL * row : _CELL * (row + 1)]
+        if cell[_SHORT] != _LONG:
+            return cell[: cell[_SHORT]].tobytes()
+        begin, length = (int(word & _LENGTH) for word in cell.view(np.uint64))
+        return self.arena[begin : begin + length].tobytes()
 
     def keys(self) -> list[bytes]:
         """The bytes of every row, in order."""
-        arena = self.arena[: self.ends[self.size]].tobytes()
-        ends = self.ends[: self.size + 1].tolist()
-        return [arena[start:stop] for start, stop in pairwise(ends)]
+        lengths = self._cells()[:, _SHORT].tolist()
+        cells = self.cells[: _CELL * self.size].tobytes()
+        return [
+            cells[_CELL * row : _CELL * row + length] if length != _LONG else self.key(row)
+            for row, length in enumerate(lengths)
+        ]
+
+    def _cells(self) -> npt.NDArray[np.uint8]:
+        """Shape (size, 16)."""
+        return self.cells[: _CELL * self.size].reshape(-1, _CELL)
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Vocabulary:
         """The vocabulary of a state; the slots are made anew."""
         vocabulary = cls()
         vocabulary.size = arrays["groups"].size
+        vocabulary.cells = np.array(arrays["cells"], dtype=np.uint8).reshape(-1)
         vocabulary.arena = np.zeros(arrays["arena"].size + 8, dtype=np.uint8)
         vocabulary.arena[:-8] = arrays["arena"]
-        vocabulary.ends = np.array(arrays["ends"], dtype=np.int64)
+        vocabulary.used[0] = arrays["arena"].size
         vocabulary.groups = np.array(arrays["groups"], dtype=np.int32)
         vocabulary._rehash()
         return vocabulary
 
     def select(self, rows: npt.NDArray[np.int64]) -> Vocabulary:
         """A vocabulary of these rows only, in the order given."""
-        lengths = np.diff(self.ends[: self.size + 1])[rows]
-        ends = np.zeros(rows.size + 1, dtype=np.int64)
-        np.cumsum(lengths, out=ends[1:])
-        # Byte b of the new arena comes from its row's old start plus its offset within the row.
-        shift = np.repeat(self.ends[rows] - ends[:-1], lengths)
-        arena = self.arena[np.arange(ends[-1], dtype=np.int64) + shift]
-        return self.from_state({"arena": arena, "ends": ends, "groups": self.groups[rows]})
+        cells = self._cells()[rows].copy()
+        places = cells.view(np.uint64)  # shape (rows, 2)
+        long = cells[:, _SHORT] == _LONG
+        lengths = (places[long, 1] & _LENGTH).astype(np.int64)
+        begins = np.cumsum(lengths) - lengths
+        # Byte b of the new arena comes from its key's old start plus its offset within the key.
+        shift = np.repeat(places[long, 0].astype(np.int64) - begins, lengths)
+        arena = self.arena[np.arange(shift.size, dtype=np.int64) + shift]
+        places[long, 0] = begins
+        return self.from_state({"cells": cells, "arena": arena, "groups": self.groups[rows]})
 
     def _grow(self, length: int) -> None:
         """Room for one more key of `length` bytes."""
-        if self.ends[self.size] + length + 8 > self.arena.size:
+        if length > _SHORT and self.used[0] + length + 8 > self.arena.size:
             self.arena = grown(self.arena, (with_room(self.arena.size) + length,))
-        if self.size + 2 > self.ends.size:
+        if _CELL * (self.size + 1) > self.cells.size:
             self.groups = grown(self.groups, (with_room(self.size),))
-            self.ends = grown(self.ends, (self.groups.size + 1,))
+            self.cells = grown(self.cells, (self.groups.size * _CELL,))
         if self.size + 1 > int(self.slots.size * _MAX_LOAD):
             self._rehash()
 
@@ -298,4 +376,4 @@ class Vocabulary:
         """
         self.slots = np.zeros(0, dtype=np.uint64)
         self.slots = empty_slots(max(64, int(1.5 * (self.size + 1) / _MAX_LOAD)))
-        _fill_slots(self.size, self.slots, self.arena, self.ends, self.groups)
+        _fill_slots(self.size, self.slots, self.cells, self.arena, self.groups)
