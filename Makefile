@@ -14,7 +14,7 @@ test: $(VENV)/dev.stamp  ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 SEED ?=
-storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount (a quarter of an hour; SEED=N for one again)
+storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount (25 minutes; SEED=N for one again)
 	PYTHONPATH=tests:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
 
 soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?

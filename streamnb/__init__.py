@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streamnb.model.conjunctions import Conjunction, Conjunctions
     from streamnb.model.dirichlet_categorical import DirichletCategorical
     from streamnb.model.find_s import FindS
+    from streamnb.model.hidden_markov_nb import HiddenMarkovNB
     from streamnb.model.hypotheses import Hypothesis
     from streamnb.model.learners import Pool, Softmax
     from streamnb.model.linear_regression import LinearRegression
@@ -47,6 +48,7 @@ __all__ = [
     "DirichletCategorical",
     "FindS",
     "GaussianNB",
+    "HiddenMarkovNB",
     "Hypothesis",
     "LinearRegression",
     "LinearUnit",
@@ -80,6 +82,7 @@ _HOMES = {
     "conjunctions": ("Conjunction", "Conjunctions"),
     "find_s": ("FindS",),
     "dirichlet_categorical": ("DirichletCategorical",),
+    "hidden_markov_nb": ("HiddenMarkovNB",),
     "hypotheses": ("Hypothesis",),
     "learners": ("Pool", "Softmax"),
     "linear_regression": ("LinearRegression",),

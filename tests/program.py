@@ -86,16 +86,26 @@ class Program:
 
     Args:
         folder: where they work.
-        address: of the broker.
+        address: of the broker; or the URL of an embedded log.
         environment: beyond the test's own.
         secrets: what must never be said.
         model: whose model and topics; else a new one.
         begin: how a command begins, see `commands`.
+        model_keys: more of the section of the model, such as its kind.
         sections: more of the configuration, such as ``kafka={"give_up_after": "3s"}``; a list is one of tables.
     """
 
     def __init__(
-        self, folder, address, *, environment=None, secrets=(), model=None, begin=commands.begin, **sections
+        self,
+        folder,
+        address,
+        *,
+        environment=None,
+        secrets=(),
+        model=None,
+        begin=commands.begin,
+        model_keys=None,
+        **sections,
     ):
         self.folder = folder
         self.model = model or f"model-{next(NUMBERS)}"
@@ -106,8 +116,8 @@ class Program:
         self._begin = begin
         self._started = []
         own = {
-            "log": {"url": f"kafka://{address}"},
-            "model": {"name": self.model},
+            "log": {"url": address if "://" in str(address) else f"kafka://{address}"},
+            "model": {"name": self.model} | (model_keys or {}),
             "topics": self.topics,
             "http": {"listen": ""},
         }

@@ -58,7 +58,7 @@ def new_learner(**settings):
     model = settings.pop("model", None) or NaiveBayes(
         {"text": Text(), "subject": Text(event_model="bernoulli")}
     )
-    return Learner(Settings(schema=EventSchema(), **settings), model)
+    return Learner(Settings(**{"schema": EventSchema()} | settings), model)
 
 
 def new_worker(
@@ -99,8 +99,12 @@ def raw_events(n, seed=0, *, labelled=0.8):
     return events
 
 
-def records(raws, topic="events"):
-    return [Record(Partition(topic, 0), i, None, raw, 0.0) for i, raw in enumerate(raws)]
+def records(raws, topic="events", keys=None):
+    keys = keys or [None] * len(raws)
+    return [
+        Record(Partition(topic, 0), i, key, raw, 0.0)
+        for i, (key, raw) in enumerate(zip(keys, raws, strict=True))
+    ]
 
 
 def produce(log, raws, topic="events"):

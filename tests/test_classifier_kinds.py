@@ -53,7 +53,7 @@ def test_every_kind_is_in_the_table_and_its_keys_are_keys():
 def test_every_kind_can_be_made_learns_and_goes_on(kind):
     config = configured(f"model.kind={kind}", *([] if CLASSIFIERS[kind].reads_texts else [TABLE]))
     model = wiring.model(config)
-    assert isinstance(model, OneAtATime)
+    assert isinstance(model, NaiveBayes if CLASSIFIERS[kind].counts else OneAtATime)
     learner, again = wiring.learner(config), wiring.learner(config)
     learner.process(records(raw_events(40)), 1.0)
     again.load(learner.parts())

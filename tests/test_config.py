@@ -49,7 +49,16 @@ WATCHERS = (
 )
 OF_EM = {"model.unlabelled_weight", "model.unlabelled_window", "model.revisits"}
 OF_LOGISTIC = {"model.C", "model.features"}
-OPTIONAL = {"kafka.password", "model.m", "model.p", "posterior.switching_rate", *OF_EM, *OF_LOGISTIC}
+OF_CHAINS = {"model.transition_m", "model.entities", "model.time_to_live"}
+OPTIONAL = {
+    "kafka.password",
+    "model.m",
+    "model.p",
+    "posterior.switching_rate",
+    *OF_EM,
+    *OF_LOGISTIC,
+    *OF_CHAINS,
+}
 VARIABLE = "STREAMNB_KAFKA__PASSWORD"
 
 
@@ -1103,7 +1112,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "9b74ceb3a9631827e5b5380993a7010bb9cdd1f888b9ee66748a2631fafcb9f6"
+    assert config_hash(Config()) == "a91b2b77989dcdec1170a7aec2acf1086d9252c103c310dc1724ae806e86b3d8"
 
 
 CHANGES = {
@@ -1112,10 +1121,11 @@ CHANGES = {
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
     "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
-    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB",
+    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.entity": "$.e",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
+    "model.transition_m": "2", "model.entities": "9", "model.time_to_live": "1h",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
@@ -1133,6 +1143,7 @@ def test_every_key_is_tried():
 def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_else(key):
     beside = [*BESIDE.get(key, []), *(["model.kind=naive_bayes"] if key in OF_ONE_MODEL else [])]
     beside += ["model.kind=semi_supervised"] if key in OF_EM else []
+    beside += ["model.kind=hidden_markov"] if key in {*OF_CHAINS, "events.entity"} else []
     if key in OF_LOGISTIC:
         beside += ["model.kind=logistic_regression", 'attributes=[{name="n", kind="continuous"}]']
     before = (
@@ -1165,7 +1176,7 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 def test_there_are_files():
     assert [path.name for path in FILES] == [
-        "bernoulli.toml", "default.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml"
+        "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml"
     ]  # fmt: skip
 
 

@@ -52,8 +52,8 @@ def sqlite_stages(nursery, tmp_path):
 def kafka_stages(nursery, tmp_path, broker):
     made = []
 
-    def make(partitions=1, **options):
-        prefix, stream = f"crash{next(NUMBERS)}-", Stream(EVENTS, partitions)
+    def make(partitions=1, kind="hypotheses", **options):
+        prefix, stream = f"crash{next(NUMBERS)}-", Stream(EVENTS, partitions, kind=kind)
         made.append(KafkaStages(nursery, tmp_path, stream, broker.address, prefix, **options))
         return made[-1]
 
@@ -166,6 +166,18 @@ def test_a_death_of_any_classifier_on_sqlite(nursery, tmp_path):
     assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
 
 
+def test_a_death_of_chains_of_entities_on_sqlite(nursery, tmp_path):
+    """Which entities are kept, what is believed of them, and which label followed which."""
+    stream = Stream(EVENTS, kind="hidden_markov")
+    assert stream.alone.model.n_entities == 5
+    assert stream.alone.model.transitions.table.any()
+    stages = SqliteStages(nursery, tmp_path, stream)
+    trace = traced(stages)
+    points = every(trace, "sql", when=["before"])[::40]
+    points += every(trace, "os.rename", "commit", "process", when=["after"])
+    assert failures(dying(stages), points, AT_ONCE["sqlite"]) == {}
+
+
 def test_a_death_where_three_partitions_take_turns_on_sqlite(sqlite_stages):
     stages = sqlite_stages(3)
     trace = traced(stages)
@@ -191,6 +203,15 @@ def test_a_death_at_any_step_on_kafka(kafka_stages, library, partitions, stride)
     if library == "librdkafka":  # it fetches ahead: how many polls there are is not the same in each life
         points = [point for point in points if point[0] != "poll" or point[1] == 0]
     points = points[::stride]
+    stages.prepare(len(points))
+    assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
+
+
+def test_a_death_of_chains_of_entities_on_kafka(kafka_stages):
+    """The entity is the key of a record, as a broker keeps it."""
+    stages = kafka_stages(kind="hidden_markov")
+    stages.prepare(1)
+    points = some([called for called in traced(stages) if not called[0].startswith("os.")])[::8]
     stages.prepare(len(points))
     assert failures(dying(stages), points, AT_ONCE["kafka"]) == {}
 

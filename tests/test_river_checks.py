@@ -16,6 +16,7 @@ from streamnb import (
     ConceptLearner,
     FindS,
     GaussianNB,
+    HiddenMarkovNB,
     Hypothesis,
     LinearRegression,
     LinearUnit,
@@ -36,6 +37,7 @@ CLASSIFIERS = [
     SoftmaxRegression,
     CalibratedNB,
     LogOpinionPool,
+    HiddenMarkovNB,
 ]
 ONCE = """check_repr check_str check_tags check_clone_same_class check_clone_is_idempotent
 check_init_has_default_params_for_tests check_init_default_params_are_not_mutable check_doc

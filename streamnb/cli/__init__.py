@@ -83,6 +83,11 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--rate", type=_positive, metavar="N", help="events a second (default: as fast as possible)"
     )
+    replay.add_argument(
+        "--key",
+        metavar="PATH",
+        help="where an event has its record's key, as $.features.sender (default: its entity, else its id)",
+    )
     _add_csv(replay)
 
     evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")

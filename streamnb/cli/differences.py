@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.cli.chains import chains
 from streamnb.cli.tables import table
 from streamnb.config import changes, restored, shaping_of
 from streamnb.engine.checkpoint import Checkpoint
@@ -44,7 +45,22 @@ def differences(before: State, after: State, top: int) -> dict[str, Any]:
         "strongest": _strongest(old, new, top),
         "moments": list(_moments(before.learner, after.learner)),
         "posterior": _posterior(before.learner, after.learner),
+        "chains": _chains(before.learner, after.learner),
     }
+
+
+def _chains(before: Learner, after: Learner) -> list[dict[str, Any]]:
+    """The transitions, in examples, that are not the same in both; none of models without chains."""
+    old, new = (
+        described["transitions"] if (described := chains(one.model)) else {} for one in (before, after)
+    )
+    moved = []
+    for label, followers in new.items():
+        for follower, weight in followers.items():
+            was = old.get(label, {}).get(follower, 0.0)
+            if was != weight:
+                moved.append({"label": label, "follower": follower, "before": was, "after": weight})
+    return moved
 
 
 def _met_and_gone(before: State, after: State, old: _Counted, new: _Counted) -> dict[str, int] | None:
@@ -203,6 +219,7 @@ def print_differences(answer: Mapping[str, Any]) -> None:
         ("hypothesis", "before", "after"),
     )
     _print_rows(answer["classes"], ("label", "before", "after"))
+    _print_rows(answer["chains"], ("label", "follower", "before", "after"))
     _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
     moved = [
         {"attribute": m["attribute"], "label": m["label"], "moment": name, **_sides(m, name)}

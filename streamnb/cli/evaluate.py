@@ -45,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
                 raise ConfigError(f"--{flag}: not with --hide-labels, which shows three models side by side")
         return run_with_hidden_labels(options)
     config = wiring.load_config(options)
+    _say_that_files_have_no_keys(config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
@@ -65,6 +66,16 @@ def run(options: argparse.Namespace) -> int:
     if not (learner.model.n_events or learner.progressive.events):
         say_which_columns(options.file, columns_of(options))
     return 0
+
+
+def _say_that_files_have_no_keys(config: Config) -> None:
+    """Where the model asks for the key of a record: it would be told of no entity."""
+    if config.model.reads_entity and not config.events.entity:
+        print(
+            "streamnb: a file has no keys, so that every event is a sequence by itself; "
+            "--set events.entity=PATH says where an event keeps its entity",
+            file=sys.stderr,
+        )
 
 
 def outputs_of(learner: Learner, rows: Iterable[Row], config: Config) -> Iterator[NewRecord]:

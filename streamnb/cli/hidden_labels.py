@@ -34,7 +34,7 @@ _TAUGHT_BY_ALL = ("model.kind=semi_supervised", "hypotheses=[]")
 """Over whatever kind is configured."""
 _OF_OTHER_KINDS = {
     f"model.{name}" for kind, made in CLASSIFIERS.items() if kind != "semi_supervised" for name in made.own
-}
+} | {"events.entity"}
 
 
 class _Scored(msgspec.Struct, frozen=True):

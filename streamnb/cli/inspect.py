@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from streamnb.cli import wiring
+from streamnb.cli.chains import chains, print_chains
 from streamnb.cli.map_hypothesis import as_naive_bayes, map_hypothesis
 from streamnb.cli.tables import print_posterior, table
 from streamnb.engine.learner import Learner
@@ -19,6 +20,7 @@ from streamnb.errors import LogError
 from streamnb.events import PosteriorReport
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.evidence import LIMIT
+from streamnb.model.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.linear_view import LinearView
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.stream_model import StreamModel
@@ -70,6 +72,9 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     posterior = posterior_report(model)
     if posterior is not None:
         described["posterior"] = msgspec.to_builtins(posterior)
+    found = chains(model)
+    if found is not None:
+        described["chains"] = found
     pair = [label for label, weight in weights.items() if weight]
     if isinstance(model, NaiveBayes) and len(pair) == 2:
         read_by, told = _linear_model(model)
@@ -102,6 +107,8 @@ def _moments(model: StreamModel) -> dict[str, Any]:
 
 def _linear_model(model: NaiveBayes) -> tuple[NaiveBayes, dict[str, str]]:
     """A model that is a linear function of the event; and of many hypotheses which, where one of them is."""
+    if isinstance(model, HiddenMarkovNB):
+        return model, {"of": "the event alone, by the prior: what is known of its entity comes beside it"}
     if not isinstance(model, BayesOptimalNB):
         return model, {}
     hypothesis = map_hypothesis(model)
@@ -161,6 +168,8 @@ def print_description(description: dict[str, Any]) -> None:
     if "posterior" in description:
         print()
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
+    if "chains" in description:
+        print_chains(description["chains"])
     view = description.get("linear")
     if view:
         _print_function(view)

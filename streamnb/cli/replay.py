@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 
+import msgspec
+
 from streamnb.cli import wiring
 from streamnb.cli.files import columns_of, events_of, parts_of
 from streamnb.cli.watching import Waiting
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.wire.codec import decode_event
-from streamnb.wire.schema import EventSchema
+from streamnb.wire.schema import ENTITY, EventSchema
 
 __all__ = ["run", "write_events"]
 
@@ -36,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
             events = events_of(options.file, columns_of(options))
-            for count in writing(log, topic, events, wiring.schema(config), options.rate, stop):  # noqa: B007
+            schema = _keyed_by(wiring.schema(config), options.key)
+            for count in writing(log, topic, events, schema, options.rate, stop):  # noqa: B007
                 pass
     except LogError as error:
         if not stop():
@@ -69,7 +72,7 @@ class _Stop:
 
 
 def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:
-    """Append raw events, keyed by their ids, as fast as the log takes them; how many."""
+    """Append raw events as fast as the log takes them, keyed as of `writing`; how many."""
     return max(writing(log, topic, events, schema), default=0)
 
 
@@ -81,7 +84,10 @@ def writing(
     rate: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[int]:
-    """Append raw events, keyed by their ids, at most `rate` a second, until they end or `stopped`.
+    """Append raw events at most `rate` a second, until they end or `stopped`.
+
+    They are keyed by their ids, or where the schema has a path for entities by those: the events of an entity
+    then stay in order, in one partition. An event without an entity has no key.
 
     Yields, again and again, how many are written for sure. Events that are malformed are written as they are,
     without a key: to refuse them is the learner's affair.
@@ -97,8 +103,17 @@ def writing(
             time.sleep(min(early, _PATIENCE))
 
 
+def _keyed_by(schema: EventSchema, path: str | None) -> EventSchema:
+    """The schema, with a path of the entity that was given; the attributes do not matter to keys."""
+    if path is None:
+        return schema
+    return msgspec.structs.replace(schema, attributes=(), open_features=True, entity_path=path)
+
+
 def _key(raw: bytes, schema: EventSchema) -> bytes | None:
     try:
-        return decode_event(raw, schema).id.encode()
+        event = decode_event(raw, schema)
     except MalformedEvent:
         return None
+    key = event.x.get(ENTITY) if schema.entity_path else event.id
+    return None if key is None else str(key).encode()

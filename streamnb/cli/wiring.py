@@ -89,6 +89,7 @@ def schema(config: Config) -> EventSchema:
         label_path=config.events.label,
         ts_path=config.events.ts,
         max_bytes=config.events.max_bytes,
+        entity_path=config.events.entity if config.model.reads_entity else None,
     )
 
 
@@ -100,7 +101,8 @@ def model(config: Config) -> StreamModel:
         declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
         declared = declared or {"text": Text()}
         if read_by.kind in CLASSIFIERS:
-            return OneAtATime(_classifier(read_by, declared), read_by.kind)
+            made: Any = _classifier(read_by, declared)
+            return made if CLASSIFIERS[read_by.kind].counts else OneAtATime(made, read_by.kind)
         if not hypotheses:
             return NaiveBayes(
                 declared,

@@ -26,7 +26,7 @@ from streamnb.errors import JournalError
 __all__ = ["Changed", "changes", "restored"]
 
 _MAY_CHANGE = re.compile(
-    r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*)
+    r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*|transition_m)
         | attributes\.([\w-]+|".*")\.(alpha|m|p)
         | posterior\.(prediction|seed|memory)
         | predictions\..*

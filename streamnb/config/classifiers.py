@@ -1,4 +1,4 @@
-"""Kinds of models that learn one event at a time: what each is made by, and which keys it takes.
+"""Kinds of models that a table makes: what each is made by, and which keys it takes.
 
 To add one, add its name and its line here, and to `ModelConfig` the keys that no other kind has.
 """
@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 __all__ = ["CLASSIFIERS", "ClassifierKind", "ModelKind", "is_classifier"]
 
-ModelKind = Literal["naive_bayes", "mixture", "semi_supervised", "logistic_regression"]
+ModelKind = Literal["naive_bayes", "mixture", "semi_supervised", "logistic_regression", "hidden_markov"]
 
 
 class ClassifierKind(NamedTuple):
-    """One kind; see `streamnb.model.one_at_a_time.OneAtATime` for what it has to have.
+    """One kind: a model of counts, or what `streamnb.model.one_at_a_time.OneAtATime` makes a model of.
 
     Attributes:
         constructor: ``module:name`` of what makes the classifier, below ``streamnb.model``.
@@ -24,6 +24,8 @@ class ClassifierKind(NamedTuple):
         takes_attributes: whether the declared attributes are one (`streamnb.model.attributes`).
         prunes: whether it has a vocabulary that ``[model.prune]`` can cut.
         reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
+        counts: whether it is a `NaiveBayes`, whose counts are read anew under other smoothing.
+        reads_entity: whether it is told of which entity an event is.
     """
 
     constructor: str
@@ -32,6 +34,8 @@ class ClassifierKind(NamedTuple):
     takes_attributes: bool = False
     prunes: bool = False
     reads_texts: bool = True
+    counts: bool = False
+    reads_entity: bool = False
 
 
 CLASSIFIERS: dict[str, ClassifierKind] = {
@@ -45,10 +49,20 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
     "logistic_regression": ClassifierKind(
         "logistic_regression:LogisticRegression", own={"C": 1.0, "features": 512}, reads_texts=False
     ),
+    "hidden_markov": ClassifierKind(
+        "hidden_markov_nb:HiddenMarkovNB",
+        own={"transition_m": 1.0, "entities": 100_000, "time_to_live": 0},
+        shared=("alpha", "m", "p", "prior", "event_model"),
+        takes_attributes=True,
+        prunes=True,
+        counts=True,
+        reads_entity=True,
+    ),
 }
 
 
 def is_classifier(shaping: Mapping[str, Any]) -> bool:
-    """Whether a configuration, as a journal holds it, is of a model of such a kind."""
+    """Whether a configuration, as a journal holds it, is of a model of such a kind that is none of counts."""
     model = shaping.get("model")
-    return isinstance(model, Mapping) and model.get("kind") in CLASSIFIERS
+    kind = CLASSIFIERS.get(model.get("kind", "")) if isinstance(model, Mapping) else None
+    return kind is not None and not kind.counts

@@ -16,9 +16,10 @@ from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
 from streamnb.config.schema import KEYS, Config, ModelConfig
 from streamnb.config.sections import Section, members, unknown, walk
-from streamnb.config.toml import from_literal
+from streamnb.config.toml import from_literal, literal
 from streamnb.config.units import format_duration
 from streamnb.errors import ConfigError
+from streamnb.wire.schema import ENTITY
 
 __all__ = ["load", "variable"]
 
@@ -203,6 +204,9 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Seq
         if attribute.path == config.events.label:
             key = f"attributes[{i}].path"
             yield ("attributes",), refused(key, attribute.path, "another path than events.label has")
+    if config.events.entity and config.events.entity == config.events.label:
+        expected = "another path than events.label has"
+        yield ("events.entity",), refused("events.entity", config.events.entity, expected)
     yield from _of_its_kind(config, given)
 
 
@@ -220,6 +224,23 @@ def _of_its_kind(config: Config, given: Container[str]) -> Iterator[tuple[Sequen
         yield from _classifier(model, CLASSIFIERS[model.kind])
         yield from _texts(config)
     yield from _other_kinds(model)
+    yield from _entities(config)
+
+
+def _entities(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """Where an entity lies that nobody asks for; and an attribute that bears its name."""
+    if not config.model.reads_entity:
+        if config.events.entity:
+            owners = " or ".join(f'"{kind}"' for kind, made in CLASSIFIERS.items() if made.reads_entity)
+            expected = f"model.kind = {owners} beside it"
+            yield ("events.entity",), refused("events.entity", config.events.entity, expected)
+        return
+    for i, attribute in enumerate(config.attributes):
+        if attribute.name == ENTITY:
+            expected = (
+                f"another name with model.kind = {literal(config.model.kind)}, which calls the entity so"
+            )
+            yield ("attributes",), refused(f"attributes[{i}].name", attribute.name, expected)
 
 
 def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:

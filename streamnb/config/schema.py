@@ -17,6 +17,7 @@ from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
     BOOLEAN,
+    ENTITY_PATH,
     JSON_PATH,
     NAME,
     PROPORTION,
@@ -98,12 +99,14 @@ class EventsConfig(Section, frozen=True):
         label: path of the label.
         ts: path of the event time, seconds since the epoch.
         max_bytes: a larger record becomes a dead letter.
+        entity: path of the entity that it is of; empty is the record's key. Read by models that ask for it.
     """
 
     id: Annotated[str, JSON_PATH] = "$.id"
     label: Annotated[str, JSON_PATH] = "$.label"
     ts: Annotated[str, JSON_PATH] = "$.ts"
     max_bytes: Annotated[int, SIZE] = 1 << 20
+    entity: Annotated[str, ENTITY_PATH] = ""
 
 
 class PruneConfig(Section, frozen=True):
@@ -140,6 +143,9 @@ class ModelConfig(Section, frozen=True):
         revisits: how many of these are learned anew after each event.
         C: how much events count against the prior of a logistic regression.
         features: the most columns that it has.
+        transition_m: m of the m-estimate of transitions from class to class within an entity.
+        entities: how many entities are kept.
+        time_to_live: seconds of event time after which an entity begins anew; 0 is never.
         prune: how the vocabulary is kept small.
 
     A key that a kind of model does not have is None.
@@ -160,7 +166,15 @@ class ModelConfig(Section, frozen=True):
     revisits: Annotated[int | None, whole(0, 1000)] = None
     C: Annotated[float | None, VARIANCE] = None
     features: Annotated[int | None, whole(1, 100_000)] = None
+    transition_m: Annotated[float | None, number(0)] = None
+    entities: Annotated[int | None, whole(1, 10_000_000)] = None
+    time_to_live: Annotated[float | None, duration()] = None
     prune: PruneConfig = PruneConfig()
+
+    @property
+    def reads_entity(self) -> bool:
+        """Whether the model is told of which entity an event is."""
+        return self.kind in CLASSIFIERS and CLASSIFIERS[self.kind].reads_entity
 
     @property
     def own(self) -> dict[str, Any]:

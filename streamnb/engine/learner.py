@@ -238,7 +238,7 @@ class Learner:
         consumed: list[int] = []  # records up to each event
         for number, record in enumerate(records, self.consumed + 1):
             try:
-                events.append(decode_event(record.value, self.settings.schema))
+                events.append(decode_event(record.value, self.settings.schema, record.key))
                 consumed.append(number)
             except MalformedEvent as error:
                 outputs.append(self._dead_letter(record, error))

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamnb.model.attributes import Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.learners import AnyHypothesis, Pool, Softmax
 from streamnb.model.linear_regression import LinearRegression
@@ -48,7 +49,15 @@ def warm() -> None:
     many.explain_one(x)
     scores.window()
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
+    _warm_chains(x)
     _warm_linear_models()
+
+
+def _warm_chains(x: dict[str, object]) -> None:
+    chains = HiddenMarkovNB({"text": "text"})
+    for label in ("a", "b", "c"):
+        chains.predict_then_learn_many([{**x, "entity": 1}] * 2, [label, None], ts=[1.0, None])
+    chains.explain_one({**x, "entity": 1})
 
 
 def _warm_linear_models() -> None:

@@ -16,13 +16,14 @@ from streamnb.errors import MalformedEvent
 from streamnb.events import Drift, Event, Label, MetricsReport, Prediction
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
-from streamnb.wire.schema import EventSchema
+from streamnb.wire.schema import ENTITY, EventSchema
 from streamnb.wire.values import (
     LONGEST_NAME,
     READERS,
     look_up,
     moment,
     name,
+    nominal,
     number,
     refuse_type,
     required_name,
@@ -67,17 +68,29 @@ class _PlainEvent(msgspec.Struct, gc=False):
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
 
 
-def decode_event(raw: bytes, schema: EventSchema) -> Event:
-    """The event in a record.
+def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None) -> Event:
+    r"""The event in a record.
 
-    The record as a whole is checked first, then id, label, ts, the declared attributes and the open ones; the
-    first fault is reported. Values that the schema does not read may be anything that is JSON.
+    The record as a whole is checked first, then id, label, ts, the entity, the declared attributes and the
+    open ones; the first fault is reported. Values that the schema does not read may be anything that is JSON.
+
+    Args:
+        raw: the record's value.
+        schema: how it is read.
+        key: the record's key, which names the entity where the schema says so; bytes of it that are no UTF-8
+            stand as ``\xNN``. None and an empty one name none.
 
     Raises:
         MalformedEvent: with the reason, and the path of the value at fault.
     """
     event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
-    return _read_event(parse(raw, schema.max_bytes), schema) if event is None else event
+    if event is None:
+        event = _read_event(parse(raw, schema.max_bytes), schema)
+    if schema.entity_path == "":
+        event.x.pop(ENTITY, None)  # a feature of that name, where the event took the fast road
+        if key:
+            event.x[ENTITY] = name(key.decode(errors="backslashreplace"), ())
+    return event
 
 
 def _read_plain(raw: bytes) -> Event | None:
@@ -115,6 +128,10 @@ def _read_event(record: Any, schema: EventSchema) -> Event:
     if ts is not None:
         ts = moment(ts, schema.ts_keys or ())
     x: dict[str, str | float | bool] = {}
+    if schema.entity_keys is not None:
+        entity = look_up(record, schema.entity_keys)
+        if entity is not None:
+            x[ENTITY] = name(nominal(entity, schema.entity_keys), schema.entity_keys)
     for place in schema.places:
         value = look_up(record, place.keys)
         if value is not None:

@@ -10,7 +10,10 @@ import msgspec
 from streamnb.errors import ConfigError
 from streamnb.wire.paths import parse_path
 
-__all__ = ["AttributeSpec", "EventSchema", "Place"]
+__all__ = ["ENTITY", "AttributeSpec", "EventSchema", "Place"]
+
+ENTITY = "entity"
+"""The attribute that names an event's entity, where one is read."""
 
 
 class AttributeSpec(msgspec.Struct, frozen=True):
@@ -55,10 +58,13 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         id_path: the event's id.
         label_path: the event's label.
         ts_path: the event's time; None leaves it unread.
+        entity_path: the event's entity, which becomes the attribute `ENTITY`, and no other one bears that
+            name; "" is the key of its record, None leaves it unread.
         max_bytes: the largest record that is still decoded.
 
     Raises:
-        ConfigError: a path that cannot be parsed, two attributes of one name, or no room for a record.
+        ConfigError: a path that cannot be parsed, two attributes of one name, an attribute that bears the
+            entity's, or no room for a record.
     """
 
     attributes: tuple[AttributeSpec, ...] = ()
@@ -67,6 +73,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     label_path: str = "$.label"
     ts_path: str | None = "$.ts"
     max_bytes: int = 1 << 20
+    entity_path: str | None = None
 
     def __post_init__(self) -> None:
         if self.open_features is None:
@@ -77,7 +84,9 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"attributes: the name {name!r} is given twice")
-        _ = self.id_keys, self.label_keys, self.ts_keys, self.places
+        if self.entity_path is not None and ENTITY in names:
+            raise ConfigError(f"attributes: the name {ENTITY!r} is that of the entity of an event")
+        _ = self.id_keys, self.label_keys, self.ts_keys, self.entity_keys, self.places
 
     @cached_property
     def id_keys(self) -> tuple[str, ...]:
@@ -95,6 +104,11 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         return None if self.ts_path is None else parse_path(self.ts_path)
 
     @cached_property
+    def entity_keys(self) -> tuple[str, ...] | None:
+        """The keys of `entity_path`; None where the entity is the record's key, or is not read."""
+        return parse_path(self.entity_path) if self.entity_path else None
+
+    @cached_property
     def places(self) -> tuple[Place, ...]:
         """Where attributes of known name and kind are read, in order."""
         named_text = any(attribute.name == "text" for attribute in self.attributes)
@@ -105,10 +119,14 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     def claimed(self) -> frozenset[str]:
         """The entries of ``$.features`` that are not open."""
         names = {place.name for place in self.places}
-        read = [self.id_keys, self.label_keys, self.ts_keys or (), *(keys for _, _, keys in self.places)]
+        others = (self.ts_keys or (), self.entity_keys or (), *(keys for _, _, keys in self.places))
+        read = [self.id_keys, self.label_keys, *others]
+        names |= set() if self.entity_path is None else {ENTITY}
         return frozenset(names | {keys[1] for keys in read if keys[:1] == ("features",) and keys[1:]})
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether this is the default schema, up to `max_bytes`."""
-        return self == EventSchema(max_bytes=self.max_bytes)
+        """Whether this is the default schema, up to `max_bytes` and an entity that is the record's key."""
+        return not self.entity_path and self == EventSchema(
+            max_bytes=self.max_bytes, entity_path=self.entity_path
+        )

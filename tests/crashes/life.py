@@ -71,7 +71,13 @@ def fresh_learner(kind="hypotheses"):
     """One whose state depends on the order of events: it weighs hypotheses, draws among them, and forgets.
 
     Or one of any classifier: two naive Bayes models, of which one learns from events without a label, too.
+    Or one of chains of entities, of which there are more than are kept.
     """
+    if kind == "hidden_markov":
+        sets = ["model.kind=hidden_markov", "model.entities=5", "model.time_to_live=2h"]
+        config = load(None, {}, sets)
+        settings = {"report_every": REPORT_EVERY, "report_seconds": 1e9, "schema": wiring.schema(config)}
+        return new_learner(model=wiring.model(config), **settings)
     if kind == "semi_supervised":
         config = load(None, {}, ["model.kind=semi_supervised", "model.unlabelled_window=5"])
         return new_learner(model=wiring.model(config), report_every=REPORT_EVERY, report_seconds=1e9)

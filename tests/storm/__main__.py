@@ -16,7 +16,8 @@ from typing import Any
 from cluster import Cluster
 from jars import CannotStartError
 from storm.course import Plan, rage
-from storm.plans import full, short
+from storm.embedded import NoCluster
+from storm.plans import chains, full, short
 from storm.report import told
 
 
@@ -24,6 +25,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="storm", description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="of events and schedule; else any")
     parser.add_argument("--short", action="store_true", help="only what the tests run")
+    parser.add_argument("--chains", action="store_true", help="only the storms on chains of entities")
+    parser.add_argument("--log", choices=("kafka", "sqlite"), help="only those on one log")
     parser.add_argument(
         "--folder", type=Path, default=None, help="keep everything there, the brokers' logs too"
     )
@@ -31,7 +34,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # learners and brokers end, too
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
-    plans = [short(seed)] if options.short else full(seed)
+    plans = [short(seed)] if options.short else chains(seed) if options.chains else full(seed) + chains(seed)
+    plans = [plan for plan in plans if options.log in (None, plan.log)]
     with tempfile.TemporaryDirectory() as scratch:
         try:
             reports = [
@@ -48,11 +52,17 @@ def main() -> int:
 
 def _one(plan: Plan, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True)
+    if plan.log == "sqlite":
+        return rage(NoCluster(folder), folder, plan, _tell)
     cluster = Cluster(folder / "brokers", nodes=plan.nodes).start()
     try:
-        return rage(cluster, folder, plan, lambda line: print(line, file=sys.stderr, flush=True))
+        return rage(cluster, folder, plan, _tell)
     finally:
         cluster.kill()
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

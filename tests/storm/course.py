@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 from cluster import Cluster
 from commands import spawn
 from program import Program
+from storm.embedded import EmbeddedSource, NoCluster, NoTransactions
 from storm.learners import Learners, await_state
 from storm.misfortunes import Misfortunes, Say
 from storm.reading import ends, last_journalled
 from storm.schedule import Strike, schedule
 from storm.source import Source
-from storm.stream import events
+from storm.stream import Made, events
 from storm.transactions import Transactions
 from storm.verdict import judge
 
@@ -35,6 +37,9 @@ class Plan:
         broker_kills: at any moment.
         leader_kills: in mid-transaction; they need three nodes.
         nodes: of the cluster, 1 or 3.
+        partitions: of the events.
+        kind: of the model, "hypotheses" or "hidden_markov".
+        log: "kafka" or "sqlite".
     """
 
     seed: int
@@ -45,6 +50,12 @@ class Plan:
     broker_kills: int = 0
     leader_kills: int = 0
     nodes: int = 1
+    partitions: int = 3
+    kind: str = "hypotheses"
+    log: str = "kafka"
+
+    def stream(self) -> Iterator[Made]:
+        return events(self.seed, self.events, of_entities=self.kind == "hidden_markov")
 
     def strikes(self) -> list[Strike]:
         return schedule(
@@ -58,22 +69,29 @@ class Plan:
         )
 
 
-def rage(cluster: Cluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]:
+def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]:
     """The whole storm; its report."""
     began = time.monotonic()
 
     def tell(line: str) -> None:
         say(f"{time.monotonic() - began:7.1f} s  {line}")
 
-    program = Program(folder, cluster.address, begin=spawn, **_sections())
+    program = Program(folder, cluster.address, begin=spawn, **_sections(plan))
     topics = program.topics
     program.run("topics", "create")
     strikes = plan.strikes()
     tell(f"{plan}")
     for strike in strikes:
         tell(f"planned: {strike.what} {strike.at:.2f} s after the stream begins, {strike.seconds:.2f} s")
-    source = Source(cluster.address, topics["events"], events(plan.seed, plan.events), plan.rate)
-    transactions = Transactions(cluster.address, f"streamnb.{program.model}", topics["journal"])
+    kafka = plan.log == "kafka"
+    source: Source | EmbeddedSource = (Source if kafka else EmbeddedSource)(
+        cluster.address, topics["events"], plan.stream(), plan.rate
+    )
+    transactions: Transactions | NoTransactions = (
+        Transactions(cluster.address, f"streamnb.{program.model}", topics["journal"])
+        if kafka
+        else NoTransactions()
+    )
     learners = Learners(program)
     misfortunes = Misfortunes(cluster, learners, transactions, tell)
     faults = []
@@ -92,7 +110,7 @@ def rage(cluster: Cluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]
         program.close()
         transactions.close()
     tell("stopped; looking at what is left")
-    verdict = judge(program, cluster.address, events(plan.seed, plan.events))
+    verdict = judge(program, cluster.address, plan.stream(), compares=plan.kind == "hidden_markov")
     verdict["faults"] = faults + source.complaints + learners.faults[:5] + verdict["faults"]
     return {
         **asdict(plan),
@@ -109,11 +127,14 @@ def rage(cluster: Cluster, folder: Path, plan: Plan, say: Say) -> dict[str, Any]
     }
 
 
-def _sections() -> dict[str, Any]:
-    """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short.
+def _model(plan: Plan) -> dict[str, Any]:
+    """What is learned depends on the order of events: hypotheses are weighed, drawn, and some of them forget.
 
-    What is learned depends on the order of events: hypotheses are weighed, drawn, and some of them forget.
+    Or entities have chains, and where one partition keeps all in order, some of them are forgotten.
     """
+    if plan.kind == "hidden_markov":
+        entities = 15 if plan.partitions == 1 else 100
+        return {"model_keys": {"kind": plan.kind, "entities": entities, "time_to_live": "2h"}}
     return {
         "hypotheses": [
             {"likelihood": "multinomial", "alpha": 0.1},
@@ -122,10 +143,17 @@ def _sections() -> dict[str, Any]:
         ],
         "posterior": {"prediction": "gibbs", "switching_rate": 0.001},
         "predictions": {"hypotheses": True},
+    }
+
+
+def _sections(plan: Plan) -> dict[str, Any]:
+    """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short."""
+    return {
+        **_model(plan),
         "drift": {"detectors": ["adwin", "ddm"]},
         "log": {"session_timeout": f"{SESSION:.0f}s"},
         "kafka": {"transaction_timeout": "10s"},
-        "topics": {"partitions": 3},
+        "topics": {"partitions": plan.partitions},
         "commit": {"events": 500, "interval": "50ms"},
         "snapshots": {"every_events": 3000, "folder": "snapshots"},
         "http": {"listen": "127.0.0.1:0"},

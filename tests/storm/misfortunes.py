@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from cluster import Cluster
 from kafka.errors import KafkaError
+from storm.embedded import NoCluster, NoTransactions
 from storm.learners import Learners, await_state
 from storm.schedule import Strike
 from storm.transactions import OPEN, Transactions
@@ -34,7 +35,13 @@ class Misfortunes:
         transactions: state of the model's transaction after its learner was killed -> how often.
     """
 
-    def __init__(self, cluster: Cluster, learners: Learners, transactions: Transactions, say: Say) -> None:
+    def __init__(
+        self,
+        cluster: Cluster | NoCluster,
+        learners: Learners,
+        transactions: Transactions | NoTransactions,
+        say: Say,
+    ) -> None:
         self._cluster = cluster
         self._learners = learners
         self._transactions = transactions
@@ -121,7 +128,7 @@ class Misfortunes:
         It is frozen for the moment of looking and acting; twice, because its last request may be under way.
         """
         deadline = time.monotonic() + MEET_SECONDS
-        while time.monotonic() < deadline:
+        while self._transactions.are_told and time.monotonic() < deadline:
             seat = self._learners.in_state("running")
             if seat is None:
                 time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""How large storms are: one for every run of the tests, and the two of ``make storm``."""
+"""How large storms are: one for every run of the tests, and those of ``make storm``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from storm.course import Plan
 
 def short(seed: int) -> Plan:
     return Plan(seed, events=50_000, rate=600.0, kills=12, freezes=1, broker_kills=1)
+
+
+def chains(seed: int) -> list[Plan]:
+    """Entities and their chains: three partitions of a broker, and one of an embedded log, where all is in order."""
+    few = {"events": 60_000, "rate": 400.0, "freezes": 2, "kind": "hidden_markov"}
+    return [
+        Plan(seed, kills=16, broker_kills=2, **few),
+        Plan(seed, kills=24, partitions=1, log="sqlite", **few),
+    ]
 
 
 def full(seed: int) -> list[Plan]:

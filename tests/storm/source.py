@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 from confluent_kafka import KafkaException, Producer
+from storm.reading import ID
 from storm.stream import Made
 
 TURN_SECONDS = 0.02
@@ -43,7 +44,13 @@ class Source(threading.Thread):
         for sent, event in enumerate(self._events):
             while sent > (time.monotonic() - began) * self._rate:
                 self._producer.poll(TURN_SECONDS)
-            self._producer.produce(self._topic, event.raw, event.id.encode(), on_delivery=self._note)
+            self._producer.produce(
+                self._topic,
+                event.raw,
+                event.key.encode(),
+                headers=[(ID, event.id.encode())],
+                on_delivery=self._note,
+            )
         while self._producer.flush(1.0) and not self.complaints:
             pass
 

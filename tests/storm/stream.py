@@ -15,29 +15,41 @@ BAD = "bad-"
 
 
 class Made(NamedTuple):
-    """One event: its id, which is the record's key too, and its bytes."""
+    """One event: its id, its bytes, and the key of its record, which is mostly its id."""
 
     id: str
     raw: bytes
+    key: str
 
 
-def events(seed: int, number: int) -> Iterator[Made]:
-    """So many events, always the same of one seed."""
+def events(seed: int, number: int, *, of_entities: bool = False) -> Iterator[Made]:
+    """So many events, always the same of one seed; keyed by their entities, or by their ids."""
     rng = random.Random(seed)
+    states: dict[str, int] = {}
     for i in range(number):
+        entity = rng.choice(SENDERS) if of_entities else ""
         if rng.random() < 0.03:
-            yield _malformed(rng, f"{BAD}{i}")
+            yield _malformed(rng, f"{BAD}{i}", entity)
+        elif of_entities:
+            if rng.random() < 0.2:
+                states[entity] = rng.randrange(len(LABELS))
+            event = _event(rng, f"e-{i}", states.setdefault(entity, 0))
+            yield Made(f"e-{i}", json.dumps(event).encode(), entity)
         else:
-            yield Made(f"e-{i}", json.dumps(_event(rng, f"e-{i}"), ensure_ascii=rng.random() < 0.5).encode())
+            yield Made(
+                f"e-{i}",
+                json.dumps(_event(rng, f"e-{i}"), ensure_ascii=rng.random() < 0.5).encode(),
+                f"e-{i}",
+            )
 
 
 def is_malformed(name: str) -> bool:
     return name.startswith(BAD)
 
 
-def _event(rng: random.Random, name: str) -> dict:
+def _event(rng: random.Random, name: str, k: int | None = None) -> dict:
     """The class shows in the words, the senders and the numbers, so that predictions are not all alike."""
-    k = min(int(rng.expovariate(1.0)), len(LABELS) - 1)
+    k = min(int(rng.expovariate(1.0)), len(LABELS) - 1) if k is None else k
     features = {
         "sender": rng.choice(SENDERS[k * 5 : k * 5 + 15]),
         "reply": rng.random() < 0.3,
@@ -61,7 +73,7 @@ def _text(rng: random.Random, k: int) -> str:
     return rng.choice([" ", ", ", "\n"]).join(word.upper() if rng.random() < 0.1 else word for word in words)
 
 
-def _malformed(rng: random.Random, name: str) -> Made:
+def _malformed(rng: random.Random, name: str, key: str) -> Made:
     head = f'{{"id": "{name}", '.encode()
     return Made(
         name,
@@ -76,4 +88,5 @@ def _malformed(rng: random.Random, name: str) -> Made:
                 b'{"text": "who?", "label": "ham"}',
             ]
         ),
+        key or name,
     )

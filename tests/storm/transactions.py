@@ -21,6 +21,8 @@ class Transactions:
         journal: the topic that every transaction writes to.
     """
 
+    are_told = True
+
     def __init__(self, address: str, name: str, journal: str) -> None:
         self._address = address.split(",")
         self._name = name

@@ -14,6 +14,7 @@ from storm.account import account
 from storm.reading import Found, ends, read
 from storm.recount import counted, differences, recount
 from storm.stream import Made, is_malformed
+from storm.undisturbed import disturbances
 
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_files import SnapshotFolder
@@ -24,17 +25,23 @@ from streamnb.errors import StreamnbError
 from streamnb.wire.snapshot import part_digest
 
 
-def judge(program: Program, address: str, stream: Iterator[Made]) -> dict[str, Any]:
-    """Facts, and under "faults" a line for each thing that should not be; it is empty where all is well."""
+def judge(
+    program: Program, address: str, stream: Iterator[Made], *, compares: bool = False
+) -> dict[str, Any]:
+    """Facts, and under "faults" a line for each thing that should not be; it is empty where all is well.
+
+    Where it `compares`, the model stands beside one that nobody disturbed.
+    """
     faults: list[str] = []
     topics = program.topics
     went_in = list(read(address, topics["events"]))
     names = [event.id for event in stream]
-    written = account(names, (found.key for found in went_in))
+    written = account(names, (found.id for found in went_in))
     if not written.is_clean:
         faults.append(f"the producer itself failed: {written.told()}")
-    predicted = [json.loads(found.value)["id"] for found in read(address, topics["predictions"])]
-    refused = [found.key for found in read(address, topics["dead_letters"])]
+    said = [found.value for found in read(address, topics["predictions"])]
+    predicted = [json.loads(value)["id"] for value in said]
+    refused = [found.id for found in read(address, topics["dead_letters"])]
     whole = account(names, predicted + refused)
     good = account((name for name in names if not is_malformed(name)), predicted)
     bad = account((name for name in names if is_malformed(name)), refused)
@@ -47,6 +54,10 @@ def judge(program: Program, address: str, stream: Iterator[Made]) -> dict[str, A
     faults += journal_faults(journal, {topics["events"]: ends(address, topics["events"])})
     try:
         faults += _model(program, went_in)
+        if compares:
+            config = configuration.load(program.file, {}, [])
+            learned = recovered(program, program.folder / "snapshots")
+            faults += disturbances(config, went_in, learned, said)
     except StreamnbError as error:
         faults.append(f"no model can be had of the journal: {error}")
     verified, complaint = _verify(program)
@@ -89,7 +100,7 @@ def _model(program: Program, went_in: list[Found]) -> Iterator[str]:
     without = recovered(program, program.folder / "no-snapshots")
     if digests(with_snapshots) != digests(without):
         yield "a recovery with snapshots and one without give two models"
-    expected = recount(found.value for found in went_in if not is_malformed(found.key))
+    expected = recount(found.value for found in went_in if not is_malformed(found.id))
     different = differences(counted(with_snapshots.model), expected)
     if different:
         yield f"{len(different)} counts differ: {'; '.join(different[:5])}"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from streamnb.engine.learner import Learner
 from streamnb.engine.verification.bookkeeping import Books
+from streamnb.engine.verification.chain_recount import ChainRecount, compare_chains
 from streamnb.engine.verification.exact_moments import ExactMoments
 from streamnb.engine.verification.fading import Group, Row
 from streamnb.engine.verification.feature_comparison import compare_features, features_of
@@ -24,6 +25,7 @@ from streamnb.engine.verification.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.counts import UNIT
+from streamnb.model.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.statistics import Statistics
 from streamnb.wire.snapshot import Part
@@ -39,6 +41,7 @@ class State(NamedTuple):
     dead_letters: int
     books: Books | None = None
     features: FeatureState | None = None
+    chains: ChainRecount | None = None
 
     @classmethod
     def of(cls, learner: Learner) -> State:
@@ -47,9 +50,11 @@ class State(NamedTuple):
         if not isinstance(model, NaiveBayes):
             raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
         statistics = model.statistics
-        learned = model.state()[1] if isinstance(model, BayesOptimalNB) else {}
+        has_more = isinstance(model, (BayesOptimalNB, HiddenMarkovNB))
+        meta, learned = model.state() if has_more else ({}, {})
         features = FeatureState.of(statistics, learned)
-        return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), features)
+        chains = ChainRecount.of_state(meta, learned)
+        return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), features, chains)
 
     @classmethod
     def read(cls, parts: Mapping[str, Part]) -> State:
@@ -61,9 +66,9 @@ class State(NamedTuple):
             np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
             statistics = Statistics.from_state(meta, arrays)
             features = FeatureState.of(statistics, arrays)
-            return cls(
-                statistics, counters["consumed"], counters["dead_letters"], Books.read(model), features
-            )
+            chains = ChainRecount.of_state(meta, arrays)
+            seen = counters["consumed"], counters["dead_letters"]
+            return cls(statistics, *seen, Books.read(model), features, chains)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
 
@@ -163,6 +168,7 @@ def recount_of(state: State) -> Recount:
             raise SnapshotError(f"{cell[0]!r} of class {cell[1]!r} has moments {n}, {mean}, {M2}")
         recount.moments[cell] = ExactMoments.of(n, mean, M2)
     recount.choose(state.statistics.sources)
+    recount.chains = state.chains
     _forgetting(recount, state.statistics).begin()
     if state.features is not None:
         rows = (row.row for row in _rows(state.statistics))
@@ -215,6 +221,7 @@ def compare(
         counts, moments = _forgetting(recount, state.statistics).compare(comparing.number)
         comparing.equal.counts += counts
         comparing.equal.moments += moments
+    comparing.equal.counts += compare_chains(recount.chains, state.chains, comparing.number)
     comparing.equal.features = _compare_features(recount, state, _Comparing(features or check, at, findings))
     return comparing.equal
 

@@ -146,6 +146,6 @@ def _place(part: Slice, n: int) -> dict[str, str | int]:
 
 def _event(record: Record, schema: EventSchema) -> Event | None:
     try:
-        return decode_event(record.value, schema)
+        return decode_event(record.value, schema, record.key)
     except MalformedEvent:
         return None

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamnb.engine.learner import Pruning, Settings
+from streamnb.engine.verification.chain_recount import ChainPlan, ChainRecount
 from streamnb.engine.verification.exact_moments import ExactMoments
 from streamnb.engine.verification.fading import Clock, Fading, Group, Row
 from streamnb.engine.verification.feature_plan import FeaturePlan
@@ -40,12 +41,14 @@ class Plan:
         kinds: declared attribute -> its kind.
         sources: what is counted beside words and values.
         features: what is wanted of features; None where nothing learns from them.
+        chains: how the chains of entities are kept; None where there are none.
     """
 
     settings: Settings
     kinds: Mapping[str, int]
     sources: Sources = field(default_factory=Sources)
     features: FeaturePlan | None = None
+    chains: ChainPlan | None = None
 
     @classmethod
     def of(cls, settings: Settings, model: StreamModel) -> Plan:
@@ -67,7 +70,7 @@ class Plan:
                 kinds[name] = _CONTINUOUS
         weighs = isinstance(model, BayesOptimalNB)
         features = FeaturePlan.of(model.hypotheses, model.memory) if weighs else None
-        return cls(settings, kinds, model.statistics.sources, features)
+        return cls(settings, kinds, model.statistics.sources, features, ChainPlan.of(model))
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
@@ -93,6 +96,7 @@ class Recount:
         clock: event time, where something forgets.
         fading: counts and moments that forget, in the order of the sources.
         features: those of softmax regressions; None where none were counted.
+        chains: those of entities; None where none were counted.
     """
 
     def __init__(self) -> None:
@@ -109,6 +113,7 @@ class Recount:
         self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.clock = Clock()
         self.features: FeatureRecount | None = None
+        self.chains: ChainRecount | None = None
         self.choose(Sources())
 
     def choose(self, sources: Sources) -> None:
@@ -125,6 +130,9 @@ class Recount:
             self.dead_letters += 1
             return
         weight = round(event.weight * UNIT)
+        if plan.chains is not None:
+            self.chains = self.chains or ChainRecount()
+            self.chains.take(event, weight, plan.chains)
         if event.label is None or weight == 0:
             return
         if not self.events and plan.sources != self.sources:
@@ -151,6 +159,8 @@ class Recount:
         items: list[tuple[Group, Sequence[str | None]]] = []
         values: list[tuple[str, float]] = []
         for name, value in x.items():
+            if plan.chains is not None and name == plan.chains.entity:
+                continue
             kind = plan.kind(name, value)
             if kind == _CONTINUOUS:
                 number = min(max(float(value), -LARGEST), LARGEST)

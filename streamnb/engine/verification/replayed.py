@@ -10,19 +10,21 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log
 from streamnb.engine.recovery import recover
 from streamnb.engine.verification.chain import Survey
+from streamnb.engine.verification.chain_recount import BELIEFS
 from streamnb.engine.verification.feature_recount import FeatureRecount
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.learned import LEARNED_BY_GRADIENT, Names, compare_learned
 from streamnb.errors import StreamnbError
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.wire.snapshot import Part, part_digest
 
 __all__ = ["LEARNERS", "REPLAY", "Replays"]
 
 REPLAY, LEARNERS = "replay", "learners"
-_UNPORTABLE = ("posterior_", "decayed_", *LEARNED_BY_GRADIENT)
+_UNPORTABLE = ("posterior_", "decayed_", BELIEFS, *LEARNED_BY_GRADIENT)
 
 
 class _UpTo:
@@ -95,7 +97,7 @@ class Replays:
         def passed(checkpoint: Checkpoint, replayed: Learner) -> None:
             if one and names.learns:
                 kept.compare_learned(checkpoint.n, replayed, names)
-            elif one and not isinstance(model, NaiveBayes):
+            elif one and (isinstance(model, HiddenMarkovNB) or not isinstance(model, NaiveBayes)):
                 kept.compare_model(checkpoint.n, replayed)
 
         replayed = self._recovered(start, REPLAY, passed)

@@ -1,0 +1,76 @@
+"""What a storm on an embedded log has in place of brokers: a writer of its file, and transactions nobody tells of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from storm.reading import ID
+from storm.stream import Made
+
+from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.engine.ports import NewRecord
+from streamnb.errors import LogError
+
+TURN_SECONDS = 0.02
+
+
+class EmbeddedSource(threading.Thread):
+    """As `Source`; an append that fails has written nothing, and is tried again.
+
+    A learner that is frozen in the midst of a write keeps others from theirs until it goes on.
+    """
+
+    def __init__(self, address: str, topic: str, events: Iterable[Made], rate: float) -> None:
+        super().__init__(name="source", daemon=True)
+        self._path = Path(address.removeprefix("sqlite:///"))
+        self._topic = topic
+        self._events = list(events)
+        self._rate = rate
+        self.acknowledged = 0
+        self.complaints: list[str] = []
+
+    def run(self) -> None:
+        began = time.monotonic()
+        with closing(SqliteLog(self._path)) as log:
+            while self.acknowledged < len(self._events):
+                due = min(len(self._events), int((time.monotonic() - began) * self._rate))
+                part = self._events[self.acknowledged : due]
+                try:
+                    log.append(
+                        [
+                            NewRecord(self._topic, one.key.encode(), one.raw, ((ID, one.id.encode()),))
+                            for one in part
+                        ]
+                    )
+                    self.acknowledged += len(part)
+                except LogError:
+                    pass
+                time.sleep(TURN_SECONDS)
+
+
+class NoTransactions:
+    """A file has no broker that would tell whether a learner's transaction is open."""
+
+    are_told = False
+
+    def state(self) -> str:
+        return "not told"
+
+    def leader(self, *, coordinating: bool) -> int:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class NoCluster:
+    """An embedded log has no nodes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = f"sqlite:///{folder / 'log.db'}"
+        self.nodes: list[Any] = []
