@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from streamnb.model.attributes import Continuous, Nominal, Text
     from streamnb.model.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+    from streamnb.model.bayesian_network import BayesianNetwork
+    from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
     from streamnb.model.beta_bernoulli import BetaBernoulli
     from streamnb.model.calibrated_nb import CalibratedNB
     from streamnb.model.concepts import ConceptLearner
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from streamnb.model.find_s import FindS
     from streamnb.model.hidden_markov_nb import HiddenMarkovNB
     from streamnb.model.hypotheses import Hypothesis
+    from streamnb.model.independence import Independence
+    from streamnb.model.joint_table import JointTable
     from streamnb.model.learners import Pool, Softmax
     from streamnb.model.linear_regression import LinearRegression
     from streamnb.model.linear_unit import LinearUnit
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from streamnb.model.log_opinion_pool import LogOpinionPool
     from streamnb.model.logistic_regression import LogisticRegression
     from streamnb.model.naive_bayes import NaiveBayes, Posteriors
+    from streamnb.model.network_em import NetworkEM
     from streamnb.model.normal_inverse_gamma import NormalInverseGamma
     from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
     from streamnb.model.platt_scaling import PlattScaling
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BayesOptimalClassifier",
     "BayesOptimalNB",
+    "BayesianNetwork",
+    "BayesianNetworkClassifier",
     "BernoulliNB",
     "BetaBernoulli",
     "CalibratedNB",
@@ -50,6 +57,8 @@ __all__ = [
     "GaussianNB",
     "HiddenMarkovNB",
     "Hypothesis",
+    "Independence",
+    "JointTable",
     "LinearRegression",
     "LinearUnit",
     "LinearView",
@@ -57,6 +66,7 @@ __all__ = [
     "LogisticRegression",
     "MultinomialNB",
     "NaiveBayes",
+    "NetworkEM",
     "Nominal",
     "NormalInverseGamma",
     "PlattScaling",
@@ -76,6 +86,8 @@ _HOMES = {
     "attributes": ("Continuous", "Nominal", "Text"),
     "bayes_optimal": ("BayesOptimalClassifier",),
     "bayes_optimal_nb": ("BayesOptimalNB",),
+    "bayesian_network": ("BayesianNetwork",),
+    "bayesian_network_classifier": ("BayesianNetworkClassifier",),
     "beta_bernoulli": ("BetaBernoulli",),
     "calibrated_nb": ("CalibratedNB",),
     "concepts": ("ConceptLearner",),
@@ -84,6 +96,8 @@ _HOMES = {
     "dirichlet_categorical": ("DirichletCategorical",),
     "hidden_markov_nb": ("HiddenMarkovNB",),
     "hypotheses": ("Hypothesis",),
+    "independence": ("Independence",),
+    "joint_table": ("JointTable",),
     "learners": ("Pool", "Softmax"),
     "linear_regression": ("LinearRegression",),
     "linear_unit": ("LinearUnit",),
@@ -91,6 +105,7 @@ _HOMES = {
     "log_opinion_pool": ("LogOpinionPool",),
     "logistic_regression": ("LogisticRegression",),
     "naive_bayes": ("NaiveBayes", "Posteriors"),
+    "network_em": ("NetworkEM",),
     "normal_inverse_gamma": ("NormalInverseGamma",),
     "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
     "platt_scaling": ("PlattScaling",),

@@ -25,6 +25,9 @@ from streamnb.wire.codec import decode_event
 
 KIND = "model.kind=semi_supervised"
 LOGISTIC = "model.kind=logistic_regression"
+NETWORK = "model.kind=bayesian_network"
+NOMINAL = 'attributes=[{name="subject", kind="nominal"}, {name="colour", kind="nominal"}]'
+PARENTS = "model.parents={colour = ['label', 'subject']}"
 TABLE = 'attributes=[{name="x", kind="continuous"}, {name="colour", kind="nominal"}]'
 
 
@@ -51,7 +54,9 @@ def test_every_kind_is_in_the_table_and_its_keys_are_keys():
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_every_kind_can_be_made_learns_and_goes_on(kind):
-    config = configured(f"model.kind={kind}", *([] if CLASSIFIERS[kind].reads_texts else [TABLE]))
+    made = CLASSIFIERS[kind]
+    table = [] if made.reads_texts else [TABLE if made.reads_numbers else NOMINAL]
+    config = configured(f"model.kind={kind}", *table)
     model = wiring.model(config)
     assert isinstance(model, NaiveBayes if CLASSIFIERS[kind].counts else OneAtATime)
     learner, again = wiring.learner(config), wiring.learner(config)
@@ -102,6 +107,17 @@ def test_the_keys_reach_the_model():
         ([LOGISTIC, TABLE, "model.features=0"], "model.features is 0"),
         ([LOGISTIC, TABLE, "model.alpha=2"], "which does not read it"),
         ([LOGISTIC, TABLE, "model.revisits=2"], 'expected model.kind = "semi_supervised" beside it'),
+        ([NETWORK], "attributes is \\[\\]; expected the attributes to read"),
+        ([NETWORK, TABLE], 'attributes\\[0\\].kind is "continuous"; expected "nominal"'),
+        ([NETWORK, 'attributes=[{name="text", kind="text"}]'], '"text"; expected "nominal" with'),
+        ([NETWORK, NOMINAL, "model.m=2", "model.p=0.5"], "model.p is 0.5; expected its default"),
+        ([NETWORK, NOMINAL, "model.parents={colour='label'}"], "model.parents is .*; expected a table of"),
+        (
+            [NETWORK, NOMINAL, "model.parents={size=['label']}"],
+            "model.parents.size is .*declared, which 'size'",
+        ),
+        ([NETWORK, NOMINAL, "model.cells=0"], "model.cells is 0"),
+        ([PARENTS], 'expected model.kind = "bayesian_network" beside it'),
         (["model.C=2"], 'expected model.kind = "logistic_regression" beside it'),
     ],
 )
@@ -225,6 +241,48 @@ def test_a_logistic_regression_is_run_stopped_run_again_and_verified(tmp_path, m
         found = predictions(log)
     assert found == predictions(outputs)
     assert set(found[-1]["probabilities"]) == {"a", "b", "c"}
+
+
+def test_a_network_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = [
+        NETWORK,
+        NOMINAL,
+        PARENTS,
+        "model.alpha=0.5",
+        "log.url=sqlite:///site.db",
+        "commit.events=30",
+        "snapshots.every_events=60",
+    ]
+    config, given = configured(*flags), [word for flag in flags for word in ("--set", flag)]
+    raws = raw_events(200)
+    for part in (raws[:90], raws[90:]):
+        with closing(wiring.open_log(config)) as log:
+            log.append([NewRecord("events", None, raw) for raw in part])
+        assert main(["run", "--until-end", *given]) == 0
+    capsys.readouterr()
+    assert main(["verify", "--json", *given]) == 0
+    assert json.loads(capsys.readouterr().out)["verified"]
+    alone = wiring.learner(config)
+    network = alone.model.classifier.network
+    assert network.parents == {"label": (), "subject": ("label",), "colour": ("label", "subject")}
+    outputs = alone.process(records(raws), 1.0)
+    with closing(wiring.existing_log(config)) as log:
+        found = predictions(log)
+    assert found == predictions(outputs)
+    assert set(found[-1]["probabilities"]) == {"a", "b", "c"}
+    assert main(["inspect", *given]) == 0
+
+
+@pytest.mark.parametrize(
+    ("parents", "said"),
+    [("{colour=['shape']}", "model: parents of 'colour': 'shape' is no variable"),
+     ("{colour=['subject'], subject=['colour']}", "model: parents form a cycle")],
+)  # fmt: skip
+def test_a_structure_that_is_none_is_a_mistake_in_the_configuration(parents, said, capsys):
+    flags = [word for flag in (NETWORK, NOMINAL, f"model.parents={parents}") for word in ("--set", flag)]
+    assert main(["config", "check", *flags]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_snapshot_with_another_model_is_found_out(site, capsys):

@@ -50,6 +50,7 @@ WATCHERS = (
 OF_EM = {"model.unlabelled_weight", "model.unlabelled_window", "model.revisits"}
 OF_LOGISTIC = {"model.C", "model.features"}
 OF_CHAINS = {"model.transition_m", "model.entities", "model.time_to_live"}
+OF_NETWORK = {"model.parents", "model.cells"}
 OPTIONAL = {
     "kafka.password",
     "model.m",
@@ -58,6 +59,7 @@ OPTIONAL = {
     *OF_EM,
     *OF_LOGISTIC,
     *OF_CHAINS,
+    *OF_NETWORK,
 }
 VARIABLE = "STREAMNB_KAFKA__PASSWORD"
 
@@ -1126,6 +1128,7 @@ CHANGES = {
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
     "model.transition_m": "2", "model.entities": "9", "model.time_to_live": "1h",
+    "model.parents": "{ n = ['label'] }", "model.cells": "99",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
@@ -1146,6 +1149,8 @@ def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_
     beside += ["model.kind=hidden_markov"] if key in {*OF_CHAINS, "events.entity"} else []
     if key in OF_LOGISTIC:
         beside += ["model.kind=logistic_regression", 'attributes=[{name="n", kind="continuous"}]']
+    if key in OF_NETWORK:
+        beside += ["model.kind=bayesian_network", 'attributes=[{name="n", kind="nominal"}]']
     before = (
         load(None, {}, beside)
         if key != "model.priors"
@@ -1176,7 +1181,7 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 def test_there_are_files():
     assert [path.name for path in FILES] == [
-        "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml"
+        "bayesian-network.toml", "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml"
     ]  # fmt: skip
 
 

@@ -39,6 +39,7 @@ ONLY_IN = {
     "numba": {"model/jit.py", "model/memory.py"},
     "river": {
         "model/bayes_optimal.py",
+        "model/bayesian_network_classifier.py",
         "model/concepts.py",
         "model/drift.py",
         "model/find_s.py",

@@ -16,6 +16,7 @@ import pytest
 
 import streamnb
 from streamnb import (
+    BayesianNetwork,
     BayesOptimalClassifier,
     BernoulliNB,
     BetaBernoulli,
@@ -26,6 +27,7 @@ from streamnb import (
     DirichletCategorical,
     FindS,
     GaussianNB,
+    JointTable,
     LinearRegression,
     LogisticRegression,
     MultinomialNB,
@@ -767,13 +769,154 @@ def test_row_18_the_mixture_of_components():
     assert model.revisit() == 0
 
 
+YES_NO = ["yes", "no"]
+
+
+def test_row_21_bayes_theorem_on_counts():
+    """Seven worlds, four with A and three with B: P(A) = 4/7, P(B) = 3/7, P(B|A) = 2/4, P(A|B) = 2/3."""
+    table = JointTable.from_counts({"A": YES_NO, "B": YES_NO}, [[2, 2], [1, 2]])
+    a, b = {"A": "yes"}, {"B": "yes"}
+    assert table.probability(a) == pytest.approx(4 / 7, rel=1e-15)
+    assert table.probability(b) == pytest.approx(3 / 7, rel=1e-15)
+    assert table.probability(b, given=a) == pytest.approx(2 / 4, rel=1e-15)
+    assert table.probability(a, given=b) == pytest.approx(2 / 3, rel=1e-15)
+    by_bayes = table.probability(b, given=a) * table.probability(a) / table.probability(b)
+    assert by_bayes == pytest.approx(2 / 3, rel=1e-15)
+
+
+def test_row_21_alarm():
+    """The table of eight rows gives P(alarm) = .19 and P(burglary) = .1; the rounded one .47, .9 and .09."""
+    full = JointTable(
+        {"burglary": YES_NO, "alarm": YES_NO, "earthquake": YES_NO},
+        [[[0.01, 0.08], [0.001, 0.009]], [[0.01, 0.09], [0.01, 0.79]]],
+    )
+    burglary, alarm = {"burglary": "yes"}, {"alarm": "yes"}
+    assert full.probability(alarm) == pytest.approx(0.19, rel=1e-14)
+    assert full.probability(burglary) == pytest.approx(0.1, rel=1e-14)
+    assert full.probability(burglary, given=alarm) == pytest.approx(0.09 / 0.19, rel=1e-14)
+    rounded = JointTable({"burglary": YES_NO, "alarm": YES_NO}, [[0.09, 0.01], [0.1, 0.8]])
+    assert round(rounded.probability(burglary, given=alarm), 2) == 0.47
+    assert rounded.probability(alarm, given=burglary) == pytest.approx(0.9, rel=1e-14)
+    assert round(rounded.probability({**burglary, **alarm}), 2) == 0.09
+    assert round(0.47 * 0.19, 2) == 0.09  # the slide multiplies what it has printed
+    assert full.restricted("burglary", "alarm").probabilities == pytest.approx(rounded.probabilities)
+    assert rounded.most_probable(given=alarm).values == {"burglary": "no"}
+
+
+SMART = {
+    ("yes", "yes", "yes"): 0.432, ("yes", "no", "yes"): 0.16, ("no", "yes", "yes"): 0.084, ("no", "no", "yes"): 0.008,
+    ("yes", "yes", "no"): 0.048, ("yes", "no", "no"): 0.16, ("no", "yes", "no"): 0.036, ("no", "no", "no"): 0.072,
+}  # fmt: skip
+
+
+def test_row_21_smart_study_prepared():
+    """Smart and study are independent: .6 x .8 = .48. Of the take-home questions every answer is no."""
+    table = JointTable({"smart": YES_NO, "study": YES_NO, "prepared": YES_NO}, SMART)
+    answer = table.independent("smart", "study")
+    assert answer
+    first = answer.comparisons[0]
+    assert (first.p_a, first.p_b) == pytest.approx((0.8, 0.6), rel=1e-14)
+    assert (first.joint, first.product) == pytest.approx((0.48, 0.48), rel=1e-14)
+
+    prepared = table.independent("prepared", "study")  # P(both) = .516, and .684 x .6 = .4104
+    assert not prepared
+    assert (prepared.comparisons[0].joint, prepared.comparisons[0].product) == pytest.approx((0.516, 0.4104))
+
+    smart = table.independent("smart", "prepared", given="study")
+    assert not smart
+    by_study = {
+        one.given["study"]: one
+        for one in smart.comparisons
+        if (one.a, one.b) == ({"smart": "yes"}, {"prepared": "yes"})
+    }
+    assert (by_study["yes"].joint, by_study["yes"].p_a, by_study["yes"].p_b) == pytest.approx(
+        (0.72, 0.8, 0.86)
+    )
+    assert by_study["yes"].product == pytest.approx(0.688)
+    assert (by_study["no"].joint, by_study["no"].product) == pytest.approx((0.4, 0.8 * 0.42))
+
+    study = table.independent("study", "prepared", given="smart")
+    assert not study
+    by_smart = {
+        one.given["smart"]: one
+        for one in study.comparisons
+        if (one.a, one.b) == ({"study": "yes"}, {"prepared": "yes"})
+    }
+    assert (by_smart["yes"].joint, by_smart["yes"].product) == pytest.approx((0.54, 0.6 * 0.74))
+    assert (by_smart["no"].joint, by_smart["no"].product) == pytest.approx((0.42, 0.6 * 0.46))
+
+
+def test_row_21_independent_yet_not_given_a_third():
+    """x and y are fair bits and l = x and y: given l = 0, p(x=1) = p(y=1) = 1/3, but p(x=1, y=1) = 0."""
+    table = JointTable(
+        {name: [0, 1] for name in "xyl"}, {(x, y, x & y): 0.25 for x in (0, 1) for y in (0, 1)}
+    )
+    given = {"l": 0}
+    assert table.probability({"x": 1}, given) == pytest.approx(1 / 3, rel=1e-15)
+    assert table.probability({"y": 1}, given) == pytest.approx(1 / 3, rel=1e-15)
+    assert table.probability({"x": 1, "y": 1}, given) == 0.0
+    assert table.independent("x", "y")
+    assert not table.independent("x", "y", given="l")
+    network = BayesianNetwork({"x": [], "y": [], "l": ["x", "y"]})
+    assert network.d_separated("x", "y")
+    assert not network.d_separated("x", "y", "l")
+
+
+def test_row_21_independent_given_a_third_yet_not_independent():
+    """p(x=1 | l=0) = 1, p(y=1 | l=0) = 0, p(x=1 | l=1) = 0, p(y=1 | l=1) = 1: each l makes x and y certain.
+
+    With fair l, p(x=1, y=1) = 0, and p(x=1) p(y=1) = 1/4.
+    """
+    table = JointTable({name: [0, 1] for name in "xyl"}, {(1, 0, 0): 0.5, (0, 1, 1): 0.5})
+    assert table.independent("x", "y", given="l")
+    answer = table.independent("x", "y")
+    assert not answer
+    one = next(c for c in answer.comparisons if (c.a, c.b) == ({"x": "1"}, {"y": "1"}))
+    assert (one.joint, one.product) == (0.0, 0.25)
+
+
+def test_row_20_tables_by_counting_and_naive_bayes_as_a_network():
+    """P(Y) = prod P(Y_i | pa(Y_i)) over PlayTennis: 9/14 P(sunny|yes) ... against 5/14 ..., no with .795."""
+    network = BayesianNetwork({"play": [], **{name: ["play"] for name in NAMES}}, alpha=0)
+    for *values, label in PLAY_TENNIS:
+        network.learn_one({**dict(zip(NAMES, values, strict=True)), "play": label})
+    assert network.marginal("play") == pytest.approx({"no": 5 / 14, "yes": 9 / 14})
+    assert network.table("wind")["no",]["strong"] == pytest.approx(3 / 5)
+    joint = {label: math.exp(network.log_evidence({**QUERY, "play": label})) for label in ("yes", "no")}
+    assert joint["yes"] == pytest.approx(0.0053, abs=5e-5)
+    assert joint["no"] == pytest.approx(0.0206, abs=5e-5)
+    assert network.most_probable("play", given=QUERY).values == {"play": "no"}
+    assert network.marginal("play", given=QUERY)["no"] == pytest.approx(0.795, abs=5e-4)
+    assert network.d_separated("outlook", "wind", "play")
+    assert not network.d_separated("outlook", "wind")
+
+
+def test_row_20_the_alarm_table_as_a_network():
+    """Counted from a thousand worlds with the frequencies of the joint table, an alarm that both cause."""
+    joint = {
+        ("yes", "yes", "yes"): 10, ("yes", "yes", "no"): 80, ("yes", "no", "yes"): 1, ("yes", "no", "no"): 9,
+        ("no", "yes", "yes"): 10, ("no", "yes", "no"): 90, ("no", "no", "yes"): 10, ("no", "no", "no"): 790,
+    }  # fmt: skip
+    names = ("burglary", "alarm", "earthquake")
+    parents = {"burglary": [], "earthquake": ["burglary"], "alarm": ["burglary", "earthquake"]}
+    network = BayesianNetwork(parents, alpha=0)  # with all arrows, any joint table can be had
+    for values, times in joint.items():
+        network.learn_one(dict(zip(names, values, strict=True)), times)
+    assert network.probability({"alarm": "yes"}) == pytest.approx(0.19, rel=1e-12)
+    assert network.probability({"burglary": "yes"}) == pytest.approx(0.1, rel=1e-12)
+    assert network.probability({"burglary": "yes"}, given={"alarm": "yes"}) == pytest.approx(
+        0.09 / 0.19, rel=1e-12
+    )
+    assert not network.independent("burglary", "earthquake")
+
+
 PAGE = Path(__file__).parent.parent / "docs" / "lectures.md"
 ROWS = {
     int(row): cells for row, cells in re.findall(r"^\| (\d+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
 }
 
 
-@pytest.mark.parametrize("row", [*range(1, 19), 22])
+@pytest.mark.parametrize("row", [*range(1, 19), 20, 21, 22])
 def test_every_row_has_a_class_and_a_test_that_is_named_after_it(row):
     """Found by its number; the classes that the page names are there."""
     tests = [name for name in globals() if name.startswith("test_row")]

@@ -8,6 +8,7 @@ import pytest
 from river import base, checks, compose, feature_extraction, naive_bayes
 
 from streamnb import (
+    BayesianNetworkClassifier,
     BayesOptimalClassifier,
     BayesOptimalNB,
     BernoulliNB,
@@ -183,13 +184,14 @@ LINEAR = [
         (LinearRegression, ONCE + REGRESSOR),
         (LinearUnit, ONCE + REGRESSOR),
         (LogisticRegression, ONCE + ONE_AT_A_TIME * 3),
+        (BayesianNetworkClassifier, ONCE + ONE_AT_A_TIME * 3),
     )
     for i, params in enumerate(kind._unit_test_params())
 ]
 
 
 @pytest.mark.parametrize(("model", "wanted"), LINEAR)
-def test_the_checks_that_run_on_a_linear_model_are_these(model, wanted):
+def test_the_checks_that_run_on_a_linear_model_or_a_network_are_these(model, wanted):
     assert not model._unit_test_skips()
     assert Counter(check.__name__ for check in checks.yield_checks(model)) == wanted
 
@@ -202,7 +204,7 @@ def test_the_checks_that_run_on_a_linear_model_are_these(model, wanted):
         for i, check in enumerate(checks.yield_checks(case.values[0]))
     ],
 )
-def test_river_check_of_a_linear_model(model, check):
+def test_river_check_of_a_linear_model_or_a_network(model, check):
     check(model.clone())
 
 

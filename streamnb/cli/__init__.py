@@ -126,6 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
     config.add_argument("action", choices=["check", "show"])
 
     _add_measurements(command, log_option)
+    _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
 
     command("warm", "compile the kernels now and keep them on disk", configured=False)
     return parser
@@ -235,6 +236,33 @@ def _add_operations(
     )
 
 
+def _add_joint(joint: argparse.ArgumentParser) -> None:
+    joint.add_argument(
+        "file", help="CSV: a column for each variable, and one of probabilities; - is standard input"
+    )
+    joint.add_argument(
+        "query",
+        nargs="+",
+        help='such as "P(burglary=yes | alarm)", "argmax burglary | alarm=yes" or "smart _|_ study"',
+    )
+    joint.add_argument(
+        "--counts", action="store_true", help="the numbers are counts: divide them by their sum"
+    )
+    joint.add_argument(
+        "--column", metavar="NAME", help="of the probabilities (default: probability, count, or the last)"
+    )
+    joint.add_argument(
+        "--tolerance",
+        type=_not_negative,
+        default=1e-9,
+        metavar="X",
+        help="what P(a, b) and P(a) P(b) may differ by where a and b are independent (default: %(default)g)",
+    )
+    joint.add_argument(
+        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+    )
+
+
 def _add_csv(made: argparse.ArgumentParser) -> None:
     for role in ("id", "label", "text", "ts"):
         made.add_argument(
@@ -331,6 +359,10 @@ def _positive(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"expected a finite number above 0, got {text!r}")
     return number
+
+
+def _not_negative(text: str) -> float:
+    return 0.0 if text in {"0", "0.0"} else _positive(text)
 
 
 def _delimiter(text: str) -> str:

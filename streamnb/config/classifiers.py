@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 __all__ = ["CLASSIFIERS", "ClassifierKind", "ModelKind", "is_classifier"]
 
-ModelKind = Literal["naive_bayes", "mixture", "semi_supervised", "logistic_regression", "hidden_markov"]
+ModelKind = Literal[
+    "naive_bayes", "mixture", "semi_supervised", "logistic_regression", "hidden_markov", "bayesian_network"
+]
 
 
 class ClassifierKind(NamedTuple):
@@ -23,6 +25,7 @@ class ClassifierKind(NamedTuple):
         shared: those of ``alpha``, ``m``, ``p``, ``prior`` and ``event_model`` that are arguments, too.
         takes_attributes: whether the declared attributes are one (`streamnb.model.attributes`).
         prunes: whether it has a vocabulary that ``[model.prune]`` can cut.
+        reads_numbers: whether a number is more to it than one value of many.
         reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
         counts: whether it is a `NaiveBayes`, whose counts are read anew under other smoothing.
         reads_entity: whether it is told of which entity an event is.
@@ -33,6 +36,7 @@ class ClassifierKind(NamedTuple):
     shared: tuple[str, ...] = ()
     takes_attributes: bool = False
     prunes: bool = False
+    reads_numbers: bool = True
     reads_texts: bool = True
     counts: bool = False
     reads_entity: bool = False
@@ -57,6 +61,14 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         prunes=True,
         counts=True,
         reads_entity=True,
+    ),
+    "bayesian_network": ClassifierKind(
+        "bayesian_network_classifier:BayesianNetworkClassifier",
+        own={"parents": {}, "cells": 1 << 20},
+        shared=("alpha", "m", "prior"),
+        takes_attributes=True,
+        reads_numbers=False,
+        reads_texts=False,
     ),
 }
 

@@ -24,6 +24,7 @@ __all__ = [
     "JSON_PATH",
     "LOG_URL",
     "NAME",
+    "PARENTS",
     "PROPORTION",
     "PROXY_URL",
     "RATE",
@@ -261,4 +262,22 @@ def _weights(value: object) -> dict[str, float] | None:
 
 WEIGHTS = Kind(
     "table of label = weight", "a table of label = weight, finite, none below 0 and not all 0", _weights
+)
+
+
+def _parents(value: object) -> dict[str, tuple[str, ...]] | None:
+    if not isinstance(value, dict):
+        return None
+    found: dict[str, tuple[str, ...]] = {}
+    for name, names in value.items():
+        if not isinstance(names, list | tuple) or not all(isinstance(one, str) and one for one in names):
+            return None
+        found[name] = tuple(names)
+    return found
+
+
+PARENTS = Kind(
+    "table of attribute = names",
+    'a table of attribute = [names], such as { colour = ["label", "shape"] }',
+    _parents,
 )

@@ -223,6 +223,7 @@ def _of_its_kind(config: Config, given: Container[str]) -> Iterator[tuple[Sequen
     elif model.kind in CLASSIFIERS:
         yield from _classifier(model, CLASSIFIERS[model.kind])
         yield from _texts(config)
+        yield from _parents(config)
     yield from _other_kinds(model)
     yield from _entities(config)
 
@@ -286,17 +287,30 @@ def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[tuple[Sequ
 
 
 def _texts(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
-    """Texts of a classifier that would take each for one value; what is not declared may be a text."""
+    """Texts, or numbers, of a classifier that takes each for one value; what is not declared may be one."""
     kind = config.model.kind
-    if CLASSIFIERS[kind].reads_texts:
+    made = CLASSIFIERS[kind]
+    if made.reads_texts:
         return
     if not config.attributes:
         expected = f'the attributes to read, with model.kind = "{kind}", which reads no texts'
         yield ("model.kind", "attributes"), refused("attributes", [], expected)
     for i, attribute in enumerate(config.attributes):
-        if attribute.kind == "text":
+        if attribute.kind == "text" and made.reads_numbers:
             expected = f'"nominal" or "continuous" with model.kind = "{kind}", which reads no texts'
             yield ("attributes",), refused(f"attributes[{i}].kind", "text", expected)
+        elif attribute.kind != "nominal" and not made.reads_numbers:
+            expected = f'"nominal" with model.kind = "{kind}", which reads values of a few kinds alone'
+            yield ("attributes",), refused(f"attributes[{i}].kind", attribute.kind, expected)
+
+
+def _parents(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+    """Parents of what is no attribute: it would never have a value."""
+    there = {"label", *(attribute.name for attribute in config.attributes)}
+    for name, parents in (config.model.parents or {}).items():
+        if name not in there:
+            expected = f"parents of attributes that are declared, which {name!r} is not"
+            yield ("model.parents",), refused(f"model.parents.{name}", parents, expected)
 
 
 def _other_kinds(model: ModelConfig) -> Iterator[tuple[Sequence[str], ConfigError]]:

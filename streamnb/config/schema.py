@@ -20,6 +20,7 @@ from streamnb.config.kinds import (
     ENTITY_PATH,
     JSON_PATH,
     NAME,
+    PARENTS,
     PROPORTION,
     SHARE,
     SIZE,
@@ -146,6 +147,8 @@ class ModelConfig(Section, frozen=True):
         transition_m: m of the m-estimate of transitions from class to class within an entity.
         entities: how many entities are kept.
         time_to_live: seconds of event time after which an entity begins anew; 0 is never.
+        parents: attribute -> its parents in a Bayesian network, "label" among them.
+        cells: the most cells of one of its tables.
         prune: how the vocabulary is kept small.
 
     A key that a kind of model does not have is None.
@@ -169,6 +172,8 @@ class ModelConfig(Section, frozen=True):
     transition_m: Annotated[float | None, number(0)] = None
     entities: Annotated[int | None, whole(1, 10_000_000)] = None
     time_to_live: Annotated[float | None, duration()] = None
+    parents: Annotated[dict[str, tuple[str, ...]] | None, PARENTS] = None
+    cells: Annotated[int | None, whole(1, 1 << 28)] = None
     prune: PruneConfig = PruneConfig()
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamnb.model.attributes import Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
 from streamnb.model.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.learners import AnyHypothesis, Pool, Softmax
@@ -51,6 +52,10 @@ def warm() -> None:
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
     _warm_chains(x)
     _warm_linear_models()
+    network = BayesianNetworkClassifier({"colour": ["label"]})
+    network.learn_one({"colour": "red"}, "a")
+    network.predict_proba_one({"colour": "red"})
+    network.unlearn_one({"colour": "red"}, "a")
 
 
 def _warm_chains(x: dict[str, object]) -> None:
