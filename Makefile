@@ -41,6 +41,7 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	fi
 	$(BIN)/python tests/benchmarks/networks.py $(wildcard $(STREAMS)/nsl_kdd.jsonl.gz)
 	$(BIN)/streamnb bench --growth
+	$(BIN)/python tests/benchmarks/sequences.py
 	$(BIN)/python tests/benchmarks/recovery.py
 	$(BIN)/python tests/benchmarks/recovery.py --kafka
 	$(BIN)/streamnb bench $(SERVED) --log sqlite:///bench.db

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamnb.model.attributes import Continuous, Nominal, Text
+    from streamnb.model.baum_welch import baum_welch
     from streamnb.model.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.bayes_optimal_nb import BayesOptimalNB
     from streamnb.model.bayesian_network import BayesianNetwork
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from streamnb.model.conjunctions import Conjunction, Conjunctions
     from streamnb.model.dirichlet_categorical import DirichletCategorical
     from streamnb.model.find_s import FindS
+    from streamnb.model.hidden_markov import HiddenMarkovModel
     from streamnb.model.hidden_markov_nb import HiddenMarkovNB
     from streamnb.model.hypotheses import Hypothesis
     from streamnb.model.independence import Independence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from streamnb.model.network_em import NetworkEM
     from streamnb.model.normal_inverse_gamma import NormalInverseGamma
     from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
+    from streamnb.model.online_em import OnlineBaumWelch
     from streamnb.model.platt_scaling import PlattScaling
     from streamnb.model.posterior import SequentialPosterior
     from streamnb.model.progressive import ProgressiveValidation
@@ -55,6 +58,7 @@ __all__ = [
     "DirichletCategorical",
     "FindS",
     "GaussianNB",
+    "HiddenMarkovModel",
     "HiddenMarkovNB",
     "Hypothesis",
     "Independence",
@@ -69,6 +73,7 @@ __all__ = [
     "NetworkEM",
     "Nominal",
     "NormalInverseGamma",
+    "OnlineBaumWelch",
     "PlattScaling",
     "Pool",
     "Posteriors",
@@ -80,10 +85,12 @@ __all__ = [
     "SoftmaxRegression",
     "Text",
     "VersionSpace",
+    "baum_welch",
 ]
 
 _HOMES = {
     "attributes": ("Continuous", "Nominal", "Text"),
+    "baum_welch": ("baum_welch",),
     "bayes_optimal": ("BayesOptimalClassifier",),
     "bayes_optimal_nb": ("BayesOptimalNB",),
     "bayesian_network": ("BayesianNetwork",),
@@ -95,6 +102,7 @@ _HOMES = {
     "find_s": ("FindS",),
     "dirichlet_categorical": ("DirichletCategorical",),
     "hidden_markov_nb": ("HiddenMarkovNB",),
+    "hidden_markov": ("HiddenMarkovModel",),
     "hypotheses": ("Hypothesis",),
     "independence": ("Independence",),
     "joint_table": ("JointTable",),
@@ -108,6 +116,7 @@ _HOMES = {
     "network_em": ("NetworkEM",),
     "normal_inverse_gamma": ("NormalInverseGamma",),
     "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
+    "online_em": ("OnlineBaumWelch",),
     "platt_scaling": ("PlattScaling",),
     "posterior": ("SequentialPosterior",),
     "progressive": ("ProgressiveValidation",),

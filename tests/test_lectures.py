@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import random
 import re
 from collections import Counter
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from streamnb import (
     DirichletCategorical,
     FindS,
     GaussianNB,
+    HiddenMarkovModel,
     JointTable,
     LinearRegression,
     LogisticRegression,
@@ -36,6 +38,7 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
     SigmoidUnit,
+    baum_welch,
 )
 from streamnb.cli import build_parser, main
 from streamnb.cli.wiring import load_config
@@ -769,6 +772,125 @@ def test_row_18_the_mixture_of_components():
     assert model.revisit() == 0
 
 
+def chunker():
+    """The lecture's model of phrases, of which it prints what a and b need; `rest` is all other characters."""
+    return HiddenMarkovModel(
+        initial={"B": 1.0, "I": 0.0, "O": 0.0},
+        transition={"B": {"B": 0.8, "I": 0.2}, "I": {"B": 0.5, "I": 0.5}},
+        emission={"B": {"a": 0.25, "b": 0.10, "rest": 0.65}, "I": {"a": 0.25, "b": 0.0, "rest": 0.75}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("characters", "tags", "likelihood"),
+    [
+        ("a", "B", 0.25),
+        ("b", "B", 0.10),
+        ("a", "I", 0.0),  # p(I) = 0
+        ("aa", "BB", 0.25 * 0.8 * 0.25),
+        ("aa", "BI", 0.25 * 0.2 * 0.25),
+        ("ab", "BB", 0.25 * 0.8 * 0.10),
+        ("ab", "BI", 0.0),  # p(b | I) = 0
+        ("aab", "BIB", 0.25 * 0.2 * 0.25 * 0.5 * 0.10),
+        ("baab", "BIIB", 0.10 * 0.2 * 0.25 * 0.5 * 0.25 * 0.5 * 0.10),
+    ],
+)
+def test_row_19_likelihoods_of_characters_and_tags(characters, tags, likelihood):
+    """P(x, s) = p(s_1) prod P(s_i+1 | s_i) prod P(x_i | s_i), with the numbers that the slide prints."""
+    assert math.exp(chunker().log_joint(characters, tags)) == pytest.approx(likelihood, rel=1e-13)
+
+
+@pytest.mark.parametrize("characters", ["a", "ab", "aab", "abaab", "aaaaaa", "bababa"])
+def test_row_19_the_most_likely_tags_are_the_best_of_all_sequences(characters):
+    """argmax over l of P(x | l) P(l), and P(x), their sum, which has as many terms as there are sequences."""
+    model = chunker()
+    joints = {
+        tags: math.exp(model.log_joint(characters, tags)) for tags in product("BIO", repeat=len(characters))
+    }
+    best = model.viterbi(characters)
+    assert joints[tuple(best.states)] == max(joints.values())
+    assert math.exp(best.log_probability) == pytest.approx(max(joints.values()), rel=1e-13)
+    assert math.exp(model.log_evidence(characters)) == pytest.approx(sum(joints.values()), rel=1e-13)
+    for t, row in enumerate(model.smooth(characters)):
+        of_b = sum(joint for tags, joint in joints.items() if tags[t] == "B")
+        assert row[0] == pytest.approx(of_b / sum(joints.values()), rel=1e-13)
+
+
+def test_row_19_b_is_never_inside_a_phrase():
+    """p(b | I) = 0, and B -> B .8 beats every way through I."""
+    model = chunker()
+    is_b = model.smooth("abaab")[:, 0].tolist()
+    assert [p == 1.0 for p in is_b] == [True, True, False, False, True]
+    assert math.exp(model.log_evidence("ab")) == pytest.approx(0.25 * 0.8 * 0.10, rel=1e-13)
+    assert model.viterbi("aab").states == ["B", "B", "B"]
+
+
+def test_row_19_parameters_from_tagged_data():
+    """The most likely parameters P(x_i | s_i), P(s_i+1 | s_i), p(s_1) are shares of counts; no sequence again."""
+    model = HiddenMarkovModel(m=0.0, emission_m=0.0)
+    for characters, tags in [("abca", "BBII"), ("ab", "BB"), ("ca", "IB")]:
+        model.learn_one(characters, tags)
+    assert model.initial_probabilities() == pytest.approx({"B": 2 / 3, "I": 1 / 3})
+    assert model.transition_probabilities()["B"] == pytest.approx({"B": 2 / 3, "I": 1 / 3})
+    assert model.transition_probabilities()["I"] == pytest.approx({"B": 1 / 2, "I": 1 / 2})
+    assert model.emission_probabilities()["B"] == pytest.approx({"a": 3 / 5, "b": 2 / 5, "c": 0.0})
+    assert model.emission_probabilities()["I"] == pytest.approx({"a": 1 / 3, "b": 0.0, "c": 2 / 3})
+
+
+def test_row_19_with_hidden_tags_by_em():
+    """From characters alone EM climbs from a guess to what explains them better than the model that drew them."""
+    model, draw = chunker(), random.Random(19)
+    emission, transition = model.emission_probabilities(), model.transition_probabilities()
+    told, state = [], "B"
+    for _ in range(4000):
+        told += draw.choices(list(emission[state]), list(emission[state].values()))
+        state = draw.choices(list(transition[state]), list(transition[state].values()))[0]
+    guess = HiddenMarkovModel(
+        initial={"B": 1.0},
+        transition={"B": {"B": 0.6, "I": 0.4}, "I": {"B": 0.4, "I": 0.6}},
+        emission={"B": {"a": 0.3, "b": 0.2, "rest": 0.5}, "I": {"a": 0.3, "b": 0.1, "rest": 0.6}},
+    )
+    found = baum_welch([told], start=guess, iterations=50)
+    for before, after in pairwise(found.log_evidences):
+        assert after >= before - 1e-9
+    assert found.log_evidences[0] < model.log_evidence(told) < found.log_evidences[-1]
+
+
+def test_row_20_tables_by_counting_and_naive_bayes_as_a_network():
+    """P(Y) = prod P(Y_i | pa(Y_i)) over PlayTennis: 9/14 P(sunny|yes) ... against 5/14 ..., no with .795."""
+    network = BayesianNetwork({"play": [], **{name: ["play"] for name in NAMES}}, alpha=0)
+    for *values, label in PLAY_TENNIS:
+        network.learn_one({**dict(zip(NAMES, values, strict=True)), "play": label})
+    assert network.marginal("play") == pytest.approx({"no": 5 / 14, "yes": 9 / 14})
+    assert network.table("wind")["no",]["strong"] == pytest.approx(3 / 5)
+    joint = {label: math.exp(network.log_evidence({**QUERY, "play": label})) for label in ("yes", "no")}
+    assert joint["yes"] == pytest.approx(0.0053, abs=5e-5)
+    assert joint["no"] == pytest.approx(0.0206, abs=5e-5)
+    assert network.most_probable("play", given=QUERY).values == {"play": "no"}
+    assert network.marginal("play", given=QUERY)["no"] == pytest.approx(0.795, abs=5e-4)
+    assert network.d_separated("outlook", "wind", "play")
+    assert not network.d_separated("outlook", "wind")
+
+
+def test_row_20_the_alarm_table_as_a_network():
+    """Counted from a thousand worlds with the frequencies of the joint table, an alarm that both cause."""
+    joint = {
+        ("yes", "yes", "yes"): 10, ("yes", "yes", "no"): 80, ("yes", "no", "yes"): 1, ("yes", "no", "no"): 9,
+        ("no", "yes", "yes"): 10, ("no", "yes", "no"): 90, ("no", "no", "yes"): 10, ("no", "no", "no"): 790,
+    }  # fmt: skip
+    names = ("burglary", "alarm", "earthquake")
+    parents = {"burglary": [], "earthquake": ["burglary"], "alarm": ["burglary", "earthquake"]}
+    network = BayesianNetwork(parents, alpha=0)  # with all arrows, any joint table can be had
+    for values, times in joint.items():
+        network.learn_one(dict(zip(names, values, strict=True)), times)
+    assert network.probability({"alarm": "yes"}) == pytest.approx(0.19, rel=1e-12)
+    assert network.probability({"burglary": "yes"}) == pytest.approx(0.1, rel=1e-12)
+    assert network.probability({"burglary": "yes"}, given={"alarm": "yes"}) == pytest.approx(
+        0.09 / 0.19, rel=1e-12
+    )
+    assert not network.independent("burglary", "earthquake")
+
+
 YES_NO = ["yes", "no"]
 
 
@@ -875,48 +997,13 @@ def test_row_21_independent_given_a_third_yet_not_independent():
     assert (one.joint, one.product) == (0.0, 0.25)
 
 
-def test_row_20_tables_by_counting_and_naive_bayes_as_a_network():
-    """P(Y) = prod P(Y_i | pa(Y_i)) over PlayTennis: 9/14 P(sunny|yes) ... against 5/14 ..., no with .795."""
-    network = BayesianNetwork({"play": [], **{name: ["play"] for name in NAMES}}, alpha=0)
-    for *values, label in PLAY_TENNIS:
-        network.learn_one({**dict(zip(NAMES, values, strict=True)), "play": label})
-    assert network.marginal("play") == pytest.approx({"no": 5 / 14, "yes": 9 / 14})
-    assert network.table("wind")["no",]["strong"] == pytest.approx(3 / 5)
-    joint = {label: math.exp(network.log_evidence({**QUERY, "play": label})) for label in ("yes", "no")}
-    assert joint["yes"] == pytest.approx(0.0053, abs=5e-5)
-    assert joint["no"] == pytest.approx(0.0206, abs=5e-5)
-    assert network.most_probable("play", given=QUERY).values == {"play": "no"}
-    assert network.marginal("play", given=QUERY)["no"] == pytest.approx(0.795, abs=5e-4)
-    assert network.d_separated("outlook", "wind", "play")
-    assert not network.d_separated("outlook", "wind")
-
-
-def test_row_20_the_alarm_table_as_a_network():
-    """Counted from a thousand worlds with the frequencies of the joint table, an alarm that both cause."""
-    joint = {
-        ("yes", "yes", "yes"): 10, ("yes", "yes", "no"): 80, ("yes", "no", "yes"): 1, ("yes", "no", "no"): 9,
-        ("no", "yes", "yes"): 10, ("no", "yes", "no"): 90, ("no", "no", "yes"): 10, ("no", "no", "no"): 790,
-    }  # fmt: skip
-    names = ("burglary", "alarm", "earthquake")
-    parents = {"burglary": [], "earthquake": ["burglary"], "alarm": ["burglary", "earthquake"]}
-    network = BayesianNetwork(parents, alpha=0)  # with all arrows, any joint table can be had
-    for values, times in joint.items():
-        network.learn_one(dict(zip(names, values, strict=True)), times)
-    assert network.probability({"alarm": "yes"}) == pytest.approx(0.19, rel=1e-12)
-    assert network.probability({"burglary": "yes"}) == pytest.approx(0.1, rel=1e-12)
-    assert network.probability({"burglary": "yes"}, given={"alarm": "yes"}) == pytest.approx(
-        0.09 / 0.19, rel=1e-12
-    )
-    assert not network.independent("burglary", "earthquake")
-
-
 PAGE = Path(__file__).parent.parent / "docs" / "lectures.md"
 ROWS = {
     int(row): cells for row, cells in re.findall(r"^\| (\d+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
 }
 
 
-@pytest.mark.parametrize("row", [*range(1, 19), 20, 21, 22])
+@pytest.mark.parametrize("row", range(1, 23))
 def test_every_row_has_a_class_and_a_test_that_is_named_after_it(row):
     """Found by its number; the classes that the page names are there."""
     tests = [name for name in globals() if name.startswith("test_row")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamnb.model.attributes import Text
+from streamnb.model.baum_welch import baum_welch
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
 from streamnb.model.hidden_markov_nb import HiddenMarkovNB
@@ -13,6 +14,7 @@ from streamnb.model.learners import AnyHypothesis, Pool, Softmax
 from streamnb.model.linear_regression import LinearRegression
 from streamnb.model.logistic_regression import LogisticRegression
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.online_em import OnlineBaumWelch
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.progressive import ProgressiveValidation
 
@@ -52,6 +54,11 @@ def warm() -> None:
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
     _warm_chains(x)
     _warm_linear_models()
+    _warm_network()
+    _warm_hidden_markov_models()
+
+
+def _warm_network() -> None:
     network = BayesianNetworkClassifier({"colour": ["label"]})
     network.learn_one({"colour": "red"}, "a")
     network.predict_proba_one({"colour": "red"})
@@ -75,3 +82,13 @@ def _warm_linear_models() -> None:
     line.unlearn_one(*table[0])
     line.predict_one(table[0][0])
     logistic.predict_proba_one(table[0][0])
+
+
+def _warm_hidden_markov_models() -> None:
+    model = baum_welch(["abab"], states=2, starts=1, iterations=1).model
+    model.begin().observe("a")
+    model.smooth("ab")
+    model.viterbi("ab")
+    online = OnlineBaumWelch(starts=1, block=1, lag=1)
+    online.learn_many("abab")
+    online.model()
