@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
     from streamnb.model.beta_bernoulli import BetaBernoulli
     from streamnb.model.calibrated_nb import CalibratedNB
+    from streamnb.model.chow_liu_tree import ChowLiuTree
     from streamnb.model.concepts import ConceptLearner
     from streamnb.model.conjunctions import Conjunction, Conjunctions
     from streamnb.model.dirichlet_categorical import DirichletCategorical
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from streamnb.model.hypotheses import Hypothesis
     from streamnb.model.independence import Independence
     from streamnb.model.joint_table import JointTable
-    from streamnb.model.learners import Pool, Softmax
+    from streamnb.model.learners import Pool, Softmax, Tree
     from streamnb.model.linear_regression import LinearRegression
     from streamnb.model.linear_unit import LinearUnit
     from streamnb.model.linear_view import LinearView
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from streamnb.model.semi_supervised import SemiSupervisedNB
     from streamnb.model.sigmoid_unit import SigmoidUnit
     from streamnb.model.softmax_regression import SoftmaxRegression
+    from streamnb.model.tree_augmented_nb import TreeAugmentedNB
     from streamnb.model.version_space import VersionSpace
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "BetaBernoulli",
     "CalibratedNB",
     "CategoricalNB",
+    "ChowLiuTree",
     "ConceptLearner",
     "Conjunction",
     "Conjunctions",
@@ -84,6 +87,8 @@ __all__ = [
     "Softmax",
     "SoftmaxRegression",
     "Text",
+    "Tree",
+    "TreeAugmentedNB",
     "VersionSpace",
     "baum_welch",
 ]
@@ -97,6 +102,7 @@ _HOMES = {
     "bayesian_network_classifier": ("BayesianNetworkClassifier",),
     "beta_bernoulli": ("BetaBernoulli",),
     "calibrated_nb": ("CalibratedNB",),
+    "chow_liu_tree": ("ChowLiuTree",),
     "concepts": ("ConceptLearner",),
     "conjunctions": ("Conjunction", "Conjunctions"),
     "find_s": ("FindS",),
@@ -106,7 +112,7 @@ _HOMES = {
     "hypotheses": ("Hypothesis",),
     "independence": ("Independence",),
     "joint_table": ("JointTable",),
-    "learners": ("Pool", "Softmax"),
+    "learners": ("Pool", "Softmax", "Tree"),
     "linear_regression": ("LinearRegression",),
     "linear_unit": ("LinearUnit",),
     "linear_view": ("LinearView",),
@@ -123,6 +129,7 @@ _HOMES = {
     "sigmoid_unit": ("SigmoidUnit",),
     "semi_supervised": ("SemiSupervisedNB",),
     "softmax_regression": ("SoftmaxRegression",),
+    "tree_augmented_nb": ("TreeAugmentedNB",),
     "version_space": ("VersionSpace",),
 }
 

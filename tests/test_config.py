@@ -51,6 +51,7 @@ OF_EM = {"model.unlabelled_weight", "model.unlabelled_window", "model.revisits"}
 OF_LOGISTIC = {"model.C", "model.features"}
 OF_CHAINS = {"model.transition_m", "model.entities", "model.time_to_live"}
 OF_NETWORK = {"model.parents", "model.cells"}
+OF_TREES = {"model.prior_weight", "model.max_values", "model.memory"}
 OPTIONAL = {
     "kafka.password",
     "model.m",
@@ -60,6 +61,7 @@ OPTIONAL = {
     *OF_LOGISTIC,
     *OF_CHAINS,
     *OF_NETWORK,
+    *OF_TREES,
 }
 VARIABLE = "STREAMNB_KAFKA__PASSWORD"
 
@@ -1129,6 +1131,7 @@ CHANGES = {
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
     "model.transition_m": "2", "model.entities": "9", "model.time_to_live": "1h",
     "model.parents": "{ n = ['label'] }", "model.cells": "99",
+    "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
@@ -1147,6 +1150,7 @@ def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_
     beside = [*BESIDE.get(key, []), *(["model.kind=naive_bayes"] if key in OF_ONE_MODEL else [])]
     beside += ["model.kind=semi_supervised"] if key in OF_EM else []
     beside += ["model.kind=hidden_markov"] if key in {*OF_CHAINS, "events.entity"} else []
+    beside += ["model.kind=tree_augmented"] if key in OF_TREES else []
     if key in OF_LOGISTIC:
         beside += ["model.kind=logistic_regression", 'attributes=[{name="n", kind="continuous"}]']
     if key in OF_NETWORK:
@@ -1181,7 +1185,7 @@ def test_the_hash_is_of_meanings_and_not_of_spellings():
 
 def test_there_are_files():
     assert [path.name for path in FILES] == [
-        "bayesian-network.toml", "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml"
+        "bayesian-network.toml", "bernoulli.toml", "default.toml", "hidden-markov.toml", "hypotheses.toml", "kafka-tls.toml", "kafka.toml", "logistic-regression.toml", "mixed.toml", "semi-supervised.toml", "sms.toml", "tree-augmented.toml"
     ]  # fmt: skip
 
 

@@ -40,6 +40,7 @@ ONLY_IN = {
     "river": {
         "model/bayes_optimal.py",
         "model/bayesian_network_classifier.py",
+        "model/chow_liu_tree.py",
         "model/concepts.py",
         "model/drift.py",
         "model/find_s.py",
@@ -49,6 +50,7 @@ ONLY_IN = {
         "model/naive_bayes.py",
         "model/one_kind.py",
         "model/semi_supervised.py",
+        "model/tree_augmented_nb.py",
         "cli/contenders.py",
         "cli/demo.py",
     },
@@ -75,7 +77,7 @@ ONLY_IN = {
     "vowpalwabbit": {"cli/contenders.py"},
     "sqlite3": {"adapters/sqlite_log.py", "adapters/sqlite_store.py"},
     "scipy": {"model/credible.py"},
-    "pandas": {"model/naive_bayes.py"},
+    "pandas": {"model/naive_bayes.py", "model/tree_augmented_nb.py"},
     "zstandard": {"adapters/files.py"},
     "tqdm": {"cli/files.py"},
 }

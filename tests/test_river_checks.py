@@ -14,6 +14,7 @@ from streamnb import (
     BernoulliNB,
     CalibratedNB,
     CategoricalNB,
+    ChowLiuTree,
     ConceptLearner,
     FindS,
     GaussianNB,
@@ -27,6 +28,7 @@ from streamnb import (
     NaiveBayes,
     SemiSupervisedNB,
     SoftmaxRegression,
+    TreeAugmentedNB,
 )
 
 CLASSIFIERS = [
@@ -39,6 +41,7 @@ CLASSIFIERS = [
     CalibratedNB,
     LogOpinionPool,
     HiddenMarkovNB,
+    TreeAugmentedNB,
 ]
 ONCE = """check_repr check_str check_tags check_clone_same_class check_clone_is_idempotent
 check_init_has_default_params_for_tests check_init_default_params_are_not_mutable check_doc
@@ -206,6 +209,16 @@ def test_the_checks_that_run_on_a_linear_model_or_a_network_are_these(model, wan
 )
 def test_river_check_of_a_linear_model_or_a_network(model, check):
     check(model.clone())
+
+
+def test_the_checks_that_run_on_a_density_are_these():
+    assert not ChowLiuTree()._unit_test_skips()
+    assert Counter(check.__name__ for check in checks.yield_checks(ChowLiuTree())) == Counter(ONCE)
+
+
+@pytest.mark.parametrize("check", list(checks.yield_checks(ChowLiuTree())), ids=lambda check: check.__name__)
+def test_river_check_of_a_density(check):
+    check(ChowLiuTree().clone())
 
 
 def test_a_pipeline_of_river_gives_the_same_as_texts():

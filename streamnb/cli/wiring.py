@@ -37,7 +37,7 @@ from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.credible import beta_intervals
 from streamnb.model.hypotheses import Hypothesis
-from streamnb.model.learners import AnyHypothesis, Pool, Softmax
+from streamnb.model.learners import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.one_at_a_time import OneAtATime
 from streamnb.model.priors import Prior
@@ -102,7 +102,7 @@ def model(config: Config) -> StreamModel:
         declared = declared or {"text": Text()}
         if read_by.kind in CLASSIFIERS:
             made: Any = _classifier(read_by, declared)
-            return made if CLASSIFIERS[read_by.kind].counts else OneAtATime(made, read_by.kind)
+            return made if CLASSIFIERS[read_by.kind].learns_batches else OneAtATime(made, read_by.kind)
         if not hypotheses:
             return NaiveBayes(
                 declared,
@@ -320,6 +320,8 @@ def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -
             return Softmax(**declared.own, **all_have)
         if declared.kind == "pool":
             return Pool(**declared.own, **all_have)
+        if declared.kind == "tree":
+            return Tree(**declared.own, **all_have)
         return Hypothesis(**_reading(declared, read_by), **all_have)
     except ValueError as error:
         raise ConfigError(f"hypotheses[{number}]: {error}") from error

@@ -11,12 +11,18 @@ from typing import Any, Literal, NamedTuple
 __all__ = ["CLASSIFIERS", "ClassifierKind", "ModelKind", "is_classifier"]
 
 ModelKind = Literal[
-    "naive_bayes", "mixture", "semi_supervised", "logistic_regression", "hidden_markov", "bayesian_network"
+    "naive_bayes",
+    "mixture",
+    "semi_supervised",
+    "logistic_regression",
+    "hidden_markov",
+    "bayesian_network",
+    "tree_augmented",
 ]
 
 
 class ClassifierKind(NamedTuple):
-    """One kind: a model of counts, or what `streamnb.model.one_at_a_time.OneAtATime` makes a model of.
+    """One kind; see `streamnb.model.one_at_a_time.OneAtATime` for what it has to have, if it needs that.
 
     Attributes:
         constructor: ``module:name`` of what makes the classifier, below ``streamnb.model``.
@@ -29,6 +35,9 @@ class ClassifierKind(NamedTuple):
         reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
         counts: whether it is a `NaiveBayes`, whose counts are read anew under other smoothing.
         reads_entity: whether it is told of which entity an event is.
+        leaves_texts_out: whether it does without texts where nothing is declared.
+        learns_batches: whether it is a `streamnb.model.stream_model.StreamModel` itself, and takes many
+            events at once.
     """
 
     constructor: str
@@ -40,6 +49,8 @@ class ClassifierKind(NamedTuple):
     reads_texts: bool = True
     counts: bool = False
     reads_entity: bool = False
+    leaves_texts_out: bool = False
+    learns_batches: bool = False
 
 
 CLASSIFIERS: dict[str, ClassifierKind] = {
@@ -59,6 +70,7 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         shared=("alpha", "m", "p", "prior", "event_model"),
         takes_attributes=True,
         prunes=True,
+        learns_batches=True,
         counts=True,
         reads_entity=True,
     ),
@@ -69,6 +81,15 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         takes_attributes=True,
         reads_numbers=False,
         reads_texts=False,
+    ),
+    "tree_augmented": ClassifierKind(
+        "tree_augmented_nb:TreeAugmentedNB",
+        own={"prior_weight": 20.0, "max_values": 127, "memory": 64 << 20},
+        shared=("alpha", "prior"),
+        takes_attributes=True,
+        reads_texts=False,
+        leaves_texts_out=True,
+        learns_batches=True,
     ),
 }
 

@@ -11,6 +11,7 @@ from streamnb.config.kinds import (
     ABOVE_ZERO,
     BOOLEAN,
     NAME,
+    PRIOR_WEIGHT,
     PROPORTION,
     RATE,
     SIZE,
@@ -51,6 +52,7 @@ _OWN: dict[str, dict[str, Any]] = {
     },
     "softmax": {"rate": 0.6, "pairs": False},
     "pool": {"variance": 0.1, "calibrated": False},
+    "tree": {"prior_weight": 20.0},
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
 _NOT_NAIVE: dict[str, Any] = dict.fromkeys(("density", "calibrated"))
@@ -64,7 +66,7 @@ class HypothesisConfig(Section, frozen=True):
     counts; smoothing is taken whole: alpha, or m with p.
 
     Attributes:
-        kind: "naive_bayes", "softmax" or "pool"; see `streamnb.model.learners` for the last two.
+        kind: "naive_bayes", "softmax", "pool" or "tree"; see `streamnb.model.learners` for the last three.
         likelihood: how texts are read; see `streamnb.model.hypotheses.Hypothesis`.
         alpha: added to every count.
         m: equivalent sample size of the m-estimate, in place of alpha.
@@ -77,13 +79,14 @@ class HypothesisConfig(Section, frozen=True):
         rate: of learning, of a softmax regression.
         pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
         variance: of a pool's weights before anything is learned.
+        prior_weight: what P(value | label) counts beside the pairs of a tree, in examples.
         weight: relative prior probability of the hypothesis itself; 0 for one that is not weighed.
         name: what predictions, metrics and reports call it; None says how it reads.
     """
 
-    kind: Annotated[Literal["naive_bayes", "softmax", "pool"], choice("naive_bayes", "softmax", "pool")] = (
-        "naive_bayes"
-    )
+    kind: Annotated[
+        Literal["naive_bayes", "softmax", "pool", "tree"], choice("naive_bayes", "softmax", "pool", "tree")
+    ] = "naive_bayes"
     likelihood: Annotated[
         Literal["multinomial", "presence", "bernoulli", "complement"] | None,
         choice("multinomial", "presence", "bernoulli", "complement"),
@@ -100,6 +103,7 @@ class HypothesisConfig(Section, frozen=True):
     rate: Annotated[float | None, ABOVE_ZERO] = None
     pairs: Annotated[bool | None, BOOLEAN] = None
     variance: Annotated[float | None, ABOVE_ZERO] = None
+    prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
     weight: Annotated[float, number(0)] = 1.0
     name: Annotated[str | None, NAME] = None
 
@@ -120,7 +124,7 @@ class HypothesisConfig(Section, frozen=True):
     @property
     def is_opinion(self) -> bool:
         """Whether a pool takes it in."""
-        return self.kind == "softmax" or (self.kind == "naive_bayes" and bool(self.calibrated))
+        return self.kind in {"softmax", "tree"} or (self.kind == "naive_bayes" and bool(self.calibrated))
 
     @property
     def own(self) -> dict[str, Any]:
@@ -194,7 +198,9 @@ class _Hypotheses(Kind[Any], frozen=True):
             if name is not None and (same := first.setdefault(name, i)) != i:
                 raise refused(f"{key}[{i}].name", name, f"another name than {key}[{same}] has")
             if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
-                expected = 'a hypothesis beside it to pool, of kind "softmax" or with calibrated = true'
+                expected = (
+                    'a hypothesis beside it to pool, of kind "softmax" or "tree" or with calibrated = true'
+                )
                 raise refused(f"{key}[{i}].kind", "pool", expected)
         if hypotheses and not any(hypothesis.weight for hypothesis in hypotheses):
             raise refused(f"{key}[0].weight", 0.0, "a weight above 0 for at least one of the hypotheses")

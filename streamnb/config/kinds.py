@@ -25,6 +25,7 @@ __all__ = [
     "LOG_URL",
     "NAME",
     "PARENTS",
+    "PRIOR_WEIGHT",
     "PROPORTION",
     "PROXY_URL",
     "RATE",
@@ -208,6 +209,7 @@ def _finite(value: object) -> float | None:
 PROPORTION = _real("a number between 0 and 1, both excluded", lambda real: 0.0 < real < 1.0)
 RATE = _real("a number of 0 or more, and below 1", lambda real: 0.0 <= real < 1.0)
 SHARE = _real("a number above 0, and at most 1", lambda real: 0.0 < real <= 1.0)
+PRIOR_WEIGHT = _real("a number from 1e-6 to 1e6", lambda real: 1e-6 <= real <= 1e6)
 VARIANCE = _real("a number from 1e-12 to 1e12", lambda real: 1e-12 <= real <= 1e12)
 ABOVE_ZERO = _real("a finite number above 0", lambda real: real > 0.0)
 

@@ -292,7 +292,7 @@ def _texts(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
     made = CLASSIFIERS[kind]
     if made.reads_texts:
         return
-    if not config.attributes:
+    if not config.attributes and not CLASSIFIERS[kind].leaves_texts_out:
         expected = f'the attributes to read, with model.kind = "{kind}", which reads no texts'
         yield ("model.kind", "attributes"), refused("attributes", [], expected)
     for i, attribute in enumerate(config.attributes):

@@ -21,6 +21,7 @@ from streamnb.config.kinds import (
     JSON_PATH,
     NAME,
     PARENTS,
+    PRIOR_WEIGHT,
     PROPORTION,
     SHARE,
     SIZE,
@@ -149,6 +150,9 @@ class ModelConfig(Section, frozen=True):
         time_to_live: seconds of event time after which an entity begins anew; 0 is never.
         parents: attribute -> its parents in a Bayesian network, "label" among them.
         cells: the most cells of one of its tables.
+        prior_weight: what P(value | label) counts beside the pairs of a tree, in examples.
+        max_values: values of an attribute that a tree counts on their own.
+        memory: bytes for its counts of pairs.
         prune: how the vocabulary is kept small.
 
     A key that a kind of model does not have is None.
@@ -174,6 +178,9 @@ class ModelConfig(Section, frozen=True):
     time_to_live: Annotated[float | None, duration()] = None
     parents: Annotated[dict[str, tuple[str, ...]] | None, PARENTS] = None
     cells: Annotated[int | None, whole(1, 1 << 28)] = None
+    prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
+    max_values: Annotated[int | None, whole(1, 1 << 20)] = None
+    memory: Annotated[int | None, SIZE] = None
     prune: PruneConfig = PruneConfig()
 
     @property

@@ -57,6 +57,9 @@ def shaping_of(config: Config) -> dict[str, Any]:
         del shaping["model"][name]
     shaping["model"] |= config.model.own
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
+    for hypothesis in shaping["hypotheses"]:
+        if hypothesis["prior_weight"] is None:  # journals without trees are older than the key
+            del hypothesis["prior_weight"]
     shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain

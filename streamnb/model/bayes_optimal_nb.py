@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
+from streamnb.model.any_classifier import named
 from streamnb.model.attributes import Attribute, Nominal, Text
 from streamnb.model.bags import Bags, bags_of
 from streamnb.model.collecting import most_features
@@ -24,19 +25,21 @@ from streamnb.model.hypotheses import Readings, Sources, check_names
 from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
 from streamnb.model.hypothesis_scoring import Scratch
 from streamnb.model.learner_evidence import Parts, mean_log_odds
-from streamnb.model.learners import AnyHypothesis, Learners, Plan, Room, naive_part
+from streamnb.model.learners import TREE, AnyHypothesis, Learners, Plan, Room, naive_part
 from streamnb.model.linear_view import LinearView
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.presence import NO_PRESENCE, PresenceTables, count_presence
 from streamnb.model.statistics import Statistics
 from streamnb.model.tables import UNIFORM
+from streamnb.model.tree_opinions import TreeOpinions
 
 __all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _PREFIX = "posterior_"  # of the posterior's arrays in a state
 _LEARNED = "learned_"  # of those of the learners
+_TREES = "trees_"
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
 
 
@@ -54,8 +57,8 @@ class BayesOptimalNB(NaiveBayes):
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". How
             texts are read is the hypotheses' affair; a smoothing of its own holds for all of them.
-        hypotheses: what is weighed: `Hypothesis` (naive Bayes, also calibrated), `Softmax` and `Pool`; by
-            default a set that is good on texts and tables alike (`default_hypotheses`).
+        hypotheses: what is weighed: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `Pool` and
+            `Tree`; by default a set that is good on texts and tables alike (`default_hypotheses`).
         switching_rate: probability that another hypothesis is right from one event to the next.
         prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
@@ -108,6 +111,7 @@ class BayesOptimalNB(NaiveBayes):
         self._sources = Sources.of(self._readings)
         self._statistics = Statistics(self._sources)
         self._learners = Learners(self._plan, memory)
+        self._trees = TreeOpinions(hypotheses)
         self._posterior = self._new_posterior()
         self._met = 0
         self._smoothings = np.zeros((3, len(self._readings), 0))
@@ -127,7 +131,7 @@ class BayesOptimalNB(NaiveBayes):
     @property
     def n_bytes(self) -> int:
         """Memory of all that was learned, bytes, room to grow included."""
-        return super().n_bytes + self._learners.n_bytes
+        return super().n_bytes + self._learners.n_bytes + self._trees.n_bytes
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Class -> log P(v | x), which is log P(v, x) but for a constant; -inf where it is zero.
@@ -159,7 +163,7 @@ class BayesOptimalNB(NaiveBayes):
         a hypothesis forgets: how much of the event is left depends on when it was learned.
         """
         if self._learners.is_needed:
-            raise UnlearnError("what was learned by gradient, or as bins, cannot be unlearned")
+            raise UnlearnError("what was learned by gradient, as bins, or by trees, cannot be unlearned")
         if self._sources.decays:
             raise UnlearnError(
                 "what tables that forget hold of an event is not known: it cannot be unlearned"
@@ -192,11 +196,15 @@ class BayesOptimalNB(NaiveBayes):
         beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
         if self._learners.is_needed:
             beside["learners"] = self._plan.described()
+        described, of_trees = self._trees.state()
+        if described:
+            beside["trees"] = described
         return self._statistics.copying(
             type(self).__name__,
             beside,
             {f"{_PREFIX}{name}": array for name, array in arrays.items()}
-            | {f"{_LEARNED}{name}": array for name, array in self._learners.state(len(self.classes)).items()},
+            | {f"{_LEARNED}{name}": array for name, array in self._learners.state(len(self.classes)).items()}
+            | {f"{_TREES}{name}": array for name, array in of_trees.items()},
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -210,11 +218,14 @@ class BayesOptimalNB(NaiveBayes):
                 raise ValueError("a state of other counts than the hypotheses need")
             if self._learners.is_needed and meta.get("learners") != self._plan.described():
                 raise ValueError("a state of other learners than the hypotheses")
+            trees = TreeOpinions(self.hypotheses)
+            trees.load(meta.get("trees", []), named(arrays, _TREES))
         super().load_state(meta, arrays)
         self._posterior, self._met = posterior, meta["posterior"]["met"]
         learned = {n.removeprefix(_LEARNED): a for n, a in arrays.items() if n.startswith(_LEARNED)}
         self._learners = Learners(self._plan, self.memory)
         self._learners.load(learned, len(self.classes))
+        self._trees = trees
         self._smoothings = self._smoothings[:, :, :0]
         return self
 
@@ -267,6 +278,13 @@ class BayesOptimalNB(NaiveBayes):
         readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
         K = len(statistics.classes)
         self._make_room(0)
+        room = Room.of(self._plan, K, most_features(batch) if self._plan.takes_features else 0)
+        of_trees = np.flatnonzero(self._plan.kind == TREE)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
+            for h, joint in zip(
+                of_trees, self._trees.joints(batch, statistics, learn=False)[:, 0], strict=True
+            ):
+                room.logs[h] = joint - np.logaddexp.reduce(joint)
         found = mean_log_odds(
             (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
             readings,
@@ -276,7 +294,10 @@ class BayesOptimalNB(NaiveBayes):
             parts,
             (statistics.classes[first], statistics.classes[second]),
             Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
-            Room.of(self._plan, K, most_features(batch) if self._plan.takes_features else 0),
+            room,
+            self._trees.log_odds(
+                batch, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
+            ),
             self._shares(),
         ).tolist()
         items = (
@@ -319,6 +340,7 @@ class BayesOptimalNB(NaiveBayes):
         draws = np.zeros(n)
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
             draws += uniforms(self.seed, self._met, n if learn else 1)
+        trees = self._trees.joints(batch, statistics, learn=learn)
         if learn:
             statistics.keep(batch.rows)
         done = 0
@@ -344,6 +366,7 @@ class BayesOptimalNB(NaiveBayes):
                 learn,
                 scratch,
                 room,
+                trees,
                 answers,
             )
             if done < n:

@@ -21,8 +21,8 @@ from streamnb.model.learner_kernels import (
     learn_by_learners,
     predict_by_learners,
 )
-from streamnb.model.learners import NAIVE
-from streamnb.model.logspace import normalise
+from streamnb.model.learners import NAIVE, TREE
+from streamnb.model.logspace import log_normalise, normalise
 from streamnb.model.presence import count_presence
 from streamnb.model.progressive import ESCAPE
 from streamnb.model.vectors import copy_to
@@ -81,6 +81,7 @@ def run_hypotheses(
     learn: bool,
     scratch: Any,
     room: Any,
+    trees: Any,
     answers: Any,
 ) -> Any:
     """From event `first` on: predict, weigh the hypotheses by what they said of the label, then learn.
@@ -99,6 +100,7 @@ def run_hypotheses(
         learn: whether to learn those that have a label.
         scratch: room for the readings to work in.
         room: for the learners.
+        trees: float64[T, n, K], log P(class, event) of the hypotheses that are trees, worked out before.
         answers: are filled.
 
     Returns n, or the event before which the histograms need room for one more text, or the features.
@@ -127,6 +129,8 @@ def run_hypotheses(
         for h in range(H):
             if plan.kind[h] == NAIVE:
                 normalise(scratch.joint[plan.reads[h]], room.misses, by_hypothesis[h])
+            elif plan.kind[h] == TREE:
+                log_normalise(trees[plan.reads[h], e], room.logs[h], by_hypothesis[h])
         if learns_more:
             predict_by_learners(plan, learners, tables.classes, scratch.joint, room, by_hypothesis)
         if answers.probabilities.shape[0]:
@@ -136,8 +140,11 @@ def run_hypotheses(
                 answers.posteriors[e, h] = math.exp(weights.log_posterior[h])
         if answers.joints.shape[0]:
             for h in range(H):
-                is_naive = plan.kind[h] == NAIVE
-                copy_to(answers.joints[e, h], scratch.joint[plan.reads[h]] if is_naive else room.logs[h])
+                if plan.kind[h] == TREE:
+                    copy_to(answers.joints[e, h], trees[plan.reads[h], e])
+                else:
+                    is_naive = plan.kind[h] == NAIVE
+                    copy_to(answers.joints[e, h], scratch.joint[plan.reads[h]] if is_naive else room.logs[h])
         if learns:
             for h in range(H):
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))

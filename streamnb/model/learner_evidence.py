@@ -5,6 +5,7 @@ Given the event every score is a sum over what the event holds, and so is the lo
     naive Bayes    log P(v1)/P(v2) + sum over values of log P(a|v1)/P(a|v2)
     calibrated     the same times its power
     softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
+    tree           log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of the parent
     pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
                    correction of its confidence adds is the prior's
 
@@ -35,7 +36,7 @@ from streamnb.model.features import KEY_BITS, mixed
 from streamnb.model.hypothesis_scoring import score_hypotheses
 from streamnb.model.jit import allocating, inlined, kernel
 from streamnb.model.learner_kernels import collect_event, predict_by_learners
-from streamnb.model.learners import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX
+from streamnb.model.learners import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
 from streamnb.model.softmax import feature_log_odds
 from streamnb.model.tables import Batch
 
@@ -317,6 +318,7 @@ def mean_log_odds(
     classes: Any,
     scratch: Any,
     room: Any,
+    trees: Any,
     shares: Any,
 ) -> Any:
     """What each part adds to the log odds, on average over the hypotheses, and the prior at last: float64[n].
@@ -332,7 +334,8 @@ def mean_log_odds(
         parts: `Parts` of it.
         classes: the class whose log odds they are, and the one against which, as numbers.
         scratch: room for the readings to work in.
-        room: for the learners.
+        room: for the learners; what trees say of the event is in its logs.
+        trees: float64[T, n], the parts of the hypotheses that are trees.
         shares: float64[H], of the hypotheses in the mean.
     """
     tables, presence, decayed, learners = state
@@ -358,6 +361,9 @@ def mean_log_odds(
         own = np.empty((2, collected.keys.size), dtype=np.int64)
         _parts_of_features(batch, bits, parts, learners.context, learners.bins, collected, own)
         _of_learners(plan, learners, collected, room.scales, own, classes, odds)
+    for h in range(H):
+        if plan.kind[h] == TREE:
+            odds[h] = trees[plan.reads[h]]
     _of_pools(plan, learners, room, classes, odds)
     mean = np.zeros(n)
     for h in range(H):

@@ -22,6 +22,7 @@ __all__ = [
     "NAIVE",
     "POOL",
     "SOFTMAX",
+    "TREE",
     "AnyHypothesis",
     "LearnerTables",
     "Learners",
@@ -29,10 +30,11 @@ __all__ = [
     "Pool",
     "Room",
     "Softmax",
+    "Tree",
     "naive_part",
 ]
 
-NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL = 0, 1, 2, 3, 4
+NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE = 0, 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Softmax:
 
 @dataclass(frozen=True)
 class Pool:
-    """A log-opinion pool of all calibrated naive Bayes models and softmax regressions: see `opinion_pool`.
+    """A log-opinion pool of all calibrated naive Bayes models, softmax regressions and trees: `opinion_pool`.
 
     Attributes:
         variance: of the weights before anything is learned, above zero.
@@ -87,7 +89,40 @@ class Pool:
         return self.name or f"{'calibrated ' if self.calibrated else ''}pool variance={self.variance:g}"
 
 
-AnyHypothesis = Hypothesis | Softmax | Pool
+@dataclass(frozen=True)
+class Tree:
+    """Tree-augmented naive Bayes over numbers and nominal values, as a hypothesis: see `tree_augmented_nb`.
+
+    It has counts of its own, which do not forget, and leaves texts out.
+
+    Attributes:
+        prior_weight: what P(a | v) counts in P(a | b, v), 1e-6 to 1e6 examples.
+        max_values: values of an attribute that have counts of their own.
+        memory: of the counts of pairs, bytes.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    prior_weight: float = 20.0
+    max_values: int = 127
+    memory: int = 64 << 20
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.prior_weight <= 1e6:
+            raise ValueError(
+                f"prior_weight must lie between 1e-6 and 1e6 examples, not {self.prior_weight!r}"
+            )
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``tree prior_weight=20``."""
+        return self.name or f"tree prior_weight={self.prior_weight:g}"
+
+
+AnyHypothesis = Hypothesis | Softmax | Pool | Tree
 
 
 def _check(name: str, value: float) -> None:
@@ -127,8 +162,8 @@ class Plan(NamedTuple):
     The first readings are different; the others are twins of theirs, which take continuous values by bins.
 
     Attributes:
-        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL or CALIBRATED_POOL.
-        reads: int64[H], which reading (NAIVE, CALIBRATED), learner or pool.
+        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL or TREE.
+        reads: int64[H], which reading (NAIVE, CALIBRATED), learner, pool or tree.
         number: int64[H], which of its kind.
         rates: float64[M].
         pairs: bool[M].
@@ -160,16 +195,16 @@ class Plan(NamedTuple):
             kind = _kind(h)
             number.append(kinds.count(kind))
             kinds.append(kind)
-            if isinstance(h, Softmax):
+            if isinstance(h, (Softmax, Tree)):
                 index.append(number[-1])
             elif isinstance(h, Pool):  # equal ones are shared
                 index.append(variances.index(h.variance))
             else:
                 index.append(densities.index((readings.index(_reading(h)), h.is_binned)))
         learners = [h for h in hypotheses if isinstance(h, Softmax)]
-        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX}]
+        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, TREE}]
         if variances and not opinions:
-            raise ValueError("a pool needs hypotheses that are calibrated or softmax regressions")
+            raise ValueError("a pool needs hypotheses that are calibrated, softmax regressions or trees")
         return cls(
             np.array(kinds, dtype=np.int64),
             np.array(index, dtype=np.int64),
@@ -197,6 +232,8 @@ def _kind(h: AnyHypothesis) -> int:
         return CALIBRATED if h.calibrated else NAIVE
     if isinstance(h, Softmax):
         return SOFTMAX
+    if isinstance(h, Tree):
+        return TREE
     return CALIBRATED_POOL if h.calibrated else POOL
 
 

@@ -10,13 +10,14 @@ from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
 from streamnb.model.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.hypotheses import Hypothesis
-from streamnb.model.learners import AnyHypothesis, Pool, Softmax
+from streamnb.model.learners import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.linear_regression import LinearRegression
 from streamnb.model.logistic_regression import LogisticRegression
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.online_em import OnlineBaumWelch
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.progressive import ProgressiveValidation
+from streamnb.model.tree_augmented_nb import TreeAugmentedNB
 
 __all__ = ["warm"]
 
@@ -45,6 +46,7 @@ def warm() -> None:
         Softmax(pairs=True),
         Pool(),
         Pool(calibrated=True),
+        Tree(),
     ]
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
     for label in ("a", "b", "c"):
@@ -55,6 +57,7 @@ def warm() -> None:
     _warm_chains(x)
     _warm_linear_models()
     _warm_network()
+    _warm_trees()
     _warm_hidden_markov_models()
 
 
@@ -92,3 +95,13 @@ def _warm_hidden_markov_models() -> None:
     online = OnlineBaumWelch(starts=1, block=1, lag=1)
     online.learn_many("abab")
     online.model()
+
+
+def _warm_trees() -> None:
+    x, model = {"height": 2.0, "colour": "red"}, TreeAugmentedNB()
+    model.predict_then_learn_many([x] * 40, ["a", "b"] * 20)
+    model.joint_log_likelihood(x)
+    model.explain_one(x)
+    model.unlearn_one(x, "a")
+    model.merge(model.clone())
+    model.state()

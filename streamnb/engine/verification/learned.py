@@ -16,7 +16,7 @@ from streamnb.engine.verification.feature_recount import NOBODY, FeatureRecount
 from streamnb.engine.verification.findings import Findings
 from streamnb.model.features import KEY
 from streamnb.model.hypotheses import Hypothesis
-from streamnb.model.learners import AnyHypothesis, Pool, Softmax
+from streamnb.model.learners import AnyHypothesis, Pool, Softmax, Tree
 
 __all__ = ["LEARNED_BY_GRADIENT", "Names", "compare_learned"]
 
@@ -108,7 +108,9 @@ class Names(NamedTuple):
 
 
 def _is_pooled(hypothesis: AnyHypothesis) -> bool:
-    return isinstance(hypothesis, Softmax) or (isinstance(hypothesis, Hypothesis) and hypothesis.calibrated)
+    return isinstance(hypothesis, (Softmax, Tree)) or (
+        isinstance(hypothesis, Hypothesis) and hypothesis.calibrated
+    )
 
 
 def _reads_bins(hypothesis: AnyHypothesis) -> bool:

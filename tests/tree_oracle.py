@@ -1,0 +1,115 @@
+"""Tree-augmented naive Bayes once more, in plain Python: dictionaries of counts, Kruskal's algorithm, `math`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+
+def key_of(value):
+    """A nominal value's text; a number's octave and quarter, by logarithms of its own."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value
+    if value == 0:
+        return 0
+    fraction, power = math.frexp(abs(value))
+    return math.copysign(1, value), power, int(fraction * 8)
+
+
+def is_missing(value):
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def sort_of(name, value):
+    return name, isinstance(value, (str, bool))
+
+
+class Oracle:
+    """Counts of values and pairs by class; it reads them along whatever tree it is given."""
+
+    def __init__(self, alpha=1.0, prior_weight=20.0):
+        self.alpha, self.prior_weight = alpha, prior_weight
+        self.classes, self.attributes = Counter(), Counter()
+        self.values, self.pairs = Counter(), Counter()
+
+    def keys(self, x):
+        return {sort_of(n, v): key_of(v) for n, v in x.items() if not is_missing(v)}
+
+    def learn(self, x, y, w=1.0):
+        keys = self.keys(x)
+        self.classes[y] += w
+        for a, v in keys.items():
+            self.attributes[a, y] += w
+            self.values[a, v, y] += w
+        for (a, v), (b, u) in itertools.permutations(keys.items(), 2):
+            self.pairs[a, v, b, u, y] += w
+
+    def known(self, a):
+        return {v for (b, v, _), n in self.values.items() if b == a and n}
+
+    def probability(self, a, v, parent, u, y):
+        base = (self.values[a, v, y] + self.alpha) / (self.attributes[a, y] + self.alpha * len(self.known(a)))
+        if parent is None or u is None:
+            return base
+        given = sum(self.pairs[a, z, parent, u, y] for z in self.known(a))
+        return (self.pairs[a, v, parent, u, y] + self.prior_weight * base) / (given + self.prior_weight)
+
+    def joint(self, x, y, parents):
+        keys = self.keys(x)
+        total = math.log(self.classes[y] / sum(self.classes.values()))
+        for a, v in keys.items():
+            if v in self.known(a):
+                parent = parents.get(a)
+                total += math.log(self.probability(a, v, parent, keys.get(parent), y))
+        return total
+
+    def gain(self, a, b):
+        """What an edge adds to the log likelihood of what was learned."""
+        cells = {(v, u, y): n for (i, v, j, u, y), n in self.pairs.items() if (i, j) == (a, b) and n}
+        by_a, by_b, by_class = Counter(), Counter(), Counter()
+        for (v, u, y), n in cells.items():
+            by_a[v, y] += n
+            by_b[u, y] += n
+            by_class[y] += n
+        return sum(
+            n * math.log(n * by_class[y] / (by_a[v, y] * by_b[u, y])) for (v, u, y), n in cells.items()
+        )
+
+    def best_weight(self, attributes):
+        """Of the maximum spanning tree over these, by Kruskal."""
+        edges = sorted(
+            ((self.gain(a, b), i, j) for (i, a), (j, b) in itertools.combinations(enumerate(attributes), 2)),
+            reverse=True,
+        )
+        root, total = list(range(len(attributes))), 0.0
+
+        def find(i):
+            while root[i] != i:
+                i = root[i]
+            return i
+
+        for weight, i, j in edges:
+            if find(i) != find(j):
+                root[find(i)] = find(j)
+                total += weight
+        return total
+
+
+def all_trees(n):
+    """Every labelled tree of n vertices, as edges, by its Pruefer sequence."""
+    if n <= 2:
+        yield [(0, 1)][: n - 1]
+        return
+    for sequence in itertools.product(range(n), repeat=n - 2):
+        degree = [1 + sequence.count(i) for i in range(n)]
+        edges = []
+        for i in sequence:
+            leaf = degree.index(1)
+            edges.append((leaf, i))
+            degree[leaf] -= 1
+            degree[i] -= 1
+        edges.append(tuple(i for i, d in enumerate(degree) if d == 1))
+        yield edges
