@@ -14,8 +14,9 @@ test: $(VENV)/dev.stamp  ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 SEED ?=
-storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount (25 minutes; SEED=N for one again)
+storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (40 minutes; SEED=N for one storm again)
 	PYTHONPATH=tests:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
+	CRASHES=all $(BIN)/python -m pytest -q tests/test_crash_points.py
 
 soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?
 	$(BIN)/python tests/brokers/soak.py

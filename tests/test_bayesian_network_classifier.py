@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import pairwise
 
@@ -281,6 +282,26 @@ def test_unlearning_is_the_inverse(stream, gone):
     assert counted(model) == counted(taught(stream[gone:]))
     for x, _, _ in stream:
         close(model.predict_proba_one(x), taught(stream[gone:]).predict_proba_one(x))
+
+
+def test_a_class_that_was_left_out_is_not_unlearned():
+    model = BayesianNetworkClassifier(NAIVE, cells=4)
+    for a, y in [("x", "one"), ("y", "two"), ("x", "three")]:
+        model.learn_one({"a": a, "b": "u"}, y)
+    assert model.classes == ["one", "two"]
+    before = digest(model)
+    with pytest.raises(UnlearnError, match="'three'"):
+        model.unlearn_one({"a": "x", "b": "u"}, "three")
+    assert digest(model) == before
+
+
+@pytest.mark.parametrize("kind", [Counter, lambda x: defaultdict(int, x)])
+def test_what_a_mapping_makes_up_for_absent_keys_is_no_value(kind):
+    one, many = (BayesianNetworkClassifier(NAIVE) for _ in range(2))
+    for x in ({"a": 1}, {"b": 2}):
+        one.learn_one(x, "yes")
+    many.learn_many([kind({"a": 1}), kind({"b": 2})], ["yes", "yes"])
+    assert digest(many) == digest(one)
 
 
 @given(streams(), st.integers(0, 14), SMOOTHING)

@@ -289,6 +289,15 @@ def test_memory_is_bounded_by_the_entities_that_are_kept():
     assert grown(100) == grown(10_000) > HiddenMarkovNB().n_bytes
 
 
+@pytest.mark.parametrize(("letter", "size"), [("a", 1), ("ж", 2), ("😀", 4)])
+def test_memory_is_that_of_the_letters(letter, size):
+    long, short = (HiddenMarkovNB(entities=2) for _ in range(2))
+    for i in range(9):
+        long.learn_one({"entity": f"{i}{1000 * letter}"}, "a")
+        short.learn_one({"entity": f"{i}{letter}"}, "a")
+    assert long.n_bytes - short.n_bytes == 2 * 999 * size
+
+
 def test_time_is_event_time_and_late_events_do_not_turn_it_back():
     model = HiddenMarkovNB(time_to_live=10.0, transition_m=0.0)
     for label, t in [("a", 0.0), ("a", 1.0), ("a", 2.0), ("b", 100.0)]:
@@ -307,6 +316,7 @@ def test_time_is_event_time_and_late_events_do_not_turn_it_back():
     "arguments",
     [
         {"entities": 0},
+        {"entities": 2.5},
         {"transition_m": -1.0},
         {"transition_m": math.inf},
         {"time_to_live": math.nan},
@@ -449,6 +459,18 @@ def test_data_frames_are_rows():
     frame = framed.predict_proba_many(pd.DataFrame(rows[:3]))
     assert frame.to_numpy().tolist() == [list(listed.predict_proba_one(x).values()) for x in rows[:3]]
     assert digest(copy.deepcopy(framed)) == digest(framed)
+
+
+@pytest.mark.parametrize("dtype", ["string", "object", "category"])
+def test_what_a_data_frame_calls_missing_names_no_entity(dtype):
+    pd = pytest.importorskip("pandas")
+    values = pd.Series(["x", pd.NA, "x", pd.NaT, None], dtype="object").astype(dtype)
+    framed, listed = HiddenMarkovNB(), HiddenMarkovNB()
+    framed.learn_many(pd.DataFrame({"entity": values, "colour": ["red"] * 5}), list("ababa"))
+    for name, label in zip(["x", None, "x", None, None], "ababa", strict=True):
+        listed.learn_one({"entity": name, "colour": "red"}, label)
+    assert digest(framed) == digest(listed)
+    assert framed.n_entities == 1
 
 
 def test_entities_are_met_in_order_within_a_batch():

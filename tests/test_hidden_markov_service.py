@@ -306,6 +306,22 @@ def test_a_recount_that_begins_with_a_snapshot():
 # -- commands -----------------------------------------------------------------------------------------------
 
 
+def test_what_no_attribute_reads_takes_no_event_its_key(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    others = [{}, {"tags": ["p", "q"]}, {"nested": {"a": 1}}, {"entity": 3}]
+    events = [{"id": f"m{i}", "features": {"who": "w", **other}} for i, other in enumerate(others)]
+    (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
+    (tmp_path / "one.toml").write_text('[[attributes]]\nname = "text"\nkind = "text"\npath = "$.text"\n')
+    flags = [KIND, "log.url=sqlite:///site.db"]
+    given = [word for flag in flags for word in ("--set", flag)]
+    command = ["replay", "events.jsonl", "--config", "one.toml", "--key", "$.features.who", *given]
+    assert main([*command, "--key", ""]) == 2
+    assert main(command) == 0
+    with closing(wiring.existing_log(configured(*flags))) as log:
+        keys = [r.key for partition in log.partitions("events") for r in log.read(partition, 0, 100)]
+    assert keys == [b"w"] * 4
+
+
 def test_a_file_is_replayed_by_entity_run_inspected_and_verified(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rng = random.Random(4)

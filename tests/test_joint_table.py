@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -186,6 +187,9 @@ def test_questions_that_have_no_answer():
         ("a is independent of b given c", Query("independence", (("a", None),), (("c", None),), (("b", None),))),
         ("a independent of b, d | c", Query("independence", (("a", None),), (("c", None),), (("b", None), ("d", None)))),
         ("P", Query("probability", (("P", None),))),
+        ('P("a is independent of b"=x)', Query("probability", (("a is independent of b", "x"),))),
+        ('a independent of "b|c"', Query("independence", (("a", None),), (), (("b|c", None),))),
+        ('a independent of "b given c" given d', Query("independence", (("a", None),), (("d", None),), (("b given c", None),))),
     ],
 )  # fmt: skip
 def test_what_a_text_asks(text, query):
@@ -335,6 +339,23 @@ def test_a_file_that_is_not_there(capsys):
 
 
 def test_standard_input(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", iter(["a,n\n", "x,3\n", "y,1\n"]))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa,n\nx,3\ny,1\n")))
     assert main(["joint", "-", "a=x", "--counts", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["answers"][0]["rows"][0]["probability"] == 0.75
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,n\n\xff,3\n")))
+    assert main(["joint", "-", "a=x", "--counts"]) == 2
+    assert "-: is not CSV" in capsys.readouterr().err
+
+
+def test_a_table_too_large_for_memory_is_refused(tmp_path, capsys):
+    header = ",".join(f"v{i}" for i in range(40))
+    rows = "".join(",".join([value] * 40) + ",.5\n" for value in "xy")
+    (tmp_path / "wide.csv").write_text(f"{header},p\n{rows}")
+    assert main(["joint", str(tmp_path / "wide.csv"), "v0"]) == 2
+    assert "a table of 1,099,511,627,776 cells over 40 variables" in capsys.readouterr().err
+
+
+def test_a_tolerance_of_zero_may_be_written_in_any_way(smart, capsys):
+    for zero in ("0", "0.00", "0e0"):
+        assert main(["joint", smart, "smart _|_ smart", "--tolerance", zero]) == 2
+        assert "named twice" in capsys.readouterr().err

@@ -140,3 +140,10 @@ def test_a_restart_is_no_restart(before, after):
 def test_a_bad_state_is_refused(meta, arrays):
     with pytest.raises(SnapshotError):
         Transitions.from_state(meta, arrays)
+
+
+def test_memory_is_that_of_the_room():
+    chain = Transitions(3)
+    assert chain.n_bytes == 8 * (4 + 4 * 4)
+    chain.grow(4)
+    assert chain.n_bytes == 8 * (4 + 4 * 4)

@@ -393,6 +393,15 @@ def test_what_was_never_learned_is_not_unlearned(x, y, w):
     assert digest(model) == before
 
 
+def test_one_event_is_not_unlearned_as_two():
+    model = TreeAugmentedNB()
+    model.learn_one({"a": "r"}, "p", 2.0)
+    model.unlearn_one({"a": "r"}, "p", 1.0)
+    with pytest.raises(UnlearnError):
+        model.unlearn_one({"a": "r"}, "p", 1.0)
+    assert model.n_events == 0
+
+
 @few
 @given(seeds)
 def test_frames_and_dictionaries_give_the_same(seed):
@@ -644,6 +653,11 @@ def spoiled(meta, arrays, how):
         ),
         "no attributes": lambda: meta.__setitem__("attributes", 3),
         "a class less": lambda: meta.__setitem__("classes", meta["classes"][:-1]),
+        "no classes": lambda: meta.pop("classes"),
+        "a class that is a list": lambda: meta.__setitem__("classes", [["p"], *meta["classes"][1:]]),
+        "events below zero": lambda: meta.__setitem__("events", -1),
+        "events that are no number": lambda: meta.__setitem__("events", "many"),
+        "pairs of no number": lambda: meta.__setitem__("paired", -2),
     }[how]()
     return meta, arrays
 
@@ -651,6 +665,7 @@ def spoiled(meta, arrays, how):
 @pytest.mark.parametrize("how", [
     "a count below zero", "another total", "more than the class", "a loop", "a parent that is not there", "a shape",
     "a type", "an array less", "a value twice", "a key of another kind", "no attributes", "a class less",
+    "no classes", "a class that is a list", "events below zero", "events that are no number", "pairs of no number",
 ])  # fmt: skip
 def test_a_damaged_state_is_refused_and_changes_nothing(how):
     model = learned(events(1, 100))

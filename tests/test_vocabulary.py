@@ -129,3 +129,48 @@ def test_keys_of_any_length_are_told_apart(batches, random):
         assert sorted(again) == list(range(len(pairs)))
         assert [selected.key(row) for row in again] == [key for _, key in pairs]
     assert selected.used[0] == sum(len(key) for key in selected.keys() if len(key) > 15)  # noqa: SIM118  no dictionary
+
+
+@pytest.mark.parametrize("length", range(240, 260))
+def test_there_are_eight_bytes_to_spare_behind_the_last_key(length):
+    """Keys are read and written eight bytes at a time; at first there are 256 bytes."""
+    vocabulary = Vocabulary()
+    look_up(vocabulary, [(0, b"x" * length)], adds=True)
+    assert vocabulary.used[0] == length
+    assert vocabulary.arena.size >= length + 8
+
+
+def longest_key(cells, **words):
+    """Cells whose last key, a long one, begins or ends elsewhere."""
+    cell = cells[-16:].view(np.uint64)
+    cell[0] = words.get("begin", cell[0])
+    cell[1] = np.uint64(words.get("length", 20)) | np.uint64(255 << 56)
+    return cells
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda cells, arena: (cells[:-16], arena),
+        lambda cells, arena: (cells[:-1], arena),
+        lambda cells, arena: (np.append(cells, cells[:16]), arena),
+        lambda cells, arena: (np.where(cells == 5, np.uint8(16), cells), arena),
+        lambda cells, arena: (np.where(cells == 5, np.uint8(254), cells), arena),
+        lambda cells, arena: (cells, arena[:-1]),
+        lambda cells, arena: (cells, arena[:0]),
+        lambda cells, arena: (longest_key(cells, begin=21), arena),
+        lambda cells, arena: (longest_key(cells, length=21), arena),
+        lambda cells, arena: (longest_key(cells, begin=2**64 - 20), arena),
+        lambda cells, arena: (longest_key(cells, begin=2**64 - 2**55, length=2**55), arena),
+    ],
+)
+def test_a_state_whose_keys_are_not_inside_its_arrays_is_refused(spoil):
+    """Kernels would read and write beyond them."""
+    vocabulary = Vocabulary()
+    look_up(vocabulary, [(0, b"short"), (0, b""), (0, b"of sixteen bytes"), (1, b"x" * 20)], adds=True)
+    cells, arena = vocabulary.cells[:64].copy(), vocabulary.arena[: vocabulary.used[0]].copy()
+    state = {"groups": vocabulary.groups[:4], "cells": cells, "arena": arena}
+    assert Vocabulary.from_state(state).keys() == vocabulary.keys()
+    cells, arena = spoil(cells, arena)
+    with pytest.raises(ValueError, match="key"):
+        Vocabulary.from_state({**state, "cells": cells, "arena": arena})

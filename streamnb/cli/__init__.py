@@ -362,7 +362,13 @@ def _positive(text: str) -> float:
 
 
 def _not_negative(text: str) -> float:
-    return 0.0 if text in {"0", "0.0"} else _positive(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a finite number of 0 or more, got {text!r}")
+    return number
 
 
 def _delimiter(text: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.cli.chains import chains, print_chains
 from streamnb.cli.map_hypothesis import as_naive_bayes, map_hypothesis
+from streamnb.cli.structures import edges, print_edges
 from streamnb.cli.tables import print_posterior, table
 from streamnb.engine.learner import Learner
 from streamnb.engine.posterior_report import posterior_report
@@ -75,6 +76,9 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     found = chains(model)
     if found is not None:
         described["chains"] = found
+    structure = edges(model)
+    if structure is not None:
+        described["edges"] = structure
     pair = [label for label, weight in weights.items() if weight]
     if isinstance(model, NaiveBayes) and len(pair) == 2:
         read_by, told = _linear_model(model)
@@ -170,6 +174,8 @@ def print_description(description: dict[str, Any]) -> None:
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
     if "chains" in description:
         print_chains(description["chains"])
+    if description.get("edges"):
+        print_edges(description["edges"])
     view = description.get("linear")
     if view:
         _print_function(view)

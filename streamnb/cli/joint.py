@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import sys
 from collections.abc import Mapping
@@ -44,7 +45,8 @@ def _table(options: argparse.Namespace) -> JointTable:
     }
     try:
         if options.file == "-":
-            return read_joint_table(sys.stdin, **settings)
+            whole = sys.stdin.buffer.read().decode("utf-8-sig")
+            return read_joint_table(io.StringIO(whole, newline=""), **settings)
         with Path(options.file).open(encoding="utf-8-sig", newline="") as lines:
             return read_joint_table(lines, **settings)
     except ConfigError as error:

@@ -18,6 +18,7 @@ from streamnb.cli.watching import Waiting
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.wire.codec import decode_event
+from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import ENTITY, EventSchema
 
 __all__ = ["run", "write_events"]
@@ -104,10 +105,11 @@ def writing(
 
 
 def _keyed_by(schema: EventSchema, path: str | None) -> EventSchema:
-    """The schema, with a path of the entity that was given; the attributes do not matter to keys."""
+    """The schema, with a path of the entity that was given; attributes, and their faults, do not matter."""
     if path is None:
         return schema
-    return msgspec.structs.replace(schema, attributes=(), open_features=True, entity_path=path)
+    parse_path(path)  # an empty one would be the key that a record has already
+    return msgspec.structs.replace(schema, attributes=(), open_features=False, entity_path=path)
 
 
 def _key(raw: bytes, schema: EventSchema) -> bytes | None:

@@ -89,7 +89,7 @@ def schema(config: Config) -> EventSchema:
         label_path=config.events.label,
         ts_path=config.events.ts,
         max_bytes=config.events.max_bytes,
-        entity_path=config.events.entity if config.model.reads_entity else None,
+        entity_path=(config.events.entity or "") if config.model.reads_entity else None,
     )
 
 

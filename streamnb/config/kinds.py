@@ -20,7 +20,6 @@ __all__ = [
     "ABOVE_ZERO",
     "ADDRESS",
     "BOOLEAN",
-    "ENTITY_PATH",
     "JSON_PATH",
     "LOG_URL",
     "NAME",
@@ -155,11 +154,6 @@ TOPICS = Kind(
 )
 JSON_PATH = _text(
     "JSON path", """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]""", _path
-)
-ENTITY_PATH = _text(
-    "JSON path or empty",
-    f"""{JSON_PATH.expected}, or "" for the record's key""",
-    lambda text: text if not text else _path(text),
 )
 
 SECRET = Kind(

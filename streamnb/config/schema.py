@@ -17,7 +17,6 @@ from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
     BOOLEAN,
-    ENTITY_PATH,
     JSON_PATH,
     NAME,
     PARENTS,
@@ -101,14 +100,14 @@ class EventsConfig(Section, frozen=True):
         label: path of the label.
         ts: path of the event time, seconds since the epoch.
         max_bytes: a larger record becomes a dead letter.
-        entity: path of the entity that it is of; empty is the record's key. Read by models that ask for it.
+        entity: path of the entity that it is of; None is the record's key. Read by models that ask for it.
     """
 
     id: Annotated[str, JSON_PATH] = "$.id"
     label: Annotated[str, JSON_PATH] = "$.label"
     ts: Annotated[str, JSON_PATH] = "$.ts"
     max_bytes: Annotated[int, SIZE] = 1 << 20
-    entity: Annotated[str, ENTITY_PATH] = ""
+    entity: Annotated[str | None, JSON_PATH] = None
 
 
 class PruneConfig(Section, frozen=True):

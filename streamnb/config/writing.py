@@ -56,6 +56,8 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
     shaping["model"] |= config.model.own
+    if config.events.entity is None:  # journals without entities are older than the key
+        del shaping["events"]["entity"]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     for hypothesis in shaping["hypotheses"]:
         if hypothesis["prior_weight"] is None:  # journals without trees are older than the key

@@ -220,8 +220,8 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
 
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
         """
-        if is_missing(y):
-            raise UnlearnError("an event without a label was never learned")
+        if is_missing(y) or (units(w) and y not in self._network.tables.lookup(0)):
+            raise UnlearnError(f"no event of class {y!r} was ever learned")
         self._network.unlearn_one({**x, self.target: y}, w)
 
     def merge(self, other: BayesianNetworkClassifier) -> Self:

@@ -176,7 +176,7 @@ class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped her
 
         Raises ValueError for one of another model or `max_values`, and SnapshotError for one that is damaged.
         """
-        found, own = (meta["type"], meta.get("max_values")), (type(self).__name__, self.max_values)
+        found, own = (meta.get("type"), meta.get("max_values")), (type(self).__name__, self.max_values)
         if found != own:
             raise ValueError(f"this is the state of a {found}, not of a {own}")
         self._model = TreeModel.from_state(self.memory, meta, arrays)

@@ -33,20 +33,20 @@ class Entities:
     """
 
     def __init__(self, limit: int) -> None:
-        if limit < 1:
-            raise ValueError(f"at least one entity has to be kept, not {limit}")
+        if not isinstance(limit, (int, np.integer)) or limit < 1:
+            raise ValueError(f"a whole number of entities has to be kept, at least one, not {limit!r}")
         self.rows: OrderedDict[str, int] = OrderedDict()
         self.beliefs = np.zeros((2, 2))
         self.last = np.full(2, -1, dtype=np.int64)
         self.seen = np.full(2, np.nan)
         self._limit = limit
-        self._characters = 0
+        self._text_bytes = 0
 
     @property
     def n_bytes(self) -> int:
         """Memory, bytes, about, room to grow included."""
         arrays = self.beliefs.nbytes + self.last.nbytes + self.seen.nbytes
-        return arrays + self._characters + _OBJECTS * len(self.rows)
+        return arrays + self._text_bytes + _OBJECTS * len(self.rows)
 
     def find(self, names: Iterable[str | None]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """The row of each, -1 where there is none; and that none of them begins."""
@@ -80,9 +80,9 @@ class Entities:
         row = len(self.rows)
         if row == self._limit:
             gone, row = self.rows.popitem(last=False)
-            self._characters -= len(gone)
+            self._text_bytes -= _text_bytes(gone)
         self.rows[name] = row
-        self._characters += len(name)
+        self._text_bytes += _text_bytes(name)
         return row
 
     def room(self, K: int) -> None:
@@ -149,6 +149,11 @@ class Entities:
         made.last[rows], made.seen[rows] = last[first:], arrays["seen"][first:]
         made.beliefs[rows, :K] = beliefs[first:]
         return made
+
+
+def _text_bytes(name: str) -> int:
+    """What its characters take in memory, about: one byte each of ASCII, others two or four."""
+    return len(name) if name.isascii() else len(name.encode("utf-16-le", "surrogatepass"))
 
 
 def names_in(arrays: Mapping[str, npt.NDArray[Any]]) -> Sequence[str]:

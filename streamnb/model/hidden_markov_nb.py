@@ -121,8 +121,7 @@ class HiddenMarkovNB(NaiveBayes):
     @property
     def n_bytes(self) -> int:
         """Memory of all that was learned and is kept, bytes, room to grow included."""
-        tables = self._transitions.first.nbytes + self._transitions.table.nbytes
-        return super().n_bytes + tables + self._entities.n_bytes
+        return super().n_bytes + self._transitions.n_bytes + self._entities.n_bytes
 
     def joint_log_likelihood(self, x: Any, t: float | None = None) -> dict[Any, float]:
         """Log P(s_t, x_t | the entity so far) of every class s with examples (nats), at the time `t`."""
@@ -248,7 +247,7 @@ class HiddenMarkovNB(NaiveBayes):
         rows: Any = xs
         if is_frame(rows):
             has_any = self.entity in rows.columns
-            values = rows[self.entity].tolist() if has_any else [None] * len(rows)
+            values = _objects(rows[self.entity]) if has_any else [None] * len(rows)
             entities = [self._entity_of({self.entity: value}) for value in values]
             rows = rows.drop(columns=[self.entity]) if has_any else rows
         else:
@@ -353,3 +352,8 @@ class HiddenMarkovNB(NaiveBayes):
     def linear_view(self, positive: Any, negative: Any = None) -> NoReturn:  # noqa: ARG002
         """Refused with ValueError: what is known of an entity is no linear function of the event."""
         raise ValueError("what is known of an entity is no linear function of an event")
+
+
+def _objects(series: Any) -> list[Any]:
+    """The values of a column of a data frame; None for what it calls missing, of whatever type that is."""
+    return [None if is_na else value for value, is_na in zip(series.tolist(), series.isna(), strict=True)]

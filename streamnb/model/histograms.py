@@ -177,10 +177,12 @@ def highest_count(histograms: Any, b: int) -> int:
     used, highest = histograms.used[b], np.int64(0)
     if used > 0:
         highest = histograms.weight[b, used - 1]
-    for at in range(histograms.exact.shape[1] - 1, 0, -1):
-        if histograms.exact[b, at] != 0:
-            highest = max(highest, np.int64(at) << _UNIT_BITS)
-            break
+    for block in range(histograms.occupied.shape[1] - 1, -1, -1):  # there may be millions of places
+        if histograms.occupied[b, block] != 0:
+            at = block * 64 + 63
+            while histograms.exact[b, at] == 0:
+                at -= 1
+            return int(max(highest, np.int64(at) << _UNIT_BITS))
     return int(highest)
 
 

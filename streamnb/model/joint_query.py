@@ -23,9 +23,10 @@ from streamnb.model.joint_table import JointTable, MostProbable
 __all__ = ["Answer", "Query", "answer", "parse_query"]
 
 _TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|([,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|$)))\s*')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORDS = (
     re.compile(r"^(.+?)\s+(?:is\s+)?independent\s+of\s+(.+)$", re.DOTALL),
-    re.compile(r"^(.*?)\s+given\s+(.*)$", re.DOTALL),
+    re.compile(r"^(.*?)(?:\s+given\s+|\|)(.*)$", re.DOTALL),
 )
 
 Terms = tuple[tuple[str, str | None], ...]
@@ -64,9 +65,9 @@ class Answer(NamedTuple):
 def parse_query(text: str) -> Query:
     """The question that a text asks. Raises ValueError, with what was expected, for one that asks none."""
     stripped = text.strip()
-    if match := _WORDS[0].match(stripped):
-        right, _, condition = _divided(match[2])
-        return _independence(text, match[1], right, condition)
+    if sides := _divided(stripped, _WORDS[0]):
+        right, condition = _divided(sides[1], _WORDS[1]) or (sides[1], "")
+        return _independence(text, sides[0], right, condition)
     tokens = _tokens(text, stripped)
     if ("_|_", False) in tokens:
         at = tokens.index(("_|_", False))
@@ -117,11 +118,10 @@ def _each(table: JointTable, terms: Terms) -> list[dict[Hashable, str]]:
     return found
 
 
-def _divided(text: str) -> tuple[str, str, str]:
-    """What stands before and after "given" or a bar."""
-    if match := _WORDS[1].match(text):
-        return match[1], "given", match[2]
-    return text.partition("|")
+def _divided(text: str, words: re.Pattern[str]) -> tuple[str, str] | None:
+    """What stands before and after these words, where they stand outside of quotes."""
+    match = words.match(_QUOTED.sub(lambda quoted: '"' * len(quoted[0]), text))
+    return match and (text[slice(*match.span(1))], text[slice(*match.span(2))])
 
 
 def _of_probability(text: str, tokens: list[tuple[str, bool]]) -> Query:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.encoding import value_text
+from streamnb.model.factors import MOST_CELLS
 from streamnb.model.independence import Independence, compared
 
 __all__ = ["JointTable", "MostProbable"]
@@ -46,8 +47,8 @@ class JointTable:
             one left out has none. They sum to 1, to 1e-9.
 
     Raises:
-        ValueError: if there is a negative or infinite probability, if they do not sum to 1, or if the shape
-            is another; the message names the entry at fault.
+        ValueError: if there is a negative or infinite probability, if they do not sum to 1, if the shape is
+            another, or if there are more than 2^26 combinations; the message names the entry at fault.
 
     Examples:
         Whether it is a burglary, given the alarm (Russell and Norvig's alarm domain):
@@ -233,6 +234,8 @@ class JointTable:
 def _array(values: Mapping[Name, Sequence[str]], given: Any) -> npt.NDArray[np.float64]:
     """As an array of the right shape, none of them negative. Raises ValueError."""
     shape = tuple(map(len, values.values()))
+    if (cells := math.prod(shape)) > MOST_CELLS:
+        raise ValueError(f"a table of {cells:,} cells over {len(shape)} variables; at most {MOST_CELLS:,}")
     if isinstance(given, Mapping):
         table = np.zeros(shape)
         for key, p in given.items():

@@ -122,6 +122,6 @@ def _ways_to_read(events: Any, names: tuple[Any, ...]) -> Iterator[Callable[[], 
         columns = [events[name].tolist() if name in there else [None] * len(events) for name in names]
         yield lambda: chain.from_iterable(zip(*columns, strict=True))
         return
-    if len(names) > 1:
+    if len(names) > 1 and set(map(type, events)) <= {dict}:  # others may have a value for what is absent
         yield lambda: chain.from_iterable(map(itemgetter(*names), events))
     yield lambda: (x.get(name) for x in events for name in names)

@@ -84,6 +84,11 @@ class Transitions:
         """int64[K, K]: weight of the transitions from each state (row) to each (column), in units; a view."""
         return self._table[: self.states, : self.states]
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the counts, bytes, room to grow included."""
+        return self._first.nbytes + self._table.nbytes
+
     def grow(self, states: int) -> None:
         """Let there be at least so many states."""
         room = self._first.size

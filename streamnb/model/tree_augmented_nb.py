@@ -273,11 +273,14 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
 
         Raises ValueError for one of another model or `max_values`, and SnapshotError for one that is damaged.
         """
-        found, own = (meta["type"], meta.get("max_values")), (type(self).__name__, self.max_values)
+        found, own = (meta.get("type"), meta.get("max_values")), (type(self).__name__, self.max_values)
         if found != own:
             raise ValueError(f"this is the state of a {found}, not of a {own}")
         model = TreeModel.from_state(self.memory, meta, arrays)
-        classes = {label: k for k, label in enumerate(meta["classes"])}
+        try:
+            classes = {label: k for k, label in enumerate(meta["classes"])}
+        except (KeyError, TypeError) as error:
+            raise SnapshotError(f"these are no classes: {error!r}") from error
         if len(classes) != model.counts.classes or len(classes) != len(meta["classes"]):
             raise SnapshotError(
                 f"{model.counts.classes} classes were counted, and {meta['classes']} are named"

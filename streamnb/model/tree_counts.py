@@ -155,7 +155,7 @@ class TreeCounts:
 
     def unlearn(self, codes: npt.NDArray[np.int32], k: int, weight: int) -> None:
         """Take out an event. Raises UnlearnError, and changes nothing, where it is not in the counts."""
-        if not can_unlearn(self.tables, codes, k, weight):
+        if self.events == 0 or not can_unlearn(self.tables, codes, k, weight):
             raise UnlearnError("the counts do not hold this event with this class and weight")
         _count(self.tables, codes, k, -weight)
         self.events -= 1
@@ -218,6 +218,9 @@ class TreeCounts:
         """Of a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
         counts = cls(memory)
         counts.events, counts.paired = meta["events"], meta["paired"]
+        for name, least in (("events", 0), ("paired", -1)):
+            if type(meta[name]) is not int or meta[name] < least:
+                raise SnapshotError(f"{name} is {meta[name]!r}, and should be an integer of {least} or more")
         K = arrays["class_weights"].size
         P = sizes.size if counts.paired < 0 else min(sizes.size, counts.paired)
         bare = _laid_out(sizes, K, P, spare=False)

@@ -335,7 +335,11 @@ class Vocabulary:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Vocabulary:
-        """The vocabulary of a state; the slots are made anew."""
+        """The vocabulary of a state; the slots are made anew.
+
+        Raises ValueError for cells that are not those of these groups, or reach beyond the arena: kernels
+        check no bounds.
+        """
         vocabulary = cls()
         vocabulary.size = arrays["groups"].size
         vocabulary.cells = np.array(arrays["cells"], dtype=np.uint8).reshape(-1)
@@ -343,8 +347,21 @@ class Vocabulary:
         vocabulary.arena[:-8] = arrays["arena"]
         vocabulary.used[0] = arrays["arena"].size
         vocabulary.groups = np.array(arrays["groups"], dtype=np.int32)
+        vocabulary._check()
         vocabulary._rehash()
         return vocabulary
+
+    def _check(self) -> None:
+        """That every key is inside the arrays. Raises ValueError."""
+        if self.cells.size != _CELL * self.size:
+            raise ValueError(f"{self.cells.size} bytes are not the cells of {self.size} keys")
+        cells = self._cells()
+        long = cells[:, _SHORT] == _LONG
+        begin, length = cells.view(np.uint64)[long].T
+        length, used = length & _LENGTH, np.uint64(self.used[0])
+        is_outside = (begin > used) | (length > used) | (begin + length > used)  # a sum may wrap around
+        if is_outside.any() or (cells[~long, _SHORT] > _SHORT).any():
+            raise ValueError(f"a key is longer than its cell, or reaches beyond {used} bytes of long keys")
 
     def select(self, rows: npt.NDArray[np.int64]) -> Vocabulary:
         """A vocabulary of these rows only, in the order given."""

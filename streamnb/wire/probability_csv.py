@@ -53,8 +53,8 @@ def read_joint_table(
     try:
         return made({name: list(there) for name, there in values.items()}, found)
     except ValueError as error:
-        hint = "" if normalise else "; counts are divided by their sum with --counts"
-        raise ConfigError(f"{error}{hint}".replace("; are they counts? see from_counts", "")) from error
+        hint = "; counts are divided by their sum with --counts"
+        raise ConfigError(str(error).replace("; are they counts? see from_counts", hint)) from error
 
 
 def _place(header: Sequence[str], column: str | None) -> int:
