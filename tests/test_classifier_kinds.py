@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 from service import model_digest, predictions, raw_events, records
+from two_runs import run_stopped_run_again_and_verified
 
 from streamnb import NaiveBayes
 from streamnb.cli import main, wiring
@@ -237,20 +238,8 @@ def test_a_logistic_regression_is_run_stopped_run_again_and_verified(tmp_path, m
         "snapshots.every_events=60",
     ]
     config, given = configured(*flags), [word for flag in flags for word in ("--set", flag)]
-    raws = raw_events(200)
-    for part in (raws[:90], raws[90:]):
-        with closing(wiring.open_log(config)) as log:
-            log.append([NewRecord("events", None, raw) for raw in part])
-        assert main(["run", "--until-end", *given]) == 0
-    capsys.readouterr()
-    assert main(["verify", "--json", *given]) == 0
-    assert json.loads(capsys.readouterr().out)["verified"]
-    alone = wiring.learner(config)
+    alone, found = run_stopped_run_again_and_verified(config, given, raw_events(200), capsys)
     assert (alone.model.classifier.C, alone.model.classifier.features) == (50.0, 512)
-    outputs = alone.process(records(raws), 1.0)
-    with closing(wiring.existing_log(config)) as log:
-        found = predictions(log)
-    assert found == predictions(outputs)
     assert set(found[-1]["probabilities"]) == {"a", "b", "c"}
 
 
@@ -266,21 +255,9 @@ def test_a_network_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, 
         "snapshots.every_events=60",
     ]
     config, given = configured(*flags), [word for flag in flags for word in ("--set", flag)]
-    raws = raw_events(200)
-    for part in (raws[:90], raws[90:]):
-        with closing(wiring.open_log(config)) as log:
-            log.append([NewRecord("events", None, raw) for raw in part])
-        assert main(["run", "--until-end", *given]) == 0
-    capsys.readouterr()
-    assert main(["verify", "--json", *given]) == 0
-    assert json.loads(capsys.readouterr().out)["verified"]
-    alone = wiring.learner(config)
+    alone, found = run_stopped_run_again_and_verified(config, given, raw_events(200), capsys)
     network = alone.model.classifier.network
     assert network.parents == {"label": (), "subject": ("label",), "colour": ("label", "subject")}
-    outputs = alone.process(records(raws), 1.0)
-    with closing(wiring.existing_log(config)) as log:
-        found = predictions(log)
-    assert found == predictions(outputs)
     assert set(found[-1]["probabilities"]) == {"a", "b", "c"}
     described = answer(capsys, "inspect", *given)
     assert {(edge["parent"], edge["child"]) for edge in described["edges"]} == {
@@ -317,15 +294,7 @@ def test_a_tree_is_run_stopped_run_again_and_verified(attributes, tmp_path, monk
         "predictions.evidence=2",
     ]
     config, given = configured(*flags), [word for flag in flags for word in ("--set", flag)]
-    raws = raw_events(200)
-    for part in (raws[:90], raws[90:]):
-        with closing(wiring.open_log(config)) as log:
-            log.append([NewRecord("events", None, raw) for raw in part])
-        assert main(["run", "--until-end", *given]) == 0
-    capsys.readouterr()
-    assert main(["verify", "--json", *given]) == 0
-    assert json.loads(capsys.readouterr().out)["verified"]
-    alone = wiring.learner(config)
+    alone, found = run_stopped_run_again_and_verified(config, given, raw_events(200), capsys)
     model = alone.model
     assert (type(model).__name__, model.prior_weight, model.max_values, model.memory) == (
         "TreeAugmentedNB",
@@ -333,10 +302,6 @@ def test_a_tree_is_run_stopped_run_again_and_verified(attributes, tmp_path, monk
         40,
         64 << 20,
     )
-    outputs = alone.process(records(raws), 1.0)
-    with closing(wiring.existing_log(config)) as log:
-        found = predictions(log)
-    assert found == predictions(outputs)
     assert set(found[-1]["probabilities"]) == {"a", "b", "c"}
     assert found[-1]["evidence"]
     assert {edge.child for edge in model.edges} | {edge.parent for edge in model.edges} == {

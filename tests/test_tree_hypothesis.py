@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import random
-from contextlib import closing
 
 import numpy as np
 import pytest
-from service import predictions, raw_events, records
+from service import raw_events
 from test_trees import snapshotted
+from two_runs import run_stopped_run_again_and_verified
 
 from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax, Tree, TreeAugmentedNB
-from streamnb.cli import main, wiring
+from streamnb.cli import wiring
 from streamnb.config import load
-from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, UnlearnError
 from streamnb.model.learners import CALIBRATED, SOFTMAX, TREE, Plan
 from streamnb.model.progressive import ESCAPE
@@ -188,18 +186,7 @@ def test_a_mixture_with_a_tree_is_run_stopped_run_again_and_verified(tmp_path, m
     config = load(None, {}, CONFIGURED)
     given = [word for flag in CONFIGURED for word in ("--set", flag)]
     assert wiring.model(config).hypotheses[0] == Tree(prior_weight=5.0)
-    raws = raw_events(200)
-    for part in (raws[:90], raws[90:]):
-        with closing(wiring.open_log(config)) as log:
-            log.append([NewRecord("events", None, raw) for raw in part])
-        assert main(["run", "--until-end", *given]) == 0
-    capsys.readouterr()
-    assert main(["verify", "--json", *given]) == 0
-    assert json.loads(capsys.readouterr().out)["verified"]
-    alone = wiring.learner(config)
-    outputs = alone.process(records(raws), 1.0)
-    with closing(wiring.existing_log(config)) as log:
-        assert predictions(log) == predictions(outputs)
+    run_stopped_run_again_and_verified(config, given, raw_events(200), capsys)
 
 
 @pytest.mark.parametrize(("table", "said"), [
