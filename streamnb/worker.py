@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore
 from streamnb.engine.learner import Learner, Tally
 from streamnb.engine.lifecycle import accept_loss, adopt_configuration, begin, missing_records, partitions_of
-from streamnb.engine.ports import Log, Record
+from streamnb.engine.ports import CommitUnderWay, Log, Record
 from streamnb.engine.recovery import recover, refuse_changes
 from streamnb.engine.saving import LONGEST_WRITE, Saving
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
@@ -41,6 +42,16 @@ class Pace:
     commit_seconds: float = 0.1
     snapshot_events: int = 100_000
     snapshot_seconds: float = 60.0
+
+
+class _Begun(NamedTuple):
+    """A commit under way, and what to tell of it once it is durable."""
+
+    commit: CommitUnderWay
+    n: int
+    at: float
+    records: Sequence[Record]
+    tally: Tally
 
 
 class _StoppedError(Exception):
@@ -83,8 +94,9 @@ class Worker:
         self._accepts_loss = accepts_loss
         self._most = pace.commit_events  # records of the next commit
         self._stopping = False
-        self._ahead = False  # the model knows records whose commit has not been confirmed
-        self._checkpoint: Checkpoint | None = None
+        self._ahead = False  # the model knows records that no commit holds, or one that failed
+        self._begun: _Begun | None = None
+        self._checkpoint: Checkpoint | None = None  # after the commit under way
         self._saving: Saving | None = None  # the snapshot on its way
         self._saving_since = 0.0
         self._stuck = False  # the snapshot on its way, and that was told
@@ -185,14 +197,19 @@ class Worker:
         Args:
             until_end: return where everything has been read.
         """
-        while self._checkpoint is not None and not self._stopping:
-            records = self._gather()
-            if records:
-                self._step(records)
-            elif until_end and not any(self._log.lag().values()):
-                break
-            self._look_around()
-            self._save_if_due()
+        try:
+            while self._checkpoint is not None and not self._stopping:
+                records = self._gather()
+                if records:
+                    self._step(records)
+                else:
+                    self._settle()
+                    if until_end and not any(self._log.lag().values()):
+                        break
+                self._look_around()
+                self._save_if_due()
+        finally:  # what was processed before is committed, whatever stopped the rest
+            self._settle()
 
     def close(self) -> None:
         """Keep a last snapshot, if anything was learned since the one before, and give the log up.
@@ -202,7 +219,7 @@ class Worker:
         """
         try:
             self._finish_saving(self._sensor.alive)
-            if self._checkpoint is not None and self._unsaved and not self._ahead:
+            if self._checkpoint is not None and self._unsaved and not self._ahead and self._begun is None:
                 self._begin_saving(self._checkpoint)
                 self._finish_saving(self._sensor.alive)
         finally:
@@ -236,6 +253,7 @@ class Worker:
         size = 0
         while len(records) < self._most and size < _COMMIT_BYTES and not self._stopping:
             self._turn()
+            self._settle_if_over()
             left = (due if records else latest) - time.monotonic()
             found = self._log.poll(self._most - len(records), min(_TURN_SECONDS, max(0.0, left)))
             records += found
@@ -251,10 +269,12 @@ class Worker:
         1. Read the clock: `now` is journalled, and nothing that is learned or published depends on another.
         2. Predict and learn every record, in order; encode the outputs.
         3. Make the journal record that says what was processed.
-        4. Write outputs, journal record and positions in one transaction.
+        4. Wait until the commit before is durable.
+        5. Begin to write outputs, journal record and positions in one transaction. While the log does so the
+           next records are read, and learned.
 
-        A crash before 4 loses nothing: the records are read again. A crash after 4 repeats nothing: the
-        journal says that they were processed, and recovery learns them silently.
+        A crash before the transaction is committed loses nothing: the records are read again. A crash after
+        it repeats nothing: the journal says that they were processed, and recovery learns them silently.
         """
         assert self._checkpoint is not None, "start() comes first"  # noqa: S101
         self._began = time.monotonic()
@@ -262,13 +282,29 @@ class Worker:
         now = self._clock()
         self._ahead = True
         outputs = self.learner.process(records, now, self._turn)
+        tally, self.learner.tally = self.learner.tally, Tally()
         self._leave_room(len(records), sum([len(output.value) for output in outputs]))
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
-        began = time.monotonic()
-        self._log.commit(transaction)
-        self._checkpoint = checkpoint
-        self._ahead, self._unsaved = False, True
-        self._tell(records, time.monotonic() - began)
+        self._settle()
+        at = time.time()
+        self._begun = _Begun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
+        self._checkpoint, self._ahead = checkpoint, False
+        self._settle_if_over()
+
+    def _settle_if_over(self) -> None:
+        """Tell what a commit did as soon as it is known."""
+        if self._begun is not None and self._begun.commit.is_over():
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait for the commit under way, if any is; where it fails, the model is ahead of the journal."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        ahead, self._ahead = self._ahead, True
+        seconds = begun.commit.settle()
+        self._ahead, self._unsaved = ahead, True
+        self._tell(begun, seconds)
 
     def _leave_room(self, records: int, size: int) -> None:
         """Let the next commit be of a size that a log takes within its timeouts.
@@ -281,21 +317,19 @@ class Worker:
         """How many records a commit may have whose outputs take `size` bytes each."""
         return max(1, min(self._pace.commit_events, int(_COMMIT_BYTES / max(1.0, size))))
 
-    def _tell(self, records: list[Record], seconds: float) -> None:
-        """What the commit just made did."""
-        assert self._checkpoint is not None  # noqa: S101
-        tally, self.learner.tally = self.learner.tally, Tally()
-        at = time.time()
+    def _tell(self, begun: _Begun, seconds: float) -> None:
+        """What a commit did that took the log so many seconds."""
+        tally, at = begun.tally, begun.at + seconds
         self._sensor.committed(
             Committed(
-                n=self._checkpoint.n,
-                consumed=len(records),
+                n=begun.n,
+                consumed=len(begun.records),
                 learned=tally.learned,
                 predicted=tally.predicted,
                 dead_letters=tally.dead_letters,
                 seconds=seconds,
                 at=at,
-                latencies=[at - record.timestamp for record in records],
+                latencies=[at - record.timestamp for record in begun.records],
                 drifts=tally.drifts,
             )
         )
@@ -341,6 +375,7 @@ class Worker:
         events = self.learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
         if events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds):
+            self._settle()
             assert self._checkpoint is not None  # noqa: S101
             self._begin_saving(self._checkpoint)
 

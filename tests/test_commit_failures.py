@@ -31,13 +31,13 @@ class Failing:
     def __getattr__(self, name):
         return getattr(self._log, name)
 
-    def commit(self, transaction):
+    def begin_commit(self, transaction):
         self._commits += 1
-        if self._commits > 2:
+        if self._commits > 1:
             if self._written:
                 self._log.commit(transaction)
             raise LogError("the disk is full")
-        self._log.commit(transaction)
+        return self._log.begin_commit(transaction)
 
 
 @pytest.mark.parametrize("written", [False, True])

@@ -324,17 +324,17 @@ def test_what_cannot_succeed_is_not_tried_again(connect, tmp_path):
     log.acquire("large")
     worker = new_worker(log, tmp_path / "s")
     tried = []
-    attempt = Transactions.attempt
+    begin = Transactions.begin
 
     def counted(self, *arguments):
         tried.append(1)
-        return attempt(self, *arguments)
+        return begin(self, *arguments)
 
     checkpoint = worker.start("large")
     outputs = [NewRecord("predictions", b"k", b"x" * (5 << 20))]
     _, transaction = checkpoint.commit(worker._identity, [], outputs, 1.0)
     with (
-        patch.object(Transactions, "attempt", counted),
+        patch.object(Transactions, "begin", counted),
         pytest.raises(LogError, match="larger than its topic"),
     ):
         log.commit(transaction)

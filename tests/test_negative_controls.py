@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -221,9 +222,20 @@ class OneForEach(Stopping):
     def __init__(self, library, transactional_id, timeout, **options):
         super().__init__(library, f"{transactional_id}.{os.getpid()}", timeout, **options)
 
-    def attempt(self, transaction, membership, _alive):
+    def begin(self, transaction, membership):
         """As a plain program does, in its one thread."""
         self._write(transaction, membership)
+        return Settled()
+
+
+class Settled:
+    """An attempt that is over."""
+
+    def is_over(self):
+        return True
+
+    def settle(self, _alive):
+        return time.monotonic()
 
 
 class RightWithStop(Fated):
@@ -357,15 +369,21 @@ class GroupPositions(Fated):
 
 
 class OffsetsFirst(GroupPositions):
-    def commit(self, transaction):
+    def begin_commit(self, transaction):
         self._note(transaction)
-        super().commit(transaction)
+        return super().begin_commit(transaction)
 
 
 class OffsetsLast(GroupPositions):
-    def commit(self, transaction):
-        super().commit(transaction)
-        self._note(transaction)
+    def begin_commit(self, transaction):
+        under_way = super().begin_commit(transaction)
+
+        def settle():
+            seconds = under_way.settle()
+            self._note(transaction)
+            return seconds
+
+        return under_way._replace(settle=settle)
 
 
 @pytest.mark.parametrize(

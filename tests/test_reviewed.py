@@ -274,6 +274,7 @@ def test_outputs_are_compared_only_while_one_kind_of_machine_wrote_the_journal(o
     while not (records := first._gather()):  # a broker may let us wait for the first
         pass
     first._step(records)
+    first._settle()
     first.close()
     found = SnapshotFolder(tmp_path / "s").newest().snapshot
     parts = dict(found.parts)

@@ -153,7 +153,7 @@ def test_one_that_becomes_due_meanwhile_waits_for_the_one_on_its_way(open_log, t
     store.let_go()
     produce(open_log(), RAWS[100:105])
     worker.run(until_end=True)
-    assert told.saved_at == [21]
+    assert told.saved_at in ([20], [21])  # the last commit may be under way
     store.is_slow = False
     worker.close()
     assert [snapshot.journal_n for snapshot, _ in store.waiting] == [4, 21]
@@ -175,9 +175,10 @@ def test_told_to_stop_while_it_is_on_its_way(open_log, tmp_path):
     worker = begun(open_log, folder, told=told)
     worker.run()
     worker.close()
-    check_files(open_log, folder, [4, 6])
+    assert told.commits in {6, 7}  # the next one may be under way
+    check_files(open_log, folder, [4, told.commits])
     again = begun(open_log, folder)
-    assert again.learner.consumed == 30
+    assert again.learner.consumed == 5 * told.commits
     again.run(until_end=True)
     again.close()
     assert digests(again.learner) == undisturbed(400)
@@ -206,10 +207,10 @@ class Failing:
     def __getattr__(self, name):
         return getattr(self._log, name)
 
-    def commit(self, transaction):
+    def begin_commit(self, transaction):
         if transaction.n >= self._first:
             raise LogError("the disk is full")
-        self._log.commit(transaction)
+        return self._log.begin_commit(transaction)
 
 
 @pytest.mark.usefixtures("small_slices")

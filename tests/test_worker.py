@@ -118,12 +118,9 @@ def test_a_crash_before_the_commit_loses_nothing_and_after_it_repeats_nothing(op
         def __getattr__(self, name):
             return getattr(self._log, name)
 
-        def commit(self, transaction):
-            if transaction.n == 0:
-                return self._log.commit(transaction)
-            if self._when == "before":
-                raise CrashError
-            self._log.commit(transaction)
+        def begin_commit(self, transaction):
+            if self._when == "after":
+                self._log.commit(transaction)
             raise CrashError
 
     produce(open_log(**TOPICS), RAWS)

@@ -10,21 +10,47 @@ from kafka import errors
 from streamnb.adapters.kafka_errors import translate, translated
 from streamnb.adapters.kafka_failures import Action, classify, meant
 from streamnb.adapters.kafka_library import Library, TransactionalProducer
-from streamnb.adapters.meanwhile import meanwhile
+from streamnb.adapters.meanwhile import Meanwhile, OneThread, meanwhile
 from streamnb.engine.ports import Transaction
 from streamnb.errors import LogError, Unavailable
 
-__all__ = ["Transactions"]
+__all__ = ["Attempt", "Transactions"]
 
 _GIVEN_UP_AFTER = 3  # transaction timeouts
+
+
+class Attempt:
+    """A transaction that is being written."""
+
+    def __init__(self, work: Meanwhile[None], n: int) -> None:
+        self._work = work
+        self._n = n
+
+    def is_over(self) -> bool:
+        """Whether its outcome is known."""
+        return self._work.is_over()
+
+    def settle(self, alive: Callable[[], None]) -> float:
+        """Wait until it is committed; when it was, by the monotonic clock.
+
+        Raises:
+            Unavailable: the outcome is unknown; the transaction may be committed, or not.
+            LogError: it is not committed, and would not be if it were sent again.
+        """
+        try:
+            return self._work.answer(alive)[1]
+        except Unavailable as error:
+            raise Unavailable(f"commit {self._n}: {error}") from error
+        except errors.KafkaError as error:
+            raise _meaning(meant(error), self._n) from error
 
 
 class Transactions:
     """Commits, each an attempt whose outcome may stay unknown.
 
-    Calls of the client may block for as long as no broker answers, so they run in a thread of their own; the
-    caller's thread calls `alive` meanwhile, which keeps the election, and may raise. A call that has not been
-    answered for some transaction timeouts is given up: `Unavailable`.
+    Calls of the client may block for as long as no broker answers, so they run in a thread of their own. The
+    caller's does other things meanwhile; where it waits, it calls `alive`, which keeps the election, and may
+    raise. A call that has not been answered for some transaction timeouts is given up: `Unavailable`.
 
     Args:
         library: makes the producer.
@@ -37,6 +63,7 @@ class Transactions:
         self._id = transactional_id
         self._timeout = timeout
         self._producer: TransactionalProducer | None = None
+        self._thread: OneThread | None = None  # the producer's own
 
     def begin_anew(self, alive: Callable[[], None]) -> None:
         """Fence every earlier producer of this id and settle its transaction.
@@ -47,34 +74,31 @@ class Transactions:
         producer = self._library.transactional(self._id, self._timeout)
         try:
             with translated("WRITE", self._id):
-                self._answered(producer.init_transactions, alive)
+                meanwhile(producer.init_transactions, alive, self._patience)
         except BaseException:
             producer.abandon()
             raise
-        self._producer = producer
+        self._producer, self._thread = producer, OneThread()
 
-    def attempt(self, transaction: Transaction, membership: Any, alive: Callable[[], None]) -> None:
-        """Write one transaction; returns where it is committed.
+    def begin(self, transaction: Transaction, membership: Any) -> Attempt:
+        """Begin to write one transaction.
 
-        After any error this producer must not be used again: `begin_anew`.
-
-        Raises:
-            Unavailable: the outcome is unknown; the transaction may be committed, or not.
-            LogError: it is not committed, and would not be if it were sent again.
+        After an attempt that failed this producer must not be used again: `begin_anew`.
         """
-        try:
-            self._answered(lambda: self._write(transaction, membership), alive)
-        except Unavailable as error:
-            raise Unavailable(f"commit {transaction.n}: {error}") from error
-        except errors.KafkaError as error:
-            raise _meaning(meant(error), transaction.n) from error
+        work = Meanwhile(lambda: self._write(transaction, membership), self._patience, self._thread)
+        return Attempt(work, transaction.n)
 
-    def _answered(self, work: Callable[[], None], alive: Callable[[], None]) -> None:
-        meanwhile(work, alive, _GIVEN_UP_AFTER * self._timeout)
+    @property
+    def _patience(self) -> float:
+        """Seconds after which a call is given up."""
+        return _GIVEN_UP_AFTER * self._timeout
 
     def close(self) -> None:
         """Let the producer go; a transaction of its that is open stays so until it is fenced or times out."""
         producer, self._producer = self._producer, None
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end()
         if producer is not None:
             producer.abandon()
 

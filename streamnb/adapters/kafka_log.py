@@ -21,13 +21,13 @@ from typing import Any, Self, TypeVar
 from kafka import OffsetSpec, TopicPartition, errors
 
 from streamnb.adapters.kafka_clients import Clients, forget_coordinators
-from streamnb.adapters.kafka_commit import Transactions
+from streamnb.adapters.kafka_commit import Attempt, Transactions
 from streamnb.adapters.kafka_election import Election
 from streamnb.adapters.kafka_errors import ANY, translated
 from streamnb.adapters.kafka_failures import Action, classify
 from streamnb.adapters.kafka_library import Library, Producer, Reader
 from streamnb.adapters.kafka_python import KafkaPython
-from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
+from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 
 __all__ = ["KafkaLog"]
@@ -147,27 +147,36 @@ class KafkaLog:
             self._election.beat()
 
     def commit(self, transaction: Transaction) -> None:
-        """Write outputs, journal record and positions in one transaction.
+        """Write outputs, journal record and positions in one transaction; see `_settle`."""
+        self.begin_commit(transaction).settle()
+
+    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+        """Begin to do so, in another thread: the producer is used by nobody else until it is settled."""
+        self._learner()
+        self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
+        self._check_number(transaction)
+        self._next = None  # unknown, until this commit is confirmed
+        began = time.monotonic()
+        attempt = self._attempt(transaction)
+        return CommitUnderWay(attempt.is_over, lambda: self._settle(transaction, attempt, began))
+
+    def _attempt(self, transaction: Transaction) -> Attempt:
+        self.heartbeat()
+        transactions, election = self._learner()
+        return transactions.begin(transaction, election.membership)
+
+    def _settle(self, transaction: Transaction, attempt: Attempt, began: float) -> float:
+        """Wait until it is committed; how many seconds after `began` it was.
 
         Where the outcome of an attempt is unknown: while still elected, fence and settle the transaction by a
         new producer, and let the journal's end tell. Either it was committed, or the same bytes are sent
         again, or another learner has written: `Fenced`. Losing the transactional id is no exception to that:
         the broker takes it away from a learner that was out of its sight for longer than the timeout, too.
         """
-        self._learner()
-        self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
-        self._check_number(transaction)
-        self._next = None  # unknown, until this commit is confirmed
-        self._settle(transaction)
-        self._next = transaction.n + 1
-
-    def _settle(self, transaction: Transaction) -> None:
         failed_since: float | None = None
         while True:
-            self.heartbeat()
-            transactions, election = self._learner()
             try:
-                transactions.attempt(transaction, election.membership, self._alive)
+                ended = attempt.settle(self._alive)
                 break
             except LogError as error:
                 action = classify(error, committing=True)
@@ -184,9 +193,13 @@ class KafkaLog:
                 failed_since = failed_since or now
             self._patiently(self._take_over)
             if self._patiently(lambda: self._is_committed(transaction)):
+                ended = time.monotonic()
                 break
+            attempt = self._attempt(transaction)
         if failed_since is not None:
             self._patience.reachable(time.monotonic() - failed_since)
+        self._next = transaction.n + 1
+        return ended - began
 
     def _check_number(self, transaction: Transaction) -> None:
         """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from streamnb.adapters.sqlite_store import CHECKPOINT_BYTES, Extent, SqliteStore, wal_reset_bug
-from streamnb.engine.ports import NewRecord, Partition, Patience, Record, Transaction
+from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 
 __all__ = ["SqliteLog", "wal_reset_bug"]
@@ -216,7 +216,11 @@ class SqliteLog:
     # Writing
 
     def commit(self, transaction: Transaction) -> None:
-        """Write outputs, journal record and positions in one transaction; durable on return.
+        """Write outputs, journal record and positions in one transaction; durable on return."""
+        self.begin_commit(transaction).settle()
+
+    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+        """Commit at once: what this connection read meanwhile might never be committed.
 
         1. Checkpoint if due: first, because an error after step 5 would deny what is already durable.
         2. Take the write lock; check the epoch and refresh the heartbeat.
@@ -229,6 +233,7 @@ class SqliteLog:
             UnknownTopic: a record or position names a topic that does not exist; nothing was written.
             LogError: the log could not be written, or the transaction breaks the journal's rules.
         """
+        began = time.monotonic()
         self._check_journal(transaction)
         self._checkpoint_if_due()
         with self._store.transaction("IMMEDIATE"):
@@ -238,6 +243,8 @@ class SqliteLog:
             self._store.insert([*transaction.outputs, transaction.journal], now)
             self._store.note_positions(transaction.positions)
         self._commits += 1
+        seconds = time.monotonic() - began
+        return CommitUnderWay(lambda: True, lambda: seconds)
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records outside any learner's commit, all or none; durable on return.

@@ -7,12 +7,12 @@ record to read. The journal is a topic of one partition in the same log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from streamnb.errors import Unavailable
 
-__all__ = ["Log", "NewRecord", "Partition", "Patience", "Record", "Transaction"]
+__all__ = ["CommitUnderWay", "Log", "NewRecord", "Partition", "Patience", "Record", "Transaction"]
 
 
 class Partition(NamedTuple):
@@ -58,6 +58,19 @@ class Transaction(NamedTuple):
     positions: Mapping[Partition, int]
 
 
+class CommitUnderWay(NamedTuple):
+    """A commit that was begun.
+
+    Attributes:
+        is_over: tells whether there is an outcome, so that `settle` need not wait for one.
+        settle: waits until it is durable; how many seconds after its beginning it was. Raises as `Log.commit`
+            does. To be called once, and before anything else is committed.
+    """
+
+    is_over: Callable[[], bool]
+    settle: Callable[[], float]
+
+
 class Patience:
     """What to do while the log cannot be reached. This one has none: it gives up at once."""
 
@@ -75,9 +88,10 @@ class Patience:
 class Log(Protocol):
     """A partitioned, durable log with transactions. One object serves one thread.
 
-    Order of calls of a learner: `acquire` once, read the journal, `seek`, then `poll` and `commit` in turn,
-    `close` at the end. Nothing is called after `close`; `close` may be called twice. A reader that never
-    commits may leave out `acquire`. Any call may raise `LogError`; after `Fenced` only `close` is called.
+    Order of calls of a learner: `acquire` once, read the journal, `seek`, then `poll` and `commit` (or
+    `begin_commit`) in turn, `close` at the end. Nothing is called after `close`; `close` may be called twice.
+    A reader that never commits may leave out `acquire`. Any call may raise `LogError`; after `Fenced` only
+    `close` is called.
 
     A log that is reached over a network waits where it cannot be reached, as its `Patience` says: heartbeats
     go on meanwhile, and the call then goes on where it was.
@@ -145,6 +159,13 @@ class Log(Protocol):
 
         Raises `Fenced` (and writes nothing) where this learner is no longer the owner or `transaction.n`
         does not follow the journal's last number.
+        """
+        ...
+
+    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+        """Begin what `commit` does; until it is settled nothing else is committed, and the rest goes on.
+
+        May raise as `commit` does; a log that has nothing to wait for commits at once.
         """
         ...
 

@@ -139,12 +139,16 @@ class PrefixedKafkaLog:
         return {self._here(partition): records for partition, records in self._log.lag().items()}
 
     def commit(self, transaction):
-        self._log.commit(
-            transaction._replace(
-                journal=self._new(transaction.journal),
-                outputs=[self._new(output) for output in transaction.outputs],
-                positions={self._there(p): offset for p, offset in transaction.positions.items()},
-            )
+        self._log.commit(self._prefixed(transaction))
+
+    def begin_commit(self, transaction):
+        return self._log.begin_commit(self._prefixed(transaction))
+
+    def _prefixed(self, transaction):
+        return transaction._replace(
+            journal=self._new(transaction.journal),
+            outputs=[self._new(output) for output in transaction.outputs],
+            positions={self._there(p): offset for p, offset in transaction.positions.items()},
         )
 
     def append(self, records):

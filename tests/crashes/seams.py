@@ -143,11 +143,25 @@ class Seams:
         def read(partition, *_):
             return "read journal" if partition.topic == "journal" else "read slice"
 
-        def commit(transaction):
-            return "commit" if transaction.n else "genesis"
+        def begun(begin):
+            def begin_commit(transaction):
+                name = "commit" if transaction.n else "genesis"
+                call = self.begins(name)
+                under_way = begin(transaction)
+
+                def settle():
+                    settled = self.begins("settle")
+                    seconds = under_way.settle()
+                    self.at("settle", settled, "after")
+                    self.at(name, call, "after")
+                    return seconds
+
+                return under_way._replace(settle=settle)
+
+            return begin_commit
 
         self.replace(log, "read", read)
-        self.replace(log, "commit", commit)
+        log.begin_commit = begun(log.begin_commit)
         for name in ("acquire", "seek", "poll", "close"):
             self.replace(log, name, name)
 
