@@ -201,10 +201,11 @@ COLUMNS = st.fixed_dictionaries(
 @settings(max_examples=40, deadline=None)
 @given(
     frames=st.lists(COLUMNS, max_size=4),
+    as_categories=st.booleans(),
     labels=st.lists(st.sampled_from(["x", "y", None]), min_size=6, max_size=6),
     weights=st.lists(st.sampled_from([1.0, 0.5, 0.0]), min_size=6, max_size=6),
 )
-def test_a_data_frame_is_its_rows(hypotheses, frames, labels, weights):
+def test_a_data_frame_is_its_rows(hypotheses, frames, as_categories, labels, weights):
     """Also where attributes, values and classes are met for the first time in the middle of one."""
     declared = {
         "t": "text",
@@ -217,6 +218,9 @@ def test_a_data_frame_is_its_rows(hypotheses, frames, labels, weights):
     )
     for columns in frames:
         frame = pd.DataFrame(columns, index=range(6))
+        for name in {"k", "t", "s"} & set(columns) if as_categories else ():
+            values = [value for value in dict.fromkeys(columns[name]) if value is not None]
+            frame[name] = pd.Categorical(frame[name], ["never there", *reversed(values)])
         rows = frame.to_dict("records")
         told = by_columns.predict_then_learn_many(frame, labels, weights)
         expected = by_rows.predict_then_learn_many(rows, labels, weights)

@@ -212,7 +212,7 @@ def embedded(tmp_path):
         ("acquire", 1, "starting"),
         ("read", 1, "recovering"),
         ("poll", 3, "running"),
-        ("commit", 3, "running"),
+        ("begin_commit", 3, "running"),
         ("lag", 1, "running"),
         ("close", 1, "running"),
     ],

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
-from streamnb.model.columns import columns_of, is_frame
+from streamnb.model.columns import Column, columns_of, is_frame
 from streamnb.model.counts import NOMINAL
 from streamnb.model.encoding import CONTINUOUS, is_missing, value_text
 from streamnb.model.moments import LARGEST
@@ -210,18 +210,21 @@ def key_columns(xs: Any, kinds: Kinds) -> list[KeyColumn]:
         xs = xs[[name for name in xs.columns if kinds.of(name, 0.0) != LEFT_OUT]]
         columns = columns_of(xs, kinds.of)
         if columns is not None:
-            return [_of_frame(*column) for column in columns]
+            return list(map(_of_frame, columns))
         xs = xs.to_dict("records")
     xs = list(xs)
     names = dict.fromkeys(chain.from_iterable(xs))
     return [column for name in names for column in _columns(name, [x.get(name) for x in xs], kinds)]
 
 
-def _of_frame(kind: int, name: Any, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> KeyColumn:
+def _of_frame(column: Column) -> KeyColumn:
+    kind, name, values, present, texts = column
+    keys: list[Any]
     if kind == CONTINUOUS:
         keys = magnitudes(np.where(present, values, 0.0)).tolist()
     else:
-        keys = [value.decode() for value in values.tolist()]
+        decoded = [*(text.decode() for text in texts), ""]  # the last one is of those that are missing
+        keys = [decoded[place] for place in values.tolist()]
     if not present.all():
         keys = [key if is_there else None for key, is_there in zip(keys, present.tolist(), strict=True)]
     return KeyColumn(kind, name, keys)
@@ -235,7 +238,7 @@ def _columns(name: Any, values: list[Any], kinds: Kinds) -> list[KeyColumn]:
     if types <= {float, int, NoneType} and kinds.of(name, 0.0) == CONTINUOUS:
         with suppress(OverflowError):  # an integer that no double holds
             given = np.array(values, dtype=np.float64)
-            return [_of_frame(CONTINUOUS, name, given, np.isfinite(given))]
+            return [_of_frame(Column(CONTINUOUS, name, given, np.isfinite(given)))]
     if types <= {str, NoneType} and kinds.of(name, "") == NOMINAL:
         with suppress(UnicodeEncodeError):  # a lone surrogate
             "".join(filter(None, values)).encode()

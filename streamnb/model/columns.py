@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.column_kernels import fill_items, fill_values
 from streamnb.model.counts import NOMINAL, UNIT
 from streamnb.model.encoding import (
     CONTINUOUS,
@@ -22,7 +23,7 @@ from streamnb.model.kernels import mark_repeats
 from streamnb.model.moments import LARGEST
 from streamnb.model.tables import Batch
 from streamnb.model.tokenizer import Tokens, encode_text
-from streamnb.model.vocabulary import Vocabulary
+from streamnb.model.vocabulary import UNKNOWN, Vocabulary
 
 __all__ = ["Column", "Columns", "columns_of", "is_frame"]
 
@@ -35,14 +36,17 @@ class Column(NamedTuple):
     Attributes:
         kind: MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS.
         name: the attribute.
-        values: float64[n]; or n times UTF-8, as `EventWriter` writes it; anything where it is missing.
+        values: float64[n], not finite where it is missing; or, of one that is not continuous, int64[n], which
+            of `texts` it is, -1 where it is missing.
         present: bool[n].
+        texts: each once, in UTF-8, as `EventWriter` writes it.
     """
 
     kind: int
     name: Hashable
     values: npt.NDArray[Any]
     present: Present
+    texts: Sequence[bytes] = ()
 
 
 def is_frame(xs: Any) -> bool:
@@ -68,7 +72,11 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Colum
         return _numbers(kind_of(name, 0.0), name, series.to_numpy(dtype=np.float64), series)
     if series.dtype.name in {"str", "string"} and kind_of(name, "") != CONTINUOUS:
         which, texts = series.factorize()
-        return _discrete(kind_of(name, ""), name, texts, which, which >= 0)
+        return _discrete(kind_of(name, ""), name, texts, which)
+    if series.dtype.name == "category" and kind_of(name, "") != CONTINUOUS:
+        texts = series.array.categories.tolist()
+        if set(map(type, texts)) <= {str}:
+            return _discrete(kind_of(name, ""), name, texts, series.array.codes)
     values = series.tolist()
     types = set(map(type, values))
     if types == {bool}:
@@ -78,19 +86,24 @@ def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Colum
     if kind == CONTINUOUS or not are_texts:
         return None
     texts = ["" if is_absent else value for value, is_absent in zip(values, missing, strict=True)]
-    return _discrete(kind, name, texts, np.arange(len(texts)), ~np.array(missing, dtype=np.bool_))
+    return _of_texts(kind, name, texts, ~np.array(missing, dtype=np.bool_))
 
 
-def _discrete(
-    kind: int, name: Any, texts: Iterable[str], which: npt.NDArray[np.intp], present: Present
-) -> Column | None:
-    """A column of texts, each named by its number (-1 where it is missing); None for a lone surrogate."""
+def _of_texts(kind: int, name: Any, texts: Iterable[str], present: Present) -> Column | None:
+    """A column of a text for each event."""
+    numbers: dict[str, int] = {}
+    which = [numbers.setdefault(text, len(numbers)) for text in texts]
+    return _discrete(kind, name, numbers, np.where(present, which, -1))
+
+
+def _discrete(kind: int, name: Any, texts: Iterable[str], which: npt.NDArray[Any]) -> Column | None:
+    """A column of texts that differ, each named by its number, or -1; None for a lone surrogate."""
     encode = str.encode if kind == NOMINAL else encode_text
     try:
-        encoded = [*map(encode, texts), b""]
+        encoded = list(map(encode, texts))
     except UnicodeEncodeError:
         return None  # the rows say of which attribute it is
-    return Column(kind, name, np.array(encoded, dtype=object)[which], present)
+    return Column(kind, name, which.astype(np.int64, copy=False), which >= 0, encoded)
 
 
 def _numbers(kind: int, name: Any, numbers: npt.NDArray[np.float64], series: Any) -> Column | None:
@@ -102,7 +115,7 @@ def _numbers(kind: int, name: Any, numbers: npt.NDArray[np.float64], series: Any
         return None
     there = present.tolist()
     texts = [value_text(value) if is_there else "" for value, is_there in zip(series, there, strict=True)]
-    return _discrete(kind, name, texts, np.arange(len(texts)), present)
+    return _of_texts(kind, name, texts, present)
 
 
 class Columns:
@@ -130,36 +143,18 @@ class Columns:
         fields = _numbered(
             self._continuous, is_added, lambda column, adds: layout.field(column.name, adds=adds)
         )
-        present, item_group = _present(self._discrete, groups, label.size)
-        event_items = _ends(present)
-        kept = [column for column, number in zip(self._discrete, groups, strict=True) if number >= 0]
-        is_whole = np.array([column.kind == NOMINAL for column in kept], dtype=np.bool_)
-        items = np.empty(present.shape, dtype=object)
-        for c, column in enumerate(kept):
-            items[:, c] = column.values
-        flat = items[present].tolist()
-        tokens = None
-        rows, item_rows = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
-        if flat:
-            whole = np.broadcast_to(is_whole, present.shape)[present]
-            tokens = Tokens(flat, whole, item_group)
-            adds = np.repeat(is_added, np.diff(event_items))
-            item_rows, rows = tokens.item_tokens, vocabulary.rows(tokens, item_group, adds)
-        has_value, value_field = _present(self._continuous, fields, label.size)
-        kept = [column for column, number in zip(self._continuous, fields, strict=True) if number >= 0]
-        value = np.empty(has_value.shape)
-        for f, column in enumerate(kept):
-            value[:, f] = column.values
+        items = _items(_kept(self._discrete, groups), is_added, vocabulary)
+        event_values, value_field, value = _values(_kept(self._continuous, fields), label.size)
         batch = Batch(
-            event_items=event_items,
-            item_group=item_group,
-            item_amount=np.full(item_group.size, UNIT),
-            item_rows=item_rows,
-            rows=rows,
-            keys=tokens.hashes if tokens else np.zeros(0, dtype=np.uint64),
-            event_values=_ends(has_value),
+            event_items=items.event_items,
+            item_group=items.item_group,
+            item_amount=np.full(items.item_group.size, UNIT),
+            item_rows=items.item_rows,
+            rows=items.rows,
+            keys=items.keys,
+            event_values=event_values,
             value_field=value_field,
-            value=np.clip(value[has_value], -LARGEST, LARGEST),
+            value=value,
             label=label,
             weight=asked.weights,
             time=asked.times,
@@ -171,7 +166,120 @@ class Columns:
             if number < 0
         )
         most = mark_repeats(batch, layout.kinds) if layout.has_bernoulli else 0
-        return Encoded(batch, most, skipped, known, tokens)
+        return Encoded(batch, most, skipped, known, items.tokens)
+
+
+Kept = tuple[list[Column], npt.NDArray[np.int32]]
+"""Columns, and the group or field of each."""
+
+
+def _kept(columns: Sequence[Column], numbers: Sequence[int]) -> Kept:
+    """The columns that have a number, with it."""
+    chosen = [number >= 0 for number in numbers]
+    return list(compress(columns, chosen)), np.array(list(compress(numbers, chosen)), dtype=np.int32)
+
+
+class _Items(NamedTuple):
+    """Texts and nominal values that were looked up; see `Batch` and `Encoded`."""
+
+    event_items: npt.NDArray[np.int64]
+    item_group: npt.NDArray[np.int32]
+    item_rows: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.uint64]
+    tokens: Tokens | None = None
+
+
+def _items(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+    columns, _ = kept
+    if columns and all(column.kind == NOMINAL for column in columns):
+        return _by_value(kept, is_added, vocabulary)
+    return _in_order(kept, is_added, vocabulary)
+
+
+def _by_value(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+    """Nominal values, each looked up once, however often it comes; new ones are added as they come."""
+    columns, groups = kept
+    texts = [text for column in columns for text in column.texts]
+    sizes = np.array([len(column.texts) for column in columns], dtype=np.int64)
+    owners, everything = np.repeat(groups, sizes), np.ones(len(texts), dtype=np.bool_)
+    tokens = Tokens(texts, everything, owners)
+    text_rows = vocabulary.rows(tokens, owners, ~everything)
+    first = np.cumsum(sizes) - sizes
+    which = np.stack([column.values for column in columns])
+    event_items = np.empty(is_added.size + 1, dtype=np.int64)
+    item_group, rows = np.empty((2, which.size), dtype=np.int32)
+    keys = np.empty(which.size, dtype=np.uint64)
+    count, unknown = fill_items(
+        which, first, groups, text_rows, tokens.hashes, event_items, item_group, rows, keys
+    )
+    rows = rows[:count]
+    if unknown and is_added.any():
+        chosen = (which.T + first)[which.T >= 0]
+        adds = (rows == UNKNOWN) & np.repeat(is_added, np.diff(event_items))
+        rows = _added(rows, chosen, adds, texts, owners, vocabulary)
+    return _Items(event_items, item_group[:count], np.arange(count + 1), rows, keys[:count])
+
+
+def _added(
+    rows: npt.NDArray[np.int32],
+    chosen: npt.NDArray[np.int64],
+    adds: Present,
+    texts: Sequence[bytes],
+    owners: npt.NDArray[np.int32],
+    vocabulary: Vocabulary,
+) -> npt.NDArray[np.int32]:
+    """The rows where texts that are unknown are added: from the first item that `adds` on, in that order."""
+    items = np.flatnonzero(adds)
+    if not items.size:
+        return rows
+    begins = np.full(len(texts), rows.size)  # which item adds a text
+    np.minimum.at(begins, chosen[items], items)
+    new = np.flatnonzero(begins < rows.size)
+    new = new[np.argsort(begins[new])]
+    everything = np.ones(len(new), dtype=np.bool_)
+    text_rows = np.full(len(texts), UNKNOWN, dtype=np.int32)
+    text_rows[new] = vocabulary.rows(
+        Tokens([texts[text] for text in new.tolist()], everything, owners[new]), owners[new], everything
+    )
+    return np.where(np.arange(rows.size) >= begins[chosen], text_rows[chosen], rows)
+
+
+def _in_order(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+    """One after the other, those to be cut into words among them."""
+    columns, groups = kept
+    present = np.empty((is_added.size, len(columns)), dtype=np.bool_)
+    cells = np.empty(present.shape, dtype=object)
+    for c, column in enumerate(columns):
+        present[:, c] = column.present
+        cells[:, c] = np.array([*column.texts, b""], dtype=object)[column.values]
+    event_items = np.zeros(is_added.size + 1, dtype=np.int64)
+    np.cumsum(present.sum(axis=1), out=event_items[1:])
+    item_group = np.broadcast_to(groups, present.shape)[present]
+    items = cells[present].tolist()
+    if not items:
+        nothing = np.zeros(0, dtype=np.int32)
+        return _Items(
+            event_items, item_group, np.zeros(1, dtype=np.int64), nothing, np.zeros(0, dtype=np.uint64)
+        )
+    are_whole = np.array([column.kind == NOMINAL for column in columns], dtype=np.bool_)
+    tokens = Tokens(items, np.broadcast_to(are_whole, present.shape)[present], item_group)
+    rows = vocabulary.rows(tokens, item_group, np.repeat(is_added, np.diff(event_items)))
+    return _Items(event_items, item_group, tokens.item_tokens, rows, tokens.hashes, tokens)
+
+
+def _values(
+    kept: Kept, events: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    """Where the numbers of each event begin, the field of each, and the numbers."""
+    columns, fields = kept
+    event_values = np.zeros(events + 1, dtype=np.int64)
+    value_field, value = np.empty(len(columns) * events, dtype=np.int32), np.empty(len(columns) * events)
+    if not columns:
+        return event_values, value_field, value
+    numbers = np.stack([column.values for column in columns])
+    count = fill_values(numbers, fields, LARGEST, event_values, value_field, value)
+    return event_values, value_field[:count], value[:count]
 
 
 def _numbered(columns: list[Column], is_added: Present, number: Callable[[Column, bool], int]) -> list[int]:
@@ -184,20 +292,3 @@ def _numbered(columns: list[Column], is_added: Present, number: Callable[[Column
     for _, c in sorted(first):
         number(columns[c], True)
     return [number(column, False) for column in columns]
-
-
-def _present(columns: list[Column], numbers: list[int], events: int) -> tuple[Present, npt.NDArray[np.int32]]:
-    """bool[n, columns with a number], and the number of each value that is there, event by event."""
-    kept = [(column.present, number) for column, number in zip(columns, numbers, strict=True) if number >= 0]
-    present = np.empty((events, len(kept)), dtype=np.bool_)
-    for c, (there, _) in enumerate(kept):
-        present[:, c] = there
-    number = np.array([number for _, number in kept], dtype=np.int32)
-    return present, np.broadcast_to(number, present.shape)[present]
-
-
-def _ends(present: Present) -> npt.NDArray[np.int64]:
-    """Where the values of each event begin, and the last one ends."""
-    ends = np.zeros(present.shape[0] + 1, dtype=np.int64)
-    np.cumsum(present.sum(axis=1), out=ends[1:])
-    return ends

@@ -172,13 +172,18 @@ class Asked(NamedTuple):
         found = list(map(classes.get, self.labels))
         if None not in found and self.weights.all():  # all are learned, and their classes known
             return np.array(found, dtype=np.int64), np.full(n, len(classes)), np.ones(n, dtype=np.bool_)
-        known, column = [], []
+        if set(map(type, self.labels)) == {str} and self.weights.all():  # all are learned
+            before = len(classes)
+            columns = np.array([classes.setdefault(label, len(classes)) for label in self.labels])
+            known = np.maximum.accumulate(np.append(before, columns[:-1] + 1))
+            return columns, known, np.ones(n, dtype=np.bool_)
+        counts, column = [], []
         for label, weight in zip(self.labels, self.weights.tolist(), strict=True):
-            known.append(len(classes))
+            counts.append(len(classes))
             adds = weight > 0 and not is_missing(label)
             column.append(classes.setdefault(label, len(classes)) if adds else -1)
         columns = np.array(column, dtype=np.int64)
-        return columns, np.array(known, dtype=np.int64), columns >= 0
+        return columns, np.array(counts, dtype=np.int64), columns >= 0
 
 
 class EventWriter:

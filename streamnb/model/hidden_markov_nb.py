@@ -17,11 +17,10 @@ from streamnb.model.copying import StateCopy
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, units, value_text
 from streamnb.model.entities import Entities
 from streamnb.model.evidence import LIMIT, Item, odds, ranked
-from streamnb.model.kernels import run
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.priors import Prior
 from streamnb.model.sequence_kernels import Chains, Steps, filter_batch
-from streamnb.model.tables import UNIFORM
+from streamnb.model.tables import UNIFORM, Tables
 from streamnb.model.transitions import Transitions
 
 __all__ = ["ENTITIES", "TRANSITIONS", "HiddenMarkovNB"]
@@ -127,7 +126,7 @@ class HiddenMarkovNB(NaiveBayes):
         """Log P(s_t, x_t | the entity so far) of every class s with examples (nats), at the time `t`."""
         encoded = self._encode([x], ts=[t])
         usual, joints = (np.empty((1, len(self._statistics.classes))) for _ in range(2))
-        self._emissions(encoded, learn=False, predict=True, usual=usual, joints=joints)
+        self._in_order(encoded, self._emissions, usual, joints, predict=True, learn=False)
         equal = math.log(max(1, len(self._known())))  # less the logarithm of equal priors
         emissions, ahead = self._by_class(joints[0] + equal), self._ahead(encoded)
         return {label: emissions[label] + ahead[label] for label in ahead}
@@ -282,7 +281,7 @@ class HiddenMarkovNB(NaiveBayes):
         n, K = batch.label.size, len(statistics.classes)
         weights = statistics.class_weights[:K].copy()  # as they were before the batch
         joints, usual = (np.empty((n if predict else 0, K)) for _ in range(2))
-        self._emissions(encoded, learn=learn, predict=predict, usual=usual, joints=joints)
+        self._in_order(encoded, self._emissions, usual, joints, predict=predict, learn=learn)
         transitions, kept = self.transitions, self._entities
         row, begins = kept.meet(encoded.entities, K) if learn else kept.find(encoded.entities)
         if not learn:
@@ -308,27 +307,9 @@ class HiddenMarkovNB(NaiveBayes):
             transitions.first[:], transitions.table[:] = first, table
         return probabilities
 
-    def _emissions(
-        self,
-        encoded: Encoded,
-        *,
-        learn: bool,
-        predict: bool,
-        usual: npt.NDArray[np.float64],
-        joints: npt.NDArray[np.float64],
-    ) -> None:
-        """Score each event under equal priors by all that was learned before it, and learn it, in order."""
-        batch, most, statistics = encoded.batch, encoded.most, self._statistics
-        if learn:
-            statistics.keep(batch.rows)
-        done, n = 0, batch.label.size
-        while done < n:
-            tables = self._tables()._replace(prior_mode=UNIFORM)
-            done = run(done, most, tables, batch, predict, learn, usual, joints)
-            if done < n:
-                statistics.room_for_texts(most)
-        if learn:
-            statistics.events += int(np.count_nonzero(batch.label >= 0))
+    def _emissions(self) -> Tables:
+        """The statistics, to be read under equal priors: what an event follows is the chain's affair."""
+        return self._tables()._replace(prior_mode=UNIFORM)
 
     def _ahead(self, encoded: Encoded) -> dict[Any, float]:
         """Log P(s_t | x_1..t-1) of the first event."""

@@ -43,7 +43,9 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
         g = np.int64(batch.item_group[item])
         bernoulli = tables.kinds[g] == BERNOULLI
         b = tables.slot[g] * columns + k
-        change = weight if bernoulli else batch.item_amount[item] * abs(weight) // UNIT * np.sign(weight)
+        change = np.int64(weight)
+        if not bernoulli and batch.item_amount[item] != UNIT:
+            change = batch.item_amount[item] * abs(weight) // UNIT * np.sign(weight)
         if bernoulli:
             histograms.stale[b] = True
             if g != previous:

@@ -7,7 +7,7 @@ The state is sufficient statistics only: counts and moments. Smoothing and prior
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
@@ -463,20 +463,33 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         joints: npt.NDArray[np.float64] | None = None,
     ) -> npt.NDArray[np.float64]:
         """Predict and learn events in order; the probabilities, where they were asked for."""
-        batch, most = encoded.batch, encoded.most
-        n, K = batch.label.size, len(self._statistics.classes)
+        n, K = encoded.batch.label.size, len(self._statistics.classes)
         probabilities = np.empty((n if predict else 0, K))
         joints = np.empty((0, K)) if joints is None else joints
+        self._in_order(encoded, self._tables, probabilities, joints, predict=predict, learn=learn)
+        return probabilities
+
+    def _in_order(
+        self,
+        encoded: Encoded,
+        tables: Callable[[], Tables],
+        probabilities: npt.NDArray[np.float64],
+        joints: npt.NDArray[np.float64],
+        *,
+        predict: bool,
+        learn: bool,
+    ) -> None:
+        """Let the kernel predict and learn events in order, by tables that are made anew where they grew."""
+        batch, most = encoded.batch, encoded.most
+        done, n = 0, batch.label.size
         if learn:
             self._statistics.keep(batch.rows)
-        done = 0
         while done < n:
-            done = run(done, most, self._tables(), batch, predict, learn, probabilities, joints)
+            done = run(done, most, tables(), batch, predict, learn, probabilities, joints)
             if done < n:
                 self._statistics.room_for_texts(most)
         if learn:
             self._statistics.events += int(np.count_nonzero(batch.label >= 0))
-        return probabilities
 
     def _tables(self) -> Tables:
         """The statistics as the kernels take them, with the smoothing and priors to read them by."""

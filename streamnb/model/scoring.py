@@ -10,8 +10,9 @@
 with s = alpha, S = alpha |V| (alpha smoothing) or s = m p, S = m (the m-estimate). Tokens and values whose
 counts are all zero are skipped. Counts are in units of 1/1024 example, and so are s and S here.
 
-Numerators are multiplied, not summed as logs: a product of doubles is split into mantissa and exponent
-before it can overflow, which is exact, so that a token costs one multiplication per class.
+Factors are multiplied, not summed as logs: a product of doubles is split into mantissa and exponent before it
+can overflow, which is exact, so that a token costs one multiplication per class, and a nominal value or a
+number a division or two. Of a density the exponential part is summed, of course.
 
 alpha = 0 is read as the limit alpha -> 0: each factor alpha is counted as a *miss* and left out; only the
 classes with the fewest misses keep any probability (see `logspace.normalise`).
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.counts import BERNOULLI, UNIT
+from streamnb.model.counts import BERNOULLI, NOMINAL, UNIT
 from streamnb.model.jit import inlined
 from streamnb.model.logspace import LN2, factors_until_overflow, power_of
 from streamnb.model.memory import trailing_zeros
@@ -34,6 +35,7 @@ __all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "sc
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SMALL = 1e-140  # so that the product of two of them is a normal number
+_LARGE = 1e140
 _FEW = 4  # words
 _NEAR_ZERO = 1.0 / 64.0
 _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
@@ -150,6 +152,38 @@ def _score_shares(
         for k in range(K):
             whole = tables.totals[g, k] + S
             joint[k] += amount * (-math.log(whole) if whole > 0.0 else math.log(share))
+
+
+@inlined
+def _multiply(factor: float, k: int, joint: Any, product: Any, exponent: Any) -> None:
+    """Multiply the score of class k by a factor above zero, whatever its size."""
+    if not _SMALL < factor < _LARGE:
+        joint[k] += math.log(factor)
+        return
+    product[k] *= factor
+    if not _SMALL < product[k] < _LARGE:
+        product[k], power = math.frexp(product[k])
+        exponent[k] += power
+
+
+@inlined
+def _score_nominal(
+    tables: Any, batch: Any, item: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
+    """Multiply by the factor of one nominal value: what `_score_shares` does, without logarithms."""
+    K = joint.size
+    g = batch.item_group[item]
+    s, S, _, _, _ = _smoothing(tables, g)
+    row = batch.rows[batch.item_rows[item]]
+    if row < 0 or not known(tables.table, row, K):
+        return
+    if s < _SMALL or batch.item_amount[item] != UNIT:
+        _split(product, exponent, K)
+        _score_shares(tables, batch, item, item + 1, joint, misses, product, exponent)
+        return
+    for k in range(K):
+        factor = (tables.table[row, k] + s) / (tables.totals[g, k] + S)
+        _multiply(factor, k, joint, product, exponent)
 
 
 @inlined
@@ -273,44 +307,82 @@ def _score_presence(
 
 
 @inlined
-def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) -> None:
-    """Add log N(x; mean, variance) to every class; n, mean and M2 are the attribute's moments by class.
-
-    A class with one example or none of the spread keeps its mean and takes the variance pooled within the
-    classes; a class that never had the attribute takes the moments of all classes together. Where even the
-    pooled variance is zero the attribute says nothing and its factor is dropped.
-    """
-    K = joint.size
+def _pooled(n: Any, M2: Any) -> float:
+    """The variance of a number within the classes; 0 where it says nothing."""
     weight = 0.0
     inside = 0.0
-    centre = 0.0
-    for k in range(K):
+    for k in range(n.size):
         if n[k] > 0:
             weight += n[k] / UNIT
             inside += M2[k]
-    if weight == 0.0:
-        return
-    pooled = inside / weight
-    if pooled <= 0.0:
-        return
-    for k in range(K):
+    return inside / weight if weight > 0.0 else 0.0
+
+
+@inlined
+def _overall(n: Any, mean: Any, pooled: float) -> tuple[float, float]:
+    """(Mean, variance) of a number in all classes together."""
+    weight = 0.0
+    for k in range(n.size):
+        if n[k] > 0:
+            weight += n[k] / UNIT
+    centre = 0.0
+    for k in range(n.size):
         if n[k] > 0:
             centre += mean[k] * (n[k] / UNIT / weight)
     between = 0.0
-    for k in range(K):
+    for k in range(n.size):
         if n[k] > 0:
             between += (n[k] / UNIT) * (mean[k] - centre) ** 2
-    for k in range(K):
+    return centre, pooled + between / weight
+
+
+@inlined
+def _moments(n: Any, mean: Any, M2: Any, k: int, pooled: float) -> tuple[float, float]:
+    """(Mean, variance) by which class k scores a number.
+
+    A class with one example or none of the spread keeps its mean and takes the variance pooled within the
+    classes; a class that never had the attribute takes the moments of all classes together.
+    """
+    if n[k] <= 0:
+        return _overall(n, mean, pooled)
+    variance = M2[k] / (n[k] / UNIT)
+    return mean[k], variance if variance > 0.0 else pooled
+
+
+@inlined
+def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) -> None:
+    """Add log N(x; mean, variance) to every class; n, mean and M2 are the attribute's moments by class.
+
+    Where even the variance pooled within the classes is zero the attribute says nothing, and its factor is
+    dropped.
+    """
+    pooled = _pooled(n, M2)
+    if pooled <= 0.0:
+        return
+    for k in range(joint.size):
         if classes[k] == 0:
             continue
-        centred, variance = centre, pooled + between / weight
-        if n[k] > 0:
-            centred = mean[k]
-            variance = M2[k] / (n[k] / UNIT)
-            if variance <= 0.0:
-                variance = pooled
-        deviation = (x - centred) / math.sqrt(variance)
+        centre, variance = _moments(n, mean, M2, k, pooled)
+        deviation = (x - centre) / math.sqrt(variance)
         joint[k] -= 0.5 * (_LOG_2PI + math.log(variance) + min(deviation * deviation, _SQUARE_LIMIT))
+
+
+@inlined
+def _multiply_value(
+    n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any, product: Any, exponent: Any
+) -> None:
+    """The same; what is no exponential is multiplied."""
+    pooled = _pooled(n, M2)
+    if pooled <= 0.0:
+        return
+    for k in range(joint.size):
+        if classes[k] == 0:
+            continue
+        centre, variance = _moments(n, mean, M2, k, pooled)
+        scale = 1.0 / math.sqrt(variance)
+        deviation = (x - centre) * scale
+        joint[k] -= 0.5 * (_LOG_2PI + min(deviation * deviation, _SQUARE_LIMIT))
+        _multiply(scale, k, joint, product, exponent)
 
 
 @inlined
@@ -325,17 +397,36 @@ def score_event(
         product[k] = 1.0
         exponent[k] = 0
     first, stop = batch.event_items[e], batch.event_items[e + 1]
+    is_split = True
     while first < stop:
         last = first + 1
+        kind = tables.kinds[batch.item_group[first]]
+        if kind == NOMINAL:
+            _score_nominal(tables, batch, first, joint, misses, product, exponent)
+            is_split = False
+            first = last
+            continue
         while last < stop and batch.item_group[last] == batch.item_group[first]:
             last += 1
-        if tables.kinds[batch.item_group[first]] == BERNOULLI:
+        if not is_split:  # whoever multiplies many factors counts on a product in [1/2, 1)
+            _split(product, exponent, K)
+            is_split = True
+        if kind == BERNOULLI:
             _score_presence(tables, batch, first, last, joint, misses, product, exponent)
         else:
             _score_shares(tables, batch, first, last, joint, misses, product, exponent)
         first = last
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         f = batch.value_field[v]
-        score_value(tables.n[f], tables.mean[f], tables.M2[f], tables.classes, batch.value[v], joint)
+        _multiply_value(
+            tables.n[f],
+            tables.mean[f],
+            tables.M2[f],
+            tables.classes,
+            batch.value[v],
+            joint,
+            product,
+            exponent,
+        )
     for k in range(K):
         joint[k] += math.log(product[k]) + exponent[k] * LN2

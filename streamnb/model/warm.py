@@ -8,6 +8,9 @@ from streamnb.model.attributes import Text
 from streamnb.model.baum_welch import baum_welch
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
+from streamnb.model.columns import Column, Columns
+from streamnb.model.counts import NOMINAL, Counts
+from streamnb.model.encoding import CONTINUOUS, Asked, Layout
 from streamnb.model.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.hypotheses import Hypothesis
 from streamnb.model.learners import AnyHypothesis, Pool, Softmax, Tree
@@ -18,6 +21,7 @@ from streamnb.model.online_em import OnlineBaumWelch
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.progressive import ProgressiveValidation
 from streamnb.model.tree_augmented_nb import TreeAugmentedNB
+from streamnb.model.vocabulary import Vocabulary
 
 __all__ = ["warm"]
 
@@ -54,11 +58,22 @@ def warm() -> None:
     many.explain_one(x)
     scores.window()
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
+    _warm_tables()
     _warm_chains(x)
     _warm_linear_models()
     _warm_network()
     _warm_trees()
     _warm_hidden_markov_models()
+
+
+def _warm_tables() -> None:
+    """What a data frame goes through; who has none need not have pandas."""
+    one = np.zeros(1, dtype=np.int64)
+    columns = [
+        Column(NOMINAL, "colour", one, one >= 0, [b"red"]),
+        Column(CONTINUOUS, "height", np.ones(1), one >= 0),
+    ]
+    Columns(columns).encoded(Asked.of(1, ["a"], None, None), {}, Layout(Counts()), Vocabulary())
 
 
 def _warm_network() -> None:

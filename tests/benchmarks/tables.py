@@ -1,7 +1,8 @@
 """Naive Bayes over tables, test then train, beside River and MOA (`make bench`): events a second, and accuracy.
 
-streamnb gets the rows as a data frame, 5,000 at a time, and one by one as dictionaries, as River does; River's model is
-the Gaussian one, of the numbers alone. MOA (Java) is fetched by Maven, compiled here and run on the same rows; where
+streamnb gets the rows as a data frame, 5,000 at a time, whose texts are strings, or categories, which are numbers, as
+they are in MOA's rows; and one by one as dictionaries, as River does, whose model is the Gaussian one, of the numbers
+alone. MOA (Java) is fetched by Maven, compiled here and run on the same rows; where
 Java or Maven is missing it is named. All is in memory before the clock starts, which is that of the processor: others
 may use the machine.
 """
@@ -37,9 +38,15 @@ def rows_of(path):
     return [event["features"] for event in events], [event["label"] for event in events]
 
 
-def by_frame(make):
+def by_frame(make, *, as_categories=False):
     def run(rows, labels):
         frame, model, found = pd.DataFrame(rows), make(), []
+        if as_categories:
+            texts = [name for name, series in frame.items() if series.dtype.kind not in "iuf"]
+            frame, labels = (
+                frame.astype(dict.fromkeys(texts, "category")),
+                pd.Series(labels, dtype="category"),
+            )
         started = time.process_time()
         for first in range(0, len(labels), AT_ONCE):
             last = first + AT_ONCE
@@ -113,6 +120,7 @@ def measured(path, rounds):
     ours = NaiveBayes if is_mixed else GaussianNB
     contenders = {
         f"streamnb {ours.__name__}, data frame": (by_frame(ours), rows),
+        f"streamnb {ours.__name__}, categories": (by_frame(ours, as_categories=True), rows),
         f"streamnb {ours.__name__}, one by one": (one_by_one(ours), rows),
         "River GaussianNB" + (", numbers alone" if is_mixed else ""): (
             one_by_one(naive_bayes.GaussianNB),

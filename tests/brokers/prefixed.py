@@ -139,7 +139,7 @@ class PrefixedKafkaLog:
         return {self._here(partition): records for partition, records in self._log.lag().items()}
 
     def commit(self, transaction):
-        self._log.commit(self._prefixed(transaction))
+        self.begin_commit(transaction).settle()
 
     def begin_commit(self, transaction):
         return self._log.begin_commit(self._prefixed(transaction))

@@ -25,7 +25,7 @@ from streamnb.cli import wiring
 from streamnb.config import load
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Sensor
-from streamnb.errors import StreamnbError
+from streamnb.errors import SnapshotError, StreamnbError
 from streamnb.worker import Pace
 
 REPORT_EVERY = 30
@@ -43,7 +43,8 @@ def live(order):
         kind: of the model; see `fresh_learner`.
         ticks: where time begins that goes on only as it is looked at, so that each run does the same; 0 is none.
         largest: bytes; writing on beyond them in any file ends the process, in the midst of the write. 0 is no limit.
-        at_once: whether a snapshot is kept before the next commit, so that it is known where it lies.
+        at_once: whether the first snapshot is kept before the next commit, and no other one, so that it is known
+            where it lies.
         point, trace: see `Seams`.
     """
     folder = Path(order["folder"])
@@ -142,7 +143,11 @@ def _time_ticks(start):
 
 def _save_at_once(folder, snapshot):
     outcome = Future()
-    outcome.set_result(folder.save(snapshot))
+    if not getattr(folder, "has_one", False):
+        outcome.set_result(folder.save(snapshot))
+        folder.has_one = True
+    else:
+        outcome.set_exception(SnapshotError("one is enough"))
     return outcome
 
 
