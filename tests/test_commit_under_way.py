@@ -141,6 +141,20 @@ def test_a_commit_that_fails_when_more_was_learned(open_log, tmp_path, fails):
     again.close()
 
 
+def test_no_snapshot_of_a_commit_that_fails(open_log, tmp_path):
+    """One would be due right after it; a journal that ends before a snapshot is refused."""
+    worker, _ = late_worker(open_log, tmp_path / "snapshots", fails=3, pace=PACE_AND_SNAPSHOTS)
+    with pytest.raises(LogError, match="disk is full"):
+        worker.run(until_end=True)
+    worker.close()
+    assert SnapshotFolder(tmp_path / "snapshots").newest() is None
+    again = new_worker(open_log(), tmp_path / "snapshots", pace=PACE)
+    assert again.start("again").n == 2
+    again.run(until_end=True)
+    assert (predictions(open_log()), digests(again.learner)) == undisturbed()
+    again.close()
+
+
 def test_a_death_with_a_commit_under_way(open_log, tmp_path):
     """What was learned beside it is learned again."""
     worker, log = late_worker(open_log, tmp_path / "snapshots")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import math
 import threading
+import time
+import weakref
 
 import pytest
 from kafka import errors
+from program import until
 
 import streamnb.errors as own
 from streamnb.adapters.kafka_errors import translate
 from streamnb.adapters.kafka_failures import Action, Refusal, classify, meant
-from streamnb.adapters.meanwhile import meanwhile
+from streamnb.adapters.meanwhile import Meanwhile, OneThread, meanwhile
 
 RETRY, RESEND, DEPOSED, CORRUPTED, FATAL = Action
 
@@ -240,3 +244,40 @@ def test_meanwhile_ends_at_its_deadline():
     with pytest.raises(own.Unavailable, match=r"no answer within 0\.01 s"):
         meanwhile(release.wait, seconds=0.01)
     release.set()
+
+
+def test_one_thread_does_one_thing_after_another_and_keeps_nothing_of_it():
+    """Until it is told to end: the records of a commit must not stay until the next one."""
+
+    class Records:
+        """What a commit holds."""
+
+    thread, doers, kept = OneThread(), [], []
+    for _ in range(3):
+        records = Records()
+        kept.append(weakref.ref(records))
+
+        def work(_=records):
+            doers.append(threading.current_thread())
+
+        Meanwhile(work, thread=thread).answer()
+        del records, work
+    gc.collect()
+    assert len(set(doers)) == 1
+    assert doers[0] is not threading.current_thread()
+    until(lambda: [reference() for reference in kept] == [None] * 3)
+    thread.end()
+    doers[0].join(60.0)
+    assert not doers[0].is_alive()
+
+
+def test_what_is_given_to_one_thread_waits_its_turn():
+    thread, release = OneThread(), threading.Event()
+    first, second = Meanwhile(release.wait, thread=thread), Meanwhile(lambda: 7, seconds=60.0, thread=thread)
+    assert not first.is_over()
+    assert not second.is_over()
+    release.set()
+    assert second.answer()[0] == 7
+    assert first.is_over()
+    assert first.answer()[1] <= time.monotonic()
+    thread.end()
