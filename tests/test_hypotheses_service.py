@@ -219,12 +219,13 @@ class Crashing:
     def __getattr__(self, name):
         return getattr(self._log, name)
 
-    def commit(self, transaction):
+    def begin_commit(self, transaction):
         self._left -= 1
-        if self._left or self._after:
+        if self._left:
+            return self._log.begin_commit(transaction)
+        if self._after:
             self._log.commit(transaction)
-        if not self._left:
-            raise CrashError
+        raise CrashError
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -40,7 +40,7 @@ class Producer:
 def attempt(producer):
     transactions = Transactions(None, "streamnb.default", 0.2)
     transactions._producer = _TransactionalProducer(producer, 0.2)
-    transactions.attempt(TRANSACTION, None, lambda: None)
+    transactions.begin(TRANSACTION, None).settle(lambda: None)
 
 
 SENT = ["begin_transaction", *["send"] * 4, "flush"]
