@@ -155,11 +155,8 @@ def _score_shares(
 
 
 @inlined
-def _multiply(factor: float, k: int, joint: Any, product: Any, exponent: Any) -> None:
-    """Multiply the score of class k by a factor above zero, whatever its size."""
-    if not _SMALL < factor < _LARGE:
-        joint[k] += math.log(factor)
-        return
+def _multiply(factor: float, k: int, product: Any, exponent: Any) -> None:
+    """Multiply the score of class k by a factor between 1e-160 and 1e165, as all are that come here."""
     product[k] *= factor
     if not _SMALL < product[k] < _LARGE:
         product[k], power = math.frexp(product[k])
@@ -183,7 +180,7 @@ def _score_nominal(
         return
     for k in range(K):
         factor = (tables.table[row, k] + s) / (tables.totals[g, k] + S)
-        _multiply(factor, k, joint, product, exponent)
+        _multiply(factor, k, product, exponent)
 
 
 @inlined
@@ -382,7 +379,7 @@ def _multiply_value(
         scale = 1.0 / math.sqrt(variance)
         deviation = (x - centre) * scale
         joint[k] -= 0.5 * (_LOG_2PI + min(deviation * deviation, _SQUARE_LIMIT))
-        _multiply(scale, k, joint, product, exponent)
+        _multiply(scale, k, product, exponent)
 
 
 @inlined
@@ -428,5 +425,6 @@ def score_event(
             product,
             exponent,
         )
+    _split(product, exponent, K)  # or the last digit would hang on where it was split before
     for k in range(K):
         joint[k] += math.log(product[k]) + exponent[k] * LN2
