@@ -126,7 +126,7 @@ class Site:
         self.inputs = [f"{self.name}-{name}" for name in inputs]
         self.file = folder / "streamnb.toml"
         sections = {
-            "log": {"url": f"kafka://{address}", "client": client, "session_timeout": "3s"},
+            "log": {"url": f"kafka://{address}", "client": client, "session_timeout": "6s"},
             "model": {"name": self.name},
             "topics": {**self.topics, "events": ",".join(self.inputs), "partitions": partitions},
             "commit": {"events": commit},

@@ -397,7 +397,7 @@ def test_connections_that_freeze_or_end_at_any_moment_do_no_harm(make, cluster, 
 def test_a_learner_cut_off_for_longer_than_its_session_ends_and_the_next_one_goes_on(make, cluster, events):
     """Nobody can know whether another has taken over; whoever keeps it running starts it again."""
     program = make()
-    soon = QUICK | {"log": {"session_timeout": "2s"}}
+    soon = QUICK | {"log": {"session_timeout": "6s"}}
     learner = make(cluster.proxy.address, program.model, **soon).start("run")
     program.run("replay", events)
     learner.await_word(" events (")

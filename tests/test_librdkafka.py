@@ -467,7 +467,7 @@ def test_learners_of_both_libraries_stand_by_for_each_other(connect, tmp_path):
 @pytest.mark.parametrize(("old", "new"), [("kafka", "librdkafka"), ("librdkafka", "kafka")])
 def test_a_learner_of_the_other_library_fences_one_that_fell_silent(connect, tmp_path, old, new):
     produce(connect(), RAWS)
-    silent = new_worker(connect(old, session_timeout=2.0), tmp_path / "s", pace=PACE)
+    silent = new_worker(connect(old), tmp_path / "s", pace=PACE)
     silent.start("silent")
     successor = new_worker(connect(new, elected_within=PATIENCE), tmp_path / "s", pace=PACE)
     silent._log._election._member.unsubscribe()  # out of the group, as one that is expelled

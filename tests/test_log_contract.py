@@ -28,7 +28,7 @@ EVENTS, JOURNAL, OUT = Partition("events", 0), Partition("journal", 0), Partitio
 NOWHERE = Partition("nowhere", 0)
 LOGS = ["sqlite", "kafka", "librdkafka"]
 PATIENCE = 60.0  # seconds until what does not happen is taken to happen never
-SESSION = 2.0  # seconds of silence, where a test waits them out
+SESSION = 6.0  # seconds of silence, where a test waits them out
 SPAWN = multiprocessing.get_context("spawn")
 
 

@@ -78,7 +78,7 @@ def test_long_work_keeps_the_election(broker, tmp_path, monkeypatch, what):
     prefix = f"long{next(NUMBERS)}-"
 
     def connect(elected_within=15.0):
-        return PrefixedKafkaLog(broker.address, prefix, session_timeout=3.0, elected_within=elected_within)
+        return PrefixedKafkaLog(broker.address, prefix, session_timeout=6.0, elected_within=elected_within)
 
     with connect() as log:
         log.create_topics(TOPICS)

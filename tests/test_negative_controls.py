@@ -49,7 +49,7 @@ EACH_COMMIT = Pace(commit_events=COMMIT)
 SNAPSHOTS = Pace(commit_events=COMMIT, snapshot_events=3 * COMMIT)
 SLICE = slice((FATAL - 1) * COMMIT, FATAL * COMMIT)  # of the stream, that this commit processes
 AT_STAKE = [event.id for event in STREAM[SLICE]]
-SESSION = 2.0
+SESSION = 6.0
 
 
 class KilledError(BaseException):

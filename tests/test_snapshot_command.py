@@ -322,7 +322,7 @@ def test_on_kafka(broker, tmp_path):
     program = Program(
         tmp_path,
         broker.address,
-        log={"session_timeout": "3s"},
+        log={"session_timeout": "6s"},
         commit={"events": 20},
         snapshots={"every_events": 1, "keep": 100},
     )

@@ -361,7 +361,7 @@ def learn(secured_broker, name, n):
 
     client, journal = secured_broker.client(), Partition(f"{name}-journal", 0)
     outputs = [f"{name}-{role}" for role in ("predictions", "metrics", "dead_letters")]
-    with KafkaLog(client, model=name, journal_topic=journal.topic, session_timeout=3.0) as log:
+    with KafkaLog(client, model=name, journal_topic=journal.topic, session_timeout=6.0) as log:
         until(lambda: elected(log))
         inputs = [*log.partitions(f"{name}-mails"), *log.partitions(f"{name}-calls")]
         for topic in [*outputs, journal.topic]:
