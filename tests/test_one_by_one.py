@@ -149,6 +149,68 @@ def test_most_events_need_no_batch(monkeypatch):
         assert all(size >= 0 for size in sent), type(model).__name__
 
 
+@pytest.mark.parametrize(
+    ("model", "x"),
+    [
+        (MultinomialNB(), "a b " * 5000),  # as many words as so many bytes can have
+        (BernoulliNB(), " ".join(f"w{i}" for i in range(3000))),
+        (MultinomialNB(), "\u023a" * 3000),  # longer when it is lower-cased
+        (MultinomialNB(), ""),
+        (BernoulliNB(), {f"w{i}": 1 for i in range(3000)}),
+        (MultinomialNB(), {"": 1}),
+        (GaussianNB(), {f"n{i}": float(i) for i in range(1000)}),
+        (CategoricalNB(), {f"k{i}": "" for i in range(1000)}),
+        (NaiveBayes(), {}),
+    ],
+    ids=range(9),
+)
+@pytest.mark.parametrize("n_classes", [1, 500])
+def test_events_of_any_size_need_no_batch(monkeypatch, model, x, n_classes):
+    """What they are worked on in is large enough."""
+    model = model.clone()
+    for label in range(n_classes):
+        model.learn_one(x if label < 2 else ({} if isinstance(x, dict) else ""), label)
+    told, sent = model.predict_posteriors([x]).probabilities[0], []
+    monkeypatch.setattr(
+        one_by_one, "run_one", lambda *a, run=one_by_one.run_one: sent.append(run(*a)) or sent[-1]
+    )
+    assert list(model.predict_proba_one(x).values()) == told.tolist()
+    model.learn_one(x, 0)
+    assert len(sent) == 2
+    assert min(sent) >= 0
+
+
+def test_an_event_that_is_changed_between_two_calls_is_read_anew():
+    model, x = NaiveBayes({"t": "text"}), {"k": "red", "t": "a", "n": 1.0}
+    model.learn_one(x, "x")
+    model.learn_one(x, "y")
+    for name, value in (("k", "blue"), ("t", "b c"), ("n", 5.0)):
+        model.predict_proba_one(x)
+        x[name] = value
+        model.learn_one(x, "x")
+    batch = NaiveBayes({"t": "text"})
+    learned = [({"k": "red", "t": "a", "n": 1.0}, label) for label in "xy"]
+    learned += [({"k": "blue", "t": t, "n": n}, "x") for t, n in (("a", 1.0), ("b c", 1.0), ("b c", 5.0))]
+    batch.learn_many(*zip(*learned, strict=True))
+    assert state_bytes(model) == state_bytes(batch)
+
+
+def test_equal_values_of_other_types_are_read_anew():
+    """1 and True are equal, and so are strings of which one is cut into words and the other is not."""
+    model = NaiveBayes({"k": "nominal", "t": "text", "o": "nominal"})
+    xs = [{"k": 1}, {"k": True}, {"t": "\u00c9"}, {"o": "\u00c9"}]
+    for x in xs:
+        for label in "xy":
+            model.learn_one(x, label)
+    model.learn_one({"k": 1}, "x")
+    model.learn_one({"o": "\u00c9"}, "x")
+    for x in [*xs, *reversed(xs)]:
+        assert (
+            list(model.predict_proba_one(x).values())
+            == model.predict_posteriors([x]).probabilities[0].tolist()
+        )
+
+
 def test_what_changes_beside_single_events_is_seen_by_them():
     """Smoothing, a copy under way, a state that is loaded, words that are pruned, a model that is copied."""
     model = MultinomialNB()

@@ -18,7 +18,14 @@ from streamnb.model.moments import learn_value, unlearn_value
 from streamnb.model.scoring import known, score_event
 from streamnb.model.vocabulary import STOPPED, UNKNOWN
 
-__all__ = ["learn_event", "mark_repeats", "run", "unlearn_event"]
+__all__ = [
+    "learn_event",
+    "mark_repeats",
+    "mark_repeats_within",
+    "run",
+    "run_within",
+    "unlearn_event",
+]
 
 _NEAR = 1 << 16  # counts that the caches hold
 
@@ -121,11 +128,11 @@ def mark_repeats(batch: Any, kinds: Any) -> int:
         most = max(most, batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]])
     while size < 2 * most:
         size *= 2
-    return _mark_repeats(batch, kinds, np.empty(size, dtype=np.int32))
+    return mark_repeats_within(batch, kinds, np.empty(size, dtype=np.int32))
 
 
 @kernel
-def _mark_repeats(batch: Any, kinds: Any, room: Any) -> int:
+def mark_repeats_within(batch: Any, kinds: Any, room: Any) -> int:
     """The same; `room` is a power of two, at least twice the rows of any event."""
     most = 0
     for e in range(batch.event_items.size - 1):
@@ -212,13 +219,13 @@ def run(
     K = tables.classes.size
     joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
     misses, exponent = np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
-    return _run(
+    return run_within(
         first, most, tables, batch, predict, learn, probabilities, joints, joint, misses, product, exponent
     )
 
 
 @kernel
-def _run(
+def run_within(
     first: int,
     most: int,
     tables: Any,

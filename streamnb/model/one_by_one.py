@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from streamnb.model.counts import BERNOULLI, NOMINAL
 from streamnb.model.encoding import CONTINUOUS
-from streamnb.model.one_event import run_one
+from streamnb.model.one_event import room_for_one, run_one
 from streamnb.model.statistics import Statistics
 from streamnb.model.tokenizer import SPARE, character_table, encode_text
 
@@ -34,6 +34,7 @@ OneEvent = tuple[
     npt.NDArray[np.int32],  # continuous fields
     npt.NDArray[np.float64],  # their values
 ]
+_Encoded = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]  # the first two of it
 Kind = Callable[[Any, Any], int]
 
 _MOST_SHAPES = 256
@@ -77,8 +78,12 @@ class OneByOne:
 
     def __init__(self) -> None:
         self._shapes: dict[tuple[Any, ...], _Shape | None] = {}
-        self._last: tuple[Any, ...] = ()  # the shape that was asked for last, by what
+        self._last: tuple[Any, ...] | None = None  # the shape that was asked for last, by what
         self._last_shape: _Shape | None = None
+        # Whoever tests, then trains asks for the same event twice: what came last, and as what. Each is one
+        # tuple, that is replaced whole, for other threads may ask, too.
+        self._last_text: tuple[str, _Encoded] | None = None
+        self._last_strings: tuple[_Shape, Any, _Encoded] | None = None
         self._groups: dict[int, npt.NDArray[np.int32]] = {}
         self._statistics: Statistics | None = None  # whose groups and fields the shapes name
 
@@ -90,12 +95,15 @@ class OneByOne:
         group = statistics.layout.groups.get((kind, name))
         if group is None:
             return None
-        try:
-            encoded = encode_text(text)
-        except UnicodeEncodeError:
-            return None
-        whole_text = np.frombuffer(encoded + SPARE, dtype=np.uint8)
-        return whole_text, np.array([len(encoded)]), _CUT, self._alone(group), _ONCE, _NO_FIELD, _NO_VALUE
+        last = self._last_text
+        if last is None or last[0] != text:
+            try:
+                encoded = encode_text(text)
+            except UnicodeEncodeError:
+                return None
+            whole_text = np.frombuffer(encoded + SPARE, dtype=np.uint8)
+            last = self._last_text = text, (whole_text, np.array([len(encoded)]))
+        return *last[1], _CUT, self._alone(group), _ONCE, _NO_FIELD, _NO_VALUE
 
     def of_bag(self, statistics: Statistics, kind: int, name: Any, x: Any) -> OneEvent | None:
         """An event that is a bag of words, each with an integer."""
@@ -137,15 +145,10 @@ class OneByOne:
             return None
         text, sizes, value = _NOTHING, _ONCE, _NO_VALUE
         if shape.strings is not None:
-            strings = shape.strings(values)
-            if shape.as_text is not None:
-                strings = tuple(as_text(value) for as_text, value in zip(shape.as_text, strings, strict=True))
-            joined = _joined(strings, shape.whole)
-            if joined is None:
+            encoded = self._of_strings(shape, shape.strings(values))
+            if encoded is None:
                 return None
-            text, lengths = joined
-            sizes = np.empty(shape.group.size, dtype=np.int64)
-            shape.pack_lengths(sizes, 0, *lengths)
+            text, sizes = encoded
         if shape.numbers is not None:
             value = np.empty(shape.field.size)
             try:
@@ -154,20 +157,37 @@ class OneByOne:
                 return None
         return text, sizes, shape.whole, shape.group, _ONCE, shape.field, value
 
+    def _of_strings(self, shape: _Shape, strings: tuple[Any, ...]) -> _Encoded | None:
+        """Discrete values as text; None where no UTF-8 can hold one."""
+        last = self._last_strings
+        if last is None or last[0] is not shape or last[1] != strings:
+            texts = strings
+            if shape.as_text is not None:
+                texts = tuple(as_text(value) for as_text, value in zip(shape.as_text, strings, strict=True))
+            joined = _joined(texts, shape.whole)
+            if joined is None:
+                return None
+            text, lengths = joined
+            sizes = np.empty(shape.group.size, dtype=np.int64)
+            shape.pack_lengths(sizes, 0, *lengths)
+            last = self._last_strings = shape, strings, (text, sizes)
+        return last[2]
+
     def predicted(
         self, statistics: Statistics, reading: Reading, event: OneEvent | None
     ) -> dict[Any, float] | None:
         """P(class | event) of every class with examples; None where the event needs a batch."""
         if event is None or not statistics.classes:
             return None
-        answer = np.empty(len(statistics.classes) + 1)
-        if _sent(statistics, reading, event, -1, 0, answer) < 0:
+        unknown, room = _sent(statistics, reading, event, -1, 0)
+        if unknown < 0:
             return None
-        *probabilities, unknown = answer.tolist()
+        classes = statistics.classes
+        probabilities = room[: len(classes)].tolist()
         if not unknown:
-            return dict(zip(statistics.classes, probabilities, strict=True))
+            return dict(zip(classes, probabilities, strict=True))
         weights = statistics.class_weights
-        return {label: probabilities[k] for label, k in statistics.classes.items() if weights[k] > 0}
+        return {label: probabilities[k] for label, k in classes.items() if weights[k] > 0}
 
     def learned(
         self, statistics: Statistics, reading: Reading, event: OneEvent | None, label: Any, weight: int
@@ -181,7 +201,7 @@ class OneByOne:
             return False
         if k < 0:
             return False
-        size = _sent(statistics, reading, event, k, weight, _NO_VALUE)
+        size, _ = _sent(statistics, reading, event, k, weight)
         statistics.vocabulary.size = size if size >= 0 else -1 - size
         statistics.events += size >= 0
         return size >= 0
@@ -191,7 +211,7 @@ class OneByOne:
     ) -> _Shape | None:
         """The shape of an event; None where it needs a batch."""
         if self._statistics is not statistics or len(self._shapes) > _MOST_SHAPES:
-            self._shapes, self._statistics, self._last, self._last_shape = {}, statistics, (), None
+            self._shapes, self._statistics, self._last, self._last_shape = {}, statistics, None, None
         if key == self._last:
             return self._last_shape
         shape = self._shapes.get(key)
@@ -273,11 +293,12 @@ def _sent(
     event: OneEvent,
     label: int,
     weight: int,
-    answer: npt.NDArray[np.float64],
-) -> int:
-    """Send an event through the kernel; see there."""
+) -> tuple[int, npt.NDArray[np.float64]]:
+    """Send an event through the kernel: its answer, and the room it worked in."""
     vocabulary, counts, moments = statistics.vocabulary, statistics.counts, statistics.moments
-    size: int = run_one(
+    K = len(statistics.classes)
+    room = np.empty(room_for_one(event[0].size, event[1].size, event[6].size, K))
+    answer: int = run_one(
         label,
         weight,
         *event,
@@ -289,7 +310,7 @@ def _sent(
         vocabulary.used,
         vocabulary.groups,
         statistics.class_weights,
-        len(statistics.classes),
+        K,
         counts.table,
         counts.totals,
         counts.live,
@@ -300,9 +321,9 @@ def _sent(
         moments.mean,
         moments.M2,
         *reading,
-        answer,
+        room,
     )
-    return size
+    return answer, room
 
 
 _CUT, _WHOLE = np.zeros(1, dtype=np.bool_), np.ones(1, dtype=np.bool_)

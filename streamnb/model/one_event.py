@@ -8,154 +8,58 @@ import numpy as np
 
 from streamnb.model.counts import UNIT
 from streamnb.model.histograms import Histograms
-from streamnb.model.jit import allocating, kernel
-from streamnb.model.kernels import mark_repeats, run
+from streamnb.model.jit import inlined, kernel
+from streamnb.model.kernels import mark_repeats_within, run_within
 from streamnb.model.moments import LARGEST
 from streamnb.model.tables import Batch, Tables
 from streamnb.model.tokenizer import room_for_tokens, tokenize
 from streamnb.model.vocabulary import DONE, look_up
 
-__all__ = ["run_one"]
+__all__ = ["room_for_one", "run_one"]
 
 _HEAVIEST = 1 << 20
 
 
-@allocating
-def _one_event(
-    label: int,
-    weight: int,
-    text: Any,
-    lengths: Any,
-    whole: Any,
-    group: Any,
-    times: Any,
-    field: Any,
-    value: Any,
-    characters: Any,
-    size: int,
-    slots: Any,
-    cells: Any,
-    arena: Any,
-    arena_used: Any,
-    groups: Any,
-    classes: Any,
-    K: int,
-    table: Any,
-    totals: Any,
-    live: Any,
-    kinds: Any,
-    slot: Any,
-    exact: Any,
-    occupied: Any,
-    counted: Any,
-    words: Any,
-    used: Any,
-    positive: Any,
-    absent: Any,
-    misses: Any,
-    stale: Any,
-    n: Any,
-    mean: Any,
-    M2: Any,
-    smoothing: Any,
-    prior: Any,
-    prior_mode: int,
-    answer: Any,
-) -> int:
-    """See `run_one`; this one makes arrays."""
-    learns = label >= 0
-    m = lengths.size
-    item_ends, amount = np.empty(m, dtype=np.int64), np.full(m, np.int64(UNIT))
+def room_for_one(n_bytes: int, items: int, values: int, classes: int) -> int:
+    """As many words of eight bytes as `run_one` needs at most, and some more."""
+    return 3 * n_bytes + 11 * items + 2 * values + 5 * classes + 64
+
+
+@inlined
+def _take(words: Any, at: int, length: int) -> Any:
+    """The next `length` words from `at` on, and where those after them begin."""
+    return words[at : at + length], at + length
+
+
+@inlined
+def _fill_items(
+    lengths: Any, whole: Any, group: Any, times: Any, ends: Any, wholes: Any, groups: Any, amount: Any
+) -> bool:
+    """Write what the kernels take of each item; False where one occurs less than once, or too often."""
     end = 0
-    for i in range(m):
+    for i in range(lengths.size):
         end += lengths[i]
-        item_ends[i] = end
+        ends[i] = end
+        amount[i] = UNIT
         if times.size:
             if not 0 < times[i] <= _HEAVIEST:
-                return -1 - size
+                return False
             amount[i] *= times[i]
-    if group.size != m:
-        group, whole = np.full(m, group[0]), np.full(m, whole[0])
-    most_bytes, most_tokens = room_for_tokens(text.size, m)
-    item_rows = np.zeros(m + 1, dtype=np.int64)
-    hashes = np.empty(most_tokens if m else 0, dtype=np.uint64)
-    rows = np.empty(hashes.size, dtype=np.int32)
-    if m:
-        out = np.empty(most_bytes, dtype=np.uint8)
-        token_ends = np.empty(most_tokens, dtype=np.int64)
-        tokens = tokenize(text, item_ends, whole, group, characters, out, token_ends, hashes, item_rows)
-        adds = np.full(m, learns, dtype=np.bool_)
-        hashes, rows = hashes[:tokens], rows[:tokens]
-        token, size = look_up(
-            0,
-            out,
-            token_ends[:tokens],
-            hashes,
-            item_rows,
-            group,
-            adds,
-            size,
-            slots,
-            cells,
-            arena,
-            arena_used,
-            groups,
-            rows,
-        )
-        if token != DONE or size > table.shape[0]:
-            return -1 - size
-    finite = np.empty(value.size, dtype=np.float64)
-    fields = np.empty(value.size, dtype=np.int32)
+        of = i if group.size == lengths.size else 0
+        wholes[i], groups[i] = whole[of], group[of]
+    return True
+
+
+@inlined
+def _fill_values(field: Any, value: Any, fields: Any, finite: Any) -> int:
+    """Write those values that are numbers, and of which field each is; how many they are."""
     values = 0
     for v in range(value.size):
         if np.isfinite(value[v]):
             finite[values] = min(max(value[v], -LARGEST), LARGEST)
             fields[values] = field[v]
             values += 1
-    batch = Batch(
-        np.array([0, m], dtype=np.int64),
-        group,
-        amount,
-        item_rows,
-        rows,
-        hashes,
-        np.array([0, values], dtype=np.int64),
-        fields[:values],
-        finite[:values],
-        np.array([label], dtype=np.int64),
-        np.array([weight], dtype=np.int64),
-        np.array([np.nan]),
-    )
-    histograms = Histograms(exact, occupied, counted, words, used, positive, absent, misses, stale)
-    tables = Tables(
-        classes[:K],
-        table,
-        totals,
-        live,
-        kinds,
-        slot,
-        histograms,
-        n,
-        mean,
-        M2,
-        smoothing[0],
-        smoothing[1],
-        smoothing[2],
-        prior,
-        prior_mode,
-    )
-    most = mark_repeats(batch, kinds) if used.size else 0
-    probabilities = np.empty((0 if learns else 1, K), dtype=np.float64)
-    joints = np.empty((0, K), dtype=np.float64)
-    if run(0, most, tables, batch, not learns, learns, probabilities, joints) == 0:
-        return -1 - size
-    if not learns:
-        answer[K] = 0.0
-        for k in range(K):
-            answer[k] = probabilities[0, k]
-            if classes[k] == 0:
-                answer[K] += 1.0
-    return size
+    return values
 
 
 @kernel
@@ -198,57 +102,135 @@ def run_one(
     smoothing: Any,
     prior: Any,
     prior_mode: int,
-    answer: Any,
+    room: Any,
 ) -> int:
-    """Learn one event, or predict it where the label is -1; how many rows there are, or -1 - that: no room.
+    """Learn one event, or predict it where the label is -1.
 
-    Where there is no room, or an item occurs less than once, nothing was learned, but words may have got
-    rows. `answer` gets the probability of every class, and behind them for how many classes nothing has been
-    learned. Makes no arrays itself, so that those it is given need no counting of references.
+    Returns how many rows there are; after a prediction of how many classes nothing has been learned; and
+    -1 - rows where there is no room, or an item occurs less than once: then nothing was learned, but words
+    may have got rows.
+
+    Makes no arrays, so that nobody need count who refers to those it is given: that costs more than an event.
 
     `text` is the UTF-8 of all items with bytes to spare, `lengths` the bytes of each; `whole` and `group` are
     of each item or of all (see `Tokens`); `times` is how often each occurs, or empty: once. Then come fields
     and their values, the `character_table`, the arrays of `Vocabulary` and of `Tables`: K classes, and a
-    smoothing with the rows alpha, m and p. `answer` is float64[K + 1] where the event is to be predicted.
+    smoothing with the rows alpha, m and p.
+
+    `room` is float64[`room_for_one`] to work in; after a prediction it begins with the probability of every
+    class.
     """
-    return _one_event(
-        label,
-        weight,
-        text,
-        lengths,
-        whole,
-        group,
-        times,
-        field,
-        value,
-        characters,
-        size,
-        slots,
-        cells,
-        arena,
-        arena_used,
-        groups,
-        classes,
-        K,
+    learns = label >= 0
+    m = lengths.size
+    most_bytes, most_tokens = room_for_tokens(text.size, m)
+    integers = room.view(np.int64)
+    at = K
+    item_ends, at = _take(integers, at, m)
+    amount, at = _take(integers, at, m)
+    item_rows, at = _take(integers, at, m + 1)
+    item_group, at = _take(integers, at, (m + 1) // 2)
+    item_whole, at = _take(integers, at, (m + 7) // 8)
+    item_adds, at = _take(integers, at, (m + 7) // 8)
+    lowered, at = _take(integers, at, (text.size + 7) // 8)
+    out, at = _take(integers, at, (most_bytes + 7) // 8)
+    token_ends, at = _take(integers, at, most_tokens)
+    hashes, at = _take(integers, at, most_tokens)
+    rows, at = _take(integers, at, (most_tokens + 1) // 2)
+    event, at = _take(integers, at, 6)
+    time, at = _take(room, at, 1)
+    finite, at = _take(room, at, value.size)
+    fields, at = _take(integers, at, (value.size + 1) // 2)
+    joint, at = _take(room, at, K)
+    product, at = _take(room, at, K)
+    missed, at = _take(integers, at, K)
+    exponent, at = _take(integers, at, K)
+    if at + 2 * most_tokens > room.size:
+        return -1 - size
+
+    owners = item_group.view(np.int32)[:m]
+    wholes, adds = item_whole.view(np.bool_)[:m], item_adds.view(np.bool_)[:m]
+    if not _fill_items(lengths, whole, group, times, item_ends, wholes, owners, amount):
+        return -1 - size
+    adds[:] = learns
+    item_rows[0] = 0
+    tokens = 0
+    buffer, keys, found = out.view(np.uint8), hashes.view(np.uint64), rows.view(np.int32)
+    if m:
+        tokens = tokenize(
+            text,
+            item_ends,
+            wholes,
+            owners,
+            characters,
+            lowered.view(np.uint8),
+            buffer,
+            token_ends,
+            keys,
+            item_rows,
+        )
+        token, size = look_up(
+            0,
+            buffer,
+            token_ends[:tokens],
+            keys[:tokens],
+            item_rows,
+            owners,
+            adds,
+            size,
+            slots,
+            cells,
+            arena,
+            arena_used,
+            groups,
+            found[:tokens],
+        )
+        if token != DONE or size > table.shape[0]:
+            return -1 - size
+    values = _fill_values(field, value, fields.view(np.int32), finite)
+    event[0], event[1], event[2], event[3], event[4], event[5] = 0, m, 0, values, label, weight
+    time[0] = np.nan
+    batch = Batch(
+        event[0:2],
+        owners,
+        amount,
+        item_rows,
+        found[:tokens],
+        keys[:tokens],
+        event[2:4],
+        fields.view(np.int32)[:values],
+        finite[:values],
+        event[4:5],
+        event[5:6],
+        time,
+    )
+    histograms = Histograms(exact, occupied, counted, words, used, positive, absent, misses, stale)
+    tables = Tables(
+        classes[:K],
         table,
         totals,
         live,
         kinds,
         slot,
-        exact,
-        occupied,
-        counted,
-        words,
-        used,
-        positive,
-        absent,
-        misses,
-        stale,
+        histograms,
         n,
         mean,
         M2,
-        smoothing,
+        smoothing[0],
+        smoothing[1],
+        smoothing[2],
         prior,
         prior_mode,
-        answer,
     )
+    most = mark_repeats_within(batch, kinds, integers[at:].view(np.int32)) if used.size else 0
+    answers, joints = room[:K].reshape(1, K), room[:0].reshape(0, K)
+    learned = run_within(
+        0, most, tables, batch, not learns, learns, answers, joints, joint, missed, product, exponent
+    )
+    if learned == 0:
+        return -1 - size
+    if learns:
+        return size
+    empty = 0
+    for k in range(K):
+        empty += classes[k] == 0
+    return empty

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.jit import allocating, inlined
+from streamnb.model.jit import inlined, kernel
 from streamnb.model.memory import load8, store8, trailing_zeros
 
 __all__ = [
@@ -232,13 +232,14 @@ def _cut_ascii(
     return stop, end, tokens
 
 
-@allocating
+@kernel
 def tokenize(
     text: Any,
     item_ends: Any,
     item_whole: Any,
     item_seed: Any,
     table: Any,
+    lowered: Any,
     out: Any,
     token_ends: Any,
     hashes: Any,
@@ -247,8 +248,8 @@ def tokenize(
     """Fill `out`, `token_ends`, `hashes` and `item_tokens`; how many tokens there are.
 
     `text` has eight bytes to spare after the last item; `room_for_tokens` says how long the others must be.
+    `lowered` is room to work in, as long as the text.
     """
-    lowered = np.empty(text.size, dtype=np.uint8)
     i = 0
     end = 0
     tokens = 0
@@ -331,6 +332,7 @@ class Tokens:
             whole,
             group,
             character_table(),
+            np.empty(text.size, dtype=np.uint8),
             self.bytes,
             self.ends,
             self.hashes,
