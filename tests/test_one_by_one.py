@@ -197,18 +197,36 @@ def test_an_event_that_is_changed_between_two_calls_is_read_anew():
 
 def test_equal_values_of_other_types_are_read_anew():
     """1 and True are equal, and so are strings of which one is cut into words and the other is not."""
-    model = NaiveBayes({"k": "nominal", "t": "text", "o": "nominal"})
-    xs = [{"k": 1}, {"k": True}, {"t": "\u00c9"}, {"o": "\u00c9"}]
-    for x in xs:
-        for label in "xy":
-            model.learn_one(x, label)
-    model.learn_one({"k": 1}, "x")
-    model.learn_one({"o": "\u00c9"}, "x")
+    declared = {"k": "nominal", "t": "text", "o": "nominal"}
+    model, batch = NaiveBayes(declared), NaiveBayes(declared)
+    xs = [{"k": 1}, {"k": True}, {"k": 2}, {"t": "\u00c9"}, {"o": "\u00c9"}, {"o": "E"}]
+    events = [(x, label) for x in [*xs, *reversed(xs)] for label in "xyx"]
+    for x, label in events:
+        model.predict_proba_one(x)
+        model.learn_one(x, label)
+    batch.learn_many(*zip(*events, strict=True))
+    assert state_bytes(model) == state_bytes(batch)
     for x in [*xs, *reversed(xs)]:
         assert (
             list(model.predict_proba_one(x).values())
-            == model.predict_posteriors([x]).probabilities[0].tolist()
+            == batch.predict_posteriors([x]).probabilities[0].tolist()
         )
+
+
+def test_a_bag_that_is_changed_between_two_calls_is_read_anew():
+    model, batch, x = MultinomialNB(), MultinomialNB(), {"a": 1, "b": 2}
+    learned = []
+    for change in ({}, {"a": 3}, {"c": 1}, {"b": 1}):
+        model.predict_proba_one(x)
+        x |= change
+        for label in "xy":
+            model.learn_one(x, label)
+            learned.append((dict(x), label))
+    model.predict_proba_one({"a": 3, "b": 1, "d": 1})
+    model.learn_one({"a": 3, "b": 1, "c": 1}, "x")
+    learned.append(({"a": 3, "b": 1, "c": 1}, "x"))
+    batch.learn_many(*zip(*learned, strict=True))
+    assert state_bytes(model) == state_bytes(batch)
 
 
 def test_what_changes_beside_single_events_is_seen_by_them():

@@ -83,6 +83,7 @@ class OneByOne:
         # Whoever tests, then trains asks for the same event twice: what came last, and as what. Each is one
         # tuple, that is replaced whole, for other threads may ask, too.
         self._last_text: tuple[str, _Encoded] | None = None
+        self._last_bag: tuple[Any, Any, _Encoded, npt.NDArray[np.int64]] | None = None
         self._last_strings: tuple[_Shape, Any, _Encoded] | None = None
         self._groups: dict[int, npt.NDArray[np.int32]] = {}
         self._statistics: Statistics | None = None  # whose groups and fields the shapes name
@@ -108,25 +109,26 @@ class OneByOne:
     def of_bag(self, statistics: Statistics, kind: int, name: Any, x: Any) -> OneEvent | None:
         """An event that is a bag of words, each with an integer."""
         group = statistics.layout.groups.get((kind, name))
-        if group is None or type(x) is not dict or set(map(type, x.values())) != {int}:
+        if group is None or type(x) is not dict:
             return None
-        try:
-            joined = _joined(tuple(x))
-            times = np.fromiter(x.values(), dtype=np.int64, count=len(x))
-        except (TypeError, OverflowError):  # a word that is no string; more than 64 bits hold
+        words, counts = tuple(x), tuple(x.values())
+        if set(map(type, counts)) != {int}:
             return None
-        if joined is None:
-            return None
-        text, lengths = joined
-        return (
-            text,
-            np.fromiter(lengths, dtype=np.int64, count=len(x)),
-            _WHOLE,
-            self._alone(group),
-            times.clip(max=1) if kind == BERNOULLI else times,
-            _NO_FIELD,
-            _NO_VALUE,
-        )
+        last = self._last_bag
+        if last is None or last[0] != words or last[1] != counts:
+            try:
+                joined = _joined(words)
+                times = np.fromiter(counts, dtype=np.int64, count=len(counts))
+            except (TypeError, OverflowError):  # a word that is no string; more than 64 bits hold
+                return None
+            if joined is None:
+                return None
+            text, lengths = joined
+            sizes = np.fromiter(lengths, dtype=np.int64, count=len(counts))
+            if kind == BERNOULLI:
+                times = times.clip(max=1)
+            last = self._last_bag = words, counts, (text, sizes), times
+        return *last[2], _WHOLE, self._alone(group), last[3], _NO_FIELD, _NO_VALUE
 
     def _alone(self, group: int) -> npt.NDArray[np.int32]:
         """A group as an array."""
