@@ -261,6 +261,17 @@ def test_what_changes_beside_single_events_is_seen_by_them():
             ).predict_proba_one("c")
 
 
+def test_a_class_of_which_all_was_unlearned_is_not_told_of():
+    model = MultinomialNB()
+    for text, label in (("a b", "x"), ("b c", "z"), ("a c", "y")):
+        model.learn_one(text, label)
+    model.unlearn_one("b c", "z")
+    assert list(model.predict_proba_one("a b c")) == ["x", "y"]
+    assert sum(model.predict_proba_one("a b c").values()) == pytest.approx(1.0)
+    model.learn_one("b c", "z")
+    assert list(model.predict_proba_one("a b c")) == ["x", "z", "y"]
+
+
 COLUMNS = st.fixed_dictionaries(
     {},
     optional={
