@@ -69,6 +69,7 @@ __all__ = [
 
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
+_TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 
 
 def load_config(options: argparse.Namespace, *more: str, without: Container[str] = ()) -> Config:
@@ -286,15 +287,20 @@ def warm_up() -> float:
 
 
 def settle() -> None:
-    """Let the garbage collector pass over what is there by now, for it stays: modules, kernels, the model.
+    """Set the interpreter up for a process that learns, and goes on doing so.
 
-    Otherwise it looks at all of it every few commits, and the learner stands still meanwhile. And let it look
+    The garbage collector passes over what is there by now, for it stays: modules, kernels, the model.
+    Otherwise it looks at all of it every few commits, and the learner stands still meanwhile. And it looks
     more rarely: an event makes some dicts and tuples, which hold no cycles and go with their commit; looking
     at them after every few hundred events takes a sixth of the time that an event costs.
+
+    Threads that are all busy take turns less often. One learns, others write what was learned before: each
+    finds the caches full of what the other one needed. Who waits for the network lets go of its turn anyway.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTED_AFTER)
+    sys.setswitchinterval(_TURN_SECONDS)
 
 
 def _attribute(declared: AttributeConfig) -> Attribute:
