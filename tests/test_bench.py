@@ -83,7 +83,7 @@ def test_texts_of_one_label_and_without_words_harm_nobody():
 
 
 def test_growth_is_told_of_every_size_and_number_of_classes():
-    told = answer("bench", "--growth", 1000)
+    told = answer("bench", "--growth", 1000, "--rounds", 1)
     assert [(row["model"], row["attributes"], row["classes"]) for row in told["results"]] == [
         ("MultinomialNB", 1000, 2),
         ("BernoulliNB", 1000, 2),
@@ -93,7 +93,30 @@ def test_growth_is_told_of_every_size_and_number_of_classes():
     ]
     assert all(row["nanoseconds_per_token"] > 0.0 for row in told["results"])
     assert all(row["bytes_per_attribute"] is None for row in told["results"])  # too few words to tell
+    times = [row["nanoseconds_per_token"] for row in told["results"]]
+    firsts = [times[0], times[1], times[2], times[2], times[2]]
+    assert [row["times_first"] for row in told["results"]] == [
+        a / b for a, b in zip(times, firsts, strict=True)
+    ]
+    multinomial = [row["times_multinomial"] for row in told["results"]]
+    assert multinomial == [None, times[1] / times[0], None, None, None]
     assert told["start_up_seconds"].keys() == {"import", "first prediction"}
+
+
+def test_growth_is_compared_round_by_round():
+    """A machine that is slow for a whole round changes no ratio."""
+
+    def turn(slow):
+        kinds = [("MultinomialNB", size, 2, 10.0 * i) for i, size in enumerate((10, 20), 1)]
+        kinds += [("BernoulliNB", size, 2, 30.0 * i) for i, size in enumerate((10, 20), 1)]
+        kinds += [("MultinomialNB", 20, n, n * 5.0) for n in growth.CLASSES]
+        return [growth.Growth(*kind, time_ * slow, None if slow == 2.0 else slow) for *kind, time_ in kinds]
+
+    rows = growth._compared([turn(1.0), turn(7.0), turn(2.0)], 2)
+    assert [row.nanoseconds_per_token for row in rows] == [20.0, 40.0, 60.0, 120.0, 20.0, 200.0, 2000.0]
+    assert [row.times_first for row in rows] == [1.0, 2.0, 1.0, 2.0, 1.0, 10.0, 100.0]
+    assert [row.times_multinomial for row in rows] == [None, None, 3.0, 3.0, None, None, None]
+    assert {row.bytes_per_attribute for row in rows} == {4.0}
 
 
 def test_words_are_as_many_as_said_and_drawn_by_zipfs_law(monkeypatch):

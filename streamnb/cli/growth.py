@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from streamnb.cli import wiring
 from streamnb.cli.tables import table
 from streamnb.model.one_kind import BernoulliNB, MultinomialNB
 
-__all__ = ["Growth", "measured", "run", "start_up"]
+__all__ = ["Compared", "Growth", "measured", "run", "start_up"]
 
 CLASSES = (2, 20, 200)
 _MODELS = {model.__name__: model for model in (MultinomialNB, BernoulliNB)}
@@ -43,12 +44,15 @@ def run(options: argparse.Namespace) -> int:
     plan = [(model, size, 2) for model in _MODELS for size in sizes]
     plan += [("MultinomialNB", min(100_000, most), classes) for classes in CLASSES]
     seconds = start_up()
-    found = [measured(*one, min(_TOKENS, 100 * one[1])) for one in plan]
+    # In turn, so that a slow moment of the machine meets all.
+    rounds = [[measured(*one, min(_TOKENS, 100 * one[1])) for one in plan] for _ in range(options.rounds)]
+    rows = _compared(rounds, len(sizes))
     if options.json:
-        rows = [one._asdict() for one in found]
-        print(json.dumps({"start_up_seconds": seconds, "results": rows}))
+        results = [one._asdict() for one in rows]
+        print(json.dumps({"start_up_seconds": seconds, "rounds": options.rounds, "results": results}))
         return 0
     print(", ".join(f"{what}: {time_:.2f} s" for what, time_ in seconds.items()))
+    print(f"{options.rounds} rounds; `times`: as long as the first of its kind, or as MultinomialNB")
     print()
     cells = [
         (
@@ -56,11 +60,14 @@ def run(options: argparse.Namespace) -> int:
             f"{one.attributes:,}",
             str(one.classes),
             f"{one.nanoseconds_per_token:.0f}",
+            f"{one.times_first:.1f}",
+            "" if one.times_multinomial is None else f"{one.times_multinomial:.1f}",
             "" if one.bytes_per_attribute is None else f"{one.bytes_per_attribute:.0f}",
         )
-        for one in found
+        for one in rows
     ]
-    print(table(cells, ("model", "attributes", "classes", "ns/token", "bytes/attribute")))
+    heads = ("model", "attributes", "classes", "ns/token", "times first", "MultinomialNB", "bytes/attribute")
+    print(table(cells, heads))
     return 0
 
 
@@ -81,6 +88,50 @@ class Growth(NamedTuple):
     classes: int
     nanoseconds_per_token: float
     bytes_per_attribute: float | None
+
+
+class Compared(NamedTuple):
+    """Medians of several rounds; what else is as in `Growth`.
+
+    Attributes:
+        times_first: as many times as long as the first of its kind takes: the same model with the fewest
+            attributes, or with the fewest classes; the median of the rounds' ratios.
+        times_multinomial: as many times as long as `MultinomialNB` takes with as many attributes.
+    """
+
+    model: str
+    attributes: int
+    classes: int
+    nanoseconds_per_token: float
+    bytes_per_attribute: float | None
+    times_first: float
+    times_multinomial: float | None
+
+
+def _compared(rounds: Sequence[Sequence[Growth]], sizes: int) -> list[Compared]:
+    """Rounds of `MultinomialNB`, then `BernoulliNB`, of so many sizes, and then of numbers of classes."""
+    first = [0] * sizes + [sizes] * sizes + [2 * sizes] * len(CLASSES)
+    rows = []
+    for i, turns in enumerate(zip(*rounds, strict=True)):
+        model, attributes, classes, *_ = turns[0]
+        held = [one.bytes_per_attribute for one in turns if one.bytes_per_attribute is not None]
+        rows.append(
+            Compared(
+                model,
+                attributes,
+                classes,
+                median(one.nanoseconds_per_token for one in turns),
+                median(held) if held else None,
+                _times(rounds, i, first[i]),
+                _times(rounds, i, i - sizes) if first[i] == sizes else None,
+            )
+        )
+    return rows
+
+
+def _times(rounds: Sequence[Sequence[Growth]], i: int, j: int) -> float:
+    """The median over rounds of how many times as long as the j-th the i-th takes."""
+    return median(turn[i].nanoseconds_per_token / turn[j].nanoseconds_per_token for turn in rounds)
 
 
 def measured(model: str, attributes: int, classes: int, tokens: int = _TOKENS) -> Growth:
