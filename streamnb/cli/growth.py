@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"start_up_seconds": seconds, "rounds": options.rounds, "results": results}))
         return 0
     print(", ".join(f"{what}: {time_:.2f} s" for what, time_ in seconds.items()))
-    print(f"{options.rounds} rounds; `times`: as long as the first of its kind, or as MultinomialNB")
+    print(f"{options.rounds} rounds; how many times as long as the first of its kind, and as MultinomialNB")
     print()
     cells = [
         (

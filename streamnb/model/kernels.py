@@ -133,7 +133,7 @@ def mark_repeats(batch: Any, kinds: Any) -> int:
 
 @kernel
 def mark_repeats_within(batch: Any, kinds: Any, room: Any) -> int:
-    """The same; `room` is a power of two, at least twice the rows of any event."""
+    """The same; `room` holds a power of two that is at least twice the rows of any event, or more."""
     most = 0
     for e in range(batch.event_items.size - 1):
         first, stop = batch.event_items[e], batch.event_items[e + 1]

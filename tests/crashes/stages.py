@@ -236,10 +236,8 @@ class KafkaStages:
         self._stream = stream
         self._address = address
         self._prefix = prefix
-        self._options = {
-            "session_timeout": 6.0,
-            "elected_within": 30.0,
-        } | options  # many lives share a machine
+        # Many lives share a machine.
+        self._options = {"session_timeout": 6.0, "elected_within": 30.0} | options
         self._readers = queue.SimpleQueue()
         self._numbers = count()
         self._made = 0
