@@ -71,14 +71,14 @@ class Command:
         return self.said(0)
 
     def complaint(self):
-        """The one line with which it failed; and whether it had waited before."""
+        """The one line with which it failed; and those that say what it had waited for before."""
         self.finish()
         lines = self.said().splitlines()
         complaints = [line for line in lines if line.startswith("streamnb: ")]
         assert self.process.returncode == 1, self.said()
         assert complaints == lines[-1:], self.said()
         assert "Traceback" not in self.said()
-        return complaints[0], any(line.startswith("waiting: ") for line in lines)
+        return complaints[0], [line for line in lines if line.startswith("waiting: ")]
 
 
 class Program:

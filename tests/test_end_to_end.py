@@ -577,14 +577,24 @@ def shown_by_kcat(message):
 
 
 def kill_within_a_commit(site, run, role):
-    """SIGKILL while records of a topic lie there that are not committed; whether they never will be."""
+    """SIGKILL while records of a topic lie there that are not committed; whether they never will be.
+
+    It stands still while it is looked at: commits last less long than looking does.
+    """
     topics = [site.topics[role]]
 
     def is_half_done():
         written, committed = site.ends(topics, UNCOMMITTED), site.ends(topics, COMMITTED)
         return any(written[place] > committed[place] for place in written)
 
-    until(is_half_done, run)
+    def stands_half_done():
+        run.process.send_signal(signal.SIGSTOP)
+        if not (met := is_half_done()):
+            run.process.send_signal(signal.SIGCONT)
+        return met
+
+    until(lambda: not is_half_done(), run)  # what the one before left is taken back
+    until(stands_half_done, run)
     run.kill()
     with closing(KafkaAdminClient(bootstrap_servers=site.address)) as admin:
         return admin.describe_transactions([site.group])[site.group].state.value == "Ongoing"

@@ -245,9 +245,15 @@ def refusals(broker, plain):
 
 def test_who_is_not_let_in_is_told_why_at_once(program, secured_broker, broker, events):
     cases = refusals(secured_broker, broker)
-    started = [(program(**settings).start("read", "events"), said) for settings, said in cases.values()]
-    settings, said = cases["wrong password"]
-    started += [(program(**settings).start(*command), said) for command in [("run",), ("replay", events)]]
+
+    def start(name, *command):
+        settings, _ = cases[name]
+        patient = {"bootstrap_timeout_ms": 15_000}  # all of them start at once
+        return program(**settings | {"client": patient | settings.get("client", {})}).start(*command)
+
+    started = [(start(name, "read", "events"), said) for name, (_, said) in cases.items()]
+    said = cases["wrong password"][1]
+    started += [(start("wrong password", *command), said) for command in [("run",), ("replay", events)]]
     for command, said in started:
         line, waited = command.complaint()
         assert re.search(f"^streamnb: {said}", line)
