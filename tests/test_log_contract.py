@@ -615,6 +615,32 @@ def test_a_commit_without_outputs_or_positions_is_one_too(open_log):
     assert values(log, "journal") == [transaction(n).journal.value for n in range(3)]
 
 
+def test_outputs_of_a_commit_keep_their_order_whatever_stands_between_them(open_log):
+    """Some without a key, some with headers, some larger than what a client sends at once."""
+    log, reader = open_log(journal=1, out=3, other=1), open_log()
+    log.acquire("a")
+    written = []
+    for n in range(2):
+        outputs = [
+            NewRecord(
+                "other" if i % 10 == 9 else "out",
+                None if i % 11 == 3 else b"%d" % (i % 7),
+                b"%d,%d" % (n, i) + b"." * (600_000 if i % 500 == 77 else 0),
+                (("number", b"%d" % i),) if i % 13 == 5 else (),
+            )
+            for i in range(1000)
+        ]
+        log.commit(transaction(n, *outputs))
+        written += outputs
+    found = [record for p in reader.partitions("out") for record in kept(reader, p)]
+    found += kept(reader, Partition("other", 0))
+    assert Counter((r.partition.topic, *r[2:4], r.headers) for r in found) == Counter(written)
+    for topic in ("out", "other"):
+        for key in {b"%d" % i for i in range(7)}:
+            expected = [record.value for record in written if record[:2] == (topic, key)]
+            assert [r.value for r in found if (r.partition.topic, r.key) == (topic, key)] == expected
+
+
 @pytest.mark.parametrize(
     "broken",
     [

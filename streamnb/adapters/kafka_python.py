@@ -12,6 +12,7 @@ from kafka.structs import OffsetAndMetadata
 
 from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_library import Patiently
+from streamnb.adapters.kafka_sending import send, send_all
 from streamnb.engine.ports import NewRecord, Partition, Record
 
 __all__ = ["KafkaPython", "headers_of", "of_record"]
@@ -91,11 +92,6 @@ class _Abandoned:
         with contextlib.suppress(errors.KafkaError):
             self._producer.close(timeout=0)
 
-    def _send(self, record: NewRecord) -> Any:
-        """Hand a record over; its delivery, to be waited for."""
-        topic, key, value, headers = record
-        return self._producer.send(topic, value, key, list(headers) if headers else None)
-
 
 class _TransactionalProducer(_Abandoned):
     def __init__(self, producer: Any, timeout: float) -> None:
@@ -112,8 +108,7 @@ class _TransactionalProducer(_Abandoned):
         """The client would commit without a batch that expired inside the transaction: look at each."""
         sent: list[Any] = []
         try:
-            for record in records:
-                sent.append(self._send(record))  # noqa: PERF401  kept where one fails
+            sent.extend(send_all(self._producer, records))  # those before one that fails are kept
             self._producer.flush(timeout=self._timeout)
             for delivery in sent:
                 if not delivery.succeeded():
@@ -139,7 +134,8 @@ class _TransactionalProducer(_Abandoned):
 class _Producer(_Abandoned):
     def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
         for record, delivery in [
-            (record, patiently(partial(self._send, record), "WRITE", record.topic)) for record in records
+            (record, patiently(partial(send, self._producer, record), "WRITE", record.topic))
+            for record in records
         ]:
             patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
 
