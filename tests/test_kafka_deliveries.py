@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 from kafka import TopicPartition, errors
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
+from kafka.producer.record_accumulator import RecordAccumulator
 
 from streamnb.adapters.kafka_commit import Transactions
 from streamnb.adapters.kafka_partitioner import KeyPartitioner
@@ -147,3 +148,12 @@ def test_a_topic_that_goes_away_meanwhile_is_left_to_the_client():
     del producer.topics["out"]
     list(handing)
     assert producer.calls == ["send", "send", "append", "send", "send"]
+
+
+def test_a_client_that_appends_in_another_way_is_left_to_send(monkeypatch):
+    monkeypatch.setattr(RecordAccumulator, "append", lambda _self, _place, _record: None)
+    producer = Producer()
+    records = [NewRecord("out", b"k", b"%d" % i) for i in range(4)]
+    assert len(list(send_all(producer, records))) == 4
+    assert producer.calls == ["send"] * 4
+    assert [value for *_, value, _ in producer.handed] == [record.value for record in records]

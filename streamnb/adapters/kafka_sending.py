@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kafka import TopicPartition
+from kafka.producer.record_accumulator import RecordAccumulator
 
 from streamnb.engine.ports import NewRecord
 
 __all__ = ["send", "send_all"]
+
+_APPENDS_WITH = ("self", "tp", "timestamp_ms", "key", "value", "headers", "now", "abort_on_new_batch")
+"""What kafka-python 3.0.9 to 3.0.12 need to know to append a record."""
 
 
 def send(producer: Any, record: NewRecord) -> Any:
@@ -28,14 +33,16 @@ def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:
     their deliveries do.
 
     What `send` has more to do for goes by it always: a record without a key, whose partition depends on the
-    batches; one with headers; one larger than a batch, which may be too large to be sent.
+    batches; one with headers; one larger than a batch, which may be too large to be sent. So do all records
+    where a version of the client appends in another way.
     """
     append, wake_up = producer._accumulator.append, producer._sender.wakeup  # noqa: SLF001  see above
     largest = producer.config["batch_size"]
+    is_known = tuple(inspect.signature(RecordAccumulator.append).parameters) == _APPENDS_WITH
     begun: dict[str, dict[int, TopicPartition]] = {}  # of topics whose metadata is there
     for record in records:
         topic, key, value, headers = record
-        is_plain = key is not None and not headers and len(key) + len(value) <= largest
+        is_plain = is_known and key is not None and not headers and len(key) + len(value) <= largest
         number = _partition(producer, record) if is_plain and topic in begun else None
         if number is None:
             delivery = send(producer, record)
