@@ -64,6 +64,7 @@ ONLY_IN = {
         "adapters/kafka_log.py",
         "adapters/kafka_partitioner.py",
         "adapters/kafka_python.py",
+        "adapters/kafka_sending.py",
         "adapters/librdkafka.py",
         "adapters/librdkafka_errors.py",
         "cli/timing/clients.py",

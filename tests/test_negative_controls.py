@@ -33,6 +33,7 @@ from streamnb import NaiveBayes, Text
 from streamnb.adapters import kafka_log
 from streamnb.adapters.kafka_commit import Transactions
 from streamnb.adapters.kafka_log import KafkaLog
+from streamnb.adapters.kafka_sending import send_all
 from streamnb.engine.checkpoint import Identity, NoSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition
@@ -428,8 +429,7 @@ class LateAndUnchecked(Late):
     def _commit(self, transaction, membership):
         producer = self._producer
         producer.begin_transaction()
-        for record in (*transaction.outputs, transaction.journal):
-            producer._send(record)
+        list(send_all(producer._producer, (*transaction.outputs, transaction.journal)))
         producer._producer.flush()
         producer.send_offsets_to_transaction({}, membership)
         producer.commit_transaction()

@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndMetadata
 from streamnb.adapters.kafka_clients import Clients
 from streamnb.adapters.kafka_library import Patiently
 from streamnb.adapters.kafka_sending import send, send_all
-from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 
 __all__ = ["KafkaPython", "headers_of", "of_record"]
 
@@ -150,8 +150,8 @@ def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaEr
 def _records(place: TopicPartition, found: Sequence[Any]) -> list[Record]:
     """Consumed records of one partition. A value that is null (a tombstone) is read as empty."""
     partition = Partition(*place)
-    return [
-        Record(
+    rows = [
+        (
             partition,
             record.offset,
             record.key,
@@ -161,6 +161,7 @@ def _records(place: TopicPartition, found: Sequence[Any]) -> list[Record]:
         )
         for record in found
     ]
+    return tuples(Record, rows)
 
 
 def headers_of(found: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:

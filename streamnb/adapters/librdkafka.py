@@ -23,7 +23,7 @@ from streamnb.adapters.kafka_library import Patiently
 from streamnb.adapters.kafka_python import headers_of, of_record
 from streamnb.adapters.librdkafka_errors import as_kafka_python, raised_as_kafka_python
 from streamnb.adapters.librdkafka_settings import producing, reading, transacting
-from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 from streamnb.errors import LogError
 
 __all__ = ["Librdkafka", "membership_bytes"]
@@ -124,7 +124,8 @@ class _Reader:
         values = [value or b"" for value in map(Message.value, messages)]  # a tombstone is read as empty
         times = [milliseconds / 1000.0 for _, milliseconds in map(Message.timestamp, messages)]
         headers = [headers_of(given) if given else () for given in map(Message.headers, messages)]
-        return list(map(Record, partitions, offsets, map(Message.key, messages), values, times, headers))
+        keys = map(Message.key, messages)
+        return tuples(Record, zip(partitions, offsets, keys, values, times, headers, strict=True))
 
     def _without_events(self, messages: Iterable[Any]) -> list[Any]:
         """The records among what was consumed; raises what is wrong, at once where there is no record.

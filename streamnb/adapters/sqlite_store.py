@@ -17,7 +17,7 @@ from zlib import crc32
 
 import msgspec
 
-from streamnb.engine.ports import NewRecord, Partition, Patience, Record
+from streamnb.engine.ports import NewRecord, Partition, Patience, Record, tuples
 from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
 
 __all__ = ["CHECKPOINT_BYTES", "FETCH_BYTES", "Extent", "SqliteStore", "wal_reset_bug"]
@@ -288,12 +288,11 @@ class SqliteStore:
                 f"{self.path}: is damaged: {count} records of {partition.topic}[{partition.number}] "
                 f"should lie from offset {offset} on, {len(rows)} do"
             )
-        return [
-            Record(
-                partition, place & OFFSET_MASK, key, value, ts, _unpack_headers(headers) if headers else ()
-            )
+        records = [
+            (partition, place & OFFSET_MASK, key, value, ts, _unpack_headers(headers) if headers else ())
             for place, ts, key, value, headers in rows
         ]
+        return tuples(Record, records)
 
     def insert(self, records: Sequence[NewRecord], now: float) -> None:
         """Inside a transaction: give each record its place and move the ends. Raises `UnknownTopic`."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.engine.credible_report import class_rates, with_interval
-from streamnb.engine.ports import NewRecord, Record
+from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.posterior_report import posterior_of, posterior_report
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import DeadLetter, Drift, Event, Evidence, MetricsReport, ModelInfo, Prediction
@@ -290,7 +290,7 @@ class Learner:
         self.tally.predicted.update(predicted)
         self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
         keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
-        outputs = list(map(NewRecord, repeat(self.settings.predictions), keys, values))
+        outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
         return self._with_drifts(outputs, predictions, consumed) if self.drift.names else outputs
 
     def _with_drifts(

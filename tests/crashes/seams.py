@@ -169,6 +169,7 @@ class Seams:
         """The steps of an election, a takeover and a commit; see `kafka_election` and `kafka_commit`."""
         from kafka import KafkaProducer
         from kafka.producer.future import FutureRecordMetadata
+        from kafka.producer.record_accumulator import RecordAccumulator
         from prefixed import PRODUCERS
 
         from streamnb.adapters.kafka_clients import Clients
@@ -176,13 +177,13 @@ class Seams:
         from streamnb.adapters.kafka_election import Election
         from streamnb.adapters.kafka_python import KafkaPython
 
-        def send(_, topic, *__, **___):
-            return "send journal" if topic.endswith("journal") else "send"
+        def send(_, place, *__, **___):
+            return "send journal" if place.topic.endswith("journal") else "send"
 
         if library is KafkaPython:
             for name in (*PRODUCER_CALLS, "flush"):
                 self.replace(KafkaProducer, name, name)
-            self.replace(KafkaProducer, "send", send)
+            self.replace(RecordAccumulator, "append", send)  # by whichever way a record comes there
             self.replace(FutureRecordMetadata, "succeeded", "delivery")
         else:  # its producer is written in C
             for name in (*PRODUCER_CALLS, "deliver"):
