@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import logging
 import math
 import threading
 import time
@@ -14,6 +15,7 @@ from kafka import errors
 from program import until
 
 import streamnb.errors as own
+from streamnb.adapters import kafka_errors
 from streamnb.adapters.kafka_errors import translate
 from streamnb.adapters.kafka_failures import Action, Refusal, classify, meant
 from streamnb.adapters.meanwhile import Meanwhile, OneThread, meanwhile
@@ -197,6 +199,24 @@ def test_who_cannot_connect_gives_up_where_the_complaint_says_that_waiting_is_va
 def test_a_broker_that_may_come_back_is_waited_for(complaint):
     nobody = errors.KafkaTimeoutError("Unable to bootstrap from ['b:1']")
     assert classify(nobody, committing=False, complaint=complaint) is RETRY
+
+
+@pytest.mark.parametrize("cut", ["Timeout during ApiVersions check", "SASL Authentication timed out"])
+def test_an_attempt_that_a_deadline_cuts_short_says_less_than_the_one_before(monkeypatch, cut):
+    complaints = kafka_errors._Complaints()
+    monkeypatch.setattr(kafka_errors, "_COMPLAINTS", complaints)
+    nobody = errors.KafkaTimeoutError("Unable to bootstrap from ['b:1']")
+
+    def told(reason):
+        said = f"Bootstrap connection to b:1 failed: {reason} (backoff 0.1 secs)"
+        complaints.handle(logging.makeLogRecord({"msg": said, "levelno": logging.WARNING}))
+        return str(translate(nobody))
+
+    assert cut in told(cut)  # where nothing else is known
+    ended = told("socket disconnected")
+    assert "ends the connection without an answer" in ended
+    assert told(cut) == ended
+    assert "Connection refused" in told("Connection refused")
 
 
 # -- a call in a thread of its own --------------------------------------------------------------------------

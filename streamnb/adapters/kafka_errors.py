@@ -150,6 +150,7 @@ _MEANINGS = {
 }
 _RECENTLY = 10.0
 _NOISE = re.compile(r"^.*\] | \(_ssl\.c.*$")  # numbers of errors, and lines of Python's own source
+_CUT_SHORT = re.compile("timed out|Timeout")
 _FAILED = re.compile(r"((?:Bootstrap|Connection) .*failed: .*?)(?: \(backoff .*\))?", re.DOTALL)
 
 
@@ -166,7 +167,7 @@ class _Complaints(logging.Handler):
         found = _FAILED.fullmatch(record.getMessage())
         if found is None or "Unable to bootstrap" in found[1]:
             return
-        if "timed out" not in found[1] or not self.recent():
+        if not _CUT_SHORT.search(found[1]) or not self.recent():
             self._last, self._at = found[1], time.monotonic()
 
     def recent(self) -> str:

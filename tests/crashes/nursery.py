@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -80,7 +81,8 @@ class Life:
         self._await(lambda: self._pid is not None, "does not start")
         with self._nursery.news:
             if self.code is None:
-                os.kill(self._pid, number)
+                with contextlib.suppress(ProcessLookupError):  # it has ended, and the news is on its way
+                    os.kill(self._pid, number)
 
     def _await(self, condition, says):
         with self._nursery.news:
