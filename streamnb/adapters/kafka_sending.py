@@ -27,7 +27,7 @@ def send_all(producer: Any, records: Sequence[NewRecord]) -> Iterator[Any]:
     """Hand records over within one transaction; their deliveries, in order.
 
     kafka-python 3.0.12 looks at every `send` anew at what is the same for all of a transaction: settings, the
-    topic's metadata, the transaction's state, each under locks. That takes longer than to append a record to
+    topic's metadata, the transaction's state, each under locks. That takes as long as to append a record to
     its batch. So a partition's first record goes by `send`, and with it the partition into the transaction;
     those after it are appended where `send` would append them. Where the transaction has failed by then,
     their deliveries do.
