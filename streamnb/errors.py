@@ -12,6 +12,7 @@ StreamnbError
 |   |-- NotElected       another learner is alive: wait, or give up
 |   `-- Fenced           another learner has taken over: stop at once
 `-- JournalError         the journal disagrees with itself, the snapshot or the log: refuse to start
+    `-- ForeignRecord    bytes in the journal's topic that are no journal record
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "Fenced",
+    "ForeignRecord",
     "JournalError",
     "LogError",
     "MalformedEvent",
@@ -90,3 +92,7 @@ class Fenced(LogError):  # noqa: N818
 
 class JournalError(StreamnbError):
     """The journal disagrees with itself, with the snapshot or with the log; starting would be a guess."""
+
+
+class ForeignRecord(JournalError):  # noqa: N818
+    """Bytes that look like no journal record of any version: somebody else wrote them."""

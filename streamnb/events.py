@@ -12,6 +12,7 @@ import msgspec
 __all__ = [
     "DETECTORS",
     "REASONS",
+    "UNPUBLISHED",
     "ClassRate",
     "DeadLetter",
     "DetectorName",
@@ -29,6 +30,9 @@ __all__ = [
     "Scores",
 ]
 
+UNPUBLISHED = "prediction-oversize"
+"""Why a record became a dead letter that is an event, and was learned: its prediction is too large."""
+
 REASONS = (
     "oversize",  # the record is larger than the configured limit
     "invalid-utf8",  # the bytes are not UTF-8
@@ -37,6 +41,7 @@ REASONS = (
     "missing",  # a required value is absent or null
     "wrong-type",  # a value of another JSON type than its attribute's kind
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero
+    UNPUBLISHED,
 )
 """Why a record became a dead letter: a bounded set, fit for a metric label."""
 
@@ -118,7 +123,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A record that is not an event: its original bytes, and why and where it came from.
+    """A record that is not an event, or of which no prediction was published: its bytes, why and whence.
 
     Attributes:
         value: all bytes of it.
@@ -127,6 +132,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
         topic, partition, offset: where it lies.
         key: its key.
         headers: its headers.
+        about: what else there is to say, by names of headers.
     """
 
     value: bytes
@@ -137,6 +143,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     offset: int
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+    about: tuple[tuple[str, str], ...] = ()
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True):

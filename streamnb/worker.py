@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
-from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore
+from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, brief
+from streamnb.engine.history import Stray
+from streamnb.engine.journal_topic import JournalTopic
 from streamnb.engine.learner import Learner, Tally
-from streamnb.engine.lifecycle import accept_loss, adopt_configuration, begin, missing_records, partitions_of
-from streamnb.engine.ports import CommitUnderWay, Log, Record
+from streamnb.engine.lifecycle import (
+    accept_loss,
+    adopt_configuration,
+    adopt_program,
+    begin,
+    missing_records,
+    partitions_of,
+    restate,
+)
+from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
 from streamnb.engine.recovery import recover, refuse_changes
 from streamnb.engine.saving import LONGEST_WRITE, Saving
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
-from streamnb.errors import JournalError, NotElected, SnapshotError
+from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError
 
 __all__ = ["Pace", "Worker"]
 
@@ -24,7 +36,16 @@ _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
 _COMMIT_BYTES = 16 << 20  # of events, or of outputs
+_RUNS = 2000  # of records of one partition, each at most 400 bytes in a journal record
 _PARTITION_SECONDS = 5.0
+_STRAYS_TOLD = 5
+_LONG_SECONDS = 5.0  # for a partition that lags to stand still
+_TELL_SECONDS = 10.0  # between two lines of why
+_OUTLAST = (
+    "retention overtook the learner: let topics.retention outlast its lag "
+    "(`streamnb topics plan` shows how to raise a topic's)"
+)
+_WITHOUT = "bring them back, or go on without them: streamnb run --accept-loss"
 
 
 @dataclass(frozen=True)
@@ -92,7 +113,7 @@ class Worker:
         self._clock = clock
         self._sensor = sensor
         self._accepts_loss = accepts_loss
-        self._most = pace.commit_events  # records of the next commit
+        self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _Begun | None = None
@@ -104,7 +125,11 @@ class Worker:
         self._saved_consumed = 0
         self._saved_at = 0.0
         self._topic_ids: Mapping[str, str] = {}
+        self._journal: JournalTopic | None = None
         self._began = -math.inf  # when the last commit did
+        self._reported = -math.inf  # when a commit last held a report
+        self._waiting: dict[Partition, tuple[int, float]] = {}  # where who lags stands, since when
+        self._told = -math.inf  # when it was said what they wait for
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     @property
@@ -147,15 +172,24 @@ class Worker:
         self._log.acquire(owner)
         self._sensor.entered(State.RECOVERING)
         began, now = time.monotonic(), self._clock()
-        checkpoint = recover(self._log, self._snapshots, self.learner, self._identity, self._alive)
+        strays: dict[int, Stray] = {}
+        self._journal = JournalTopic(self._log, self._log.partitions(self._identity.journal)[0])
+        checkpoint = recover(
+            self._log,
+            self._snapshots,
+            self.learner,
+            self._identity,
+            self._alive,
+            stray=lambda stray: strays.update({stray.offset: stray}),
+        )
         seconds = time.monotonic() - began
+        self._tell_strays(strays.values())
         checkpoint = self._take_up(checkpoint, now)
         checkpoint = checkpoint.with_new_partitions(partitions_of(self._log, self._identity))
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
         self._topic_ids = checkpoint.origin.topic_ids
         self._check_topics()
-        self._most = self._bounded(64 * (1 + len(self.learner.model.classes)))  # bytes of a prediction, about
         self.learner.tally = Tally()  # what recovery learned was told before
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         self._sensor.recovered(seconds, self.learner.consumed)
@@ -174,22 +208,30 @@ class Worker:
         changes = refuse_changes(checkpoint, self._identity)
         missing = missing_records(self._log, checkpoint, self._identity)
         if missing and not self._accepts_loss:
-            raise JournalError(
-                f"{'; '.join(missing)}; bring them back, or go on without them: streamnb run --accept-loss"
-            )
+            raise JournalError(f"{'; '.join(missing)}; {_WITHOUT}")
         if missing:  # first, for positions in partitions that are no more cannot be written down again
             self._sensor.noted(f"going on without what is gone: {'; '.join(missing)}")
             checkpoint = accept_loss(self._log, checkpoint, self._identity, now)
+        before, checkpoint = checkpoint, adopt_program(self._log, checkpoint, self._identity, now)
+        if checkpoint is not before:
+            self._sensor.noted(f"going on with what streamnb {before.origin.program} has learned")
         if changes:
             self._sensor.noted(
                 "the configuration was changed: "
-                + "; ".join(f"{c.key}: {c.before} -> {c.after}" for c in changes)
+                + "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
             )
         checkpoint = adopt_configuration(self._log, checkpoint, self._identity, now)
         if checkpoint is not stood:
             self._begin_saving(checkpoint)
             self._finish_saving(self._alive)
         return checkpoint
+
+    def _tell_strays(self, strays: Collection[Stray]) -> None:
+        """Name the first of those that lie between the journal's records, and are none."""
+        for stray in sorted(strays)[:_STRAYS_TOLD]:
+            self._sensor.noted(f"passing over offset {stray.offset} of the journal's topic: {stray.what}")
+        if len(strays) > _STRAYS_TOLD:
+            self._sensor.noted(f"and {len(strays) - _STRAYS_TOLD} more; `streamnb verify` counts them")
 
     def run(self, *, until_end: bool = False) -> None:
         """Poll, learn and commit until `stop`, or until there is nothing more to read.
@@ -199,15 +241,17 @@ class Worker:
         """
         try:
             while self._checkpoint is not None and not self._stopping:
-                records = self._gather()
+                records = self._read(until_end=until_end)
                 if records:
                     self._step(records)
                 else:
                     self._settle()
                     if until_end and not any(self._log.lag().values()):
                         break
+                    self._report_if_due(self.learner.settings.report_seconds)
                 self._look_around()
                 self._save_if_due()
+            self._report_if_due(0.0)
         finally:  # what was processed before is committed, whatever stopped the rest
             self._settle()
 
@@ -237,37 +281,62 @@ class Worker:
         if self._stopping:
             raise _StoppedError
 
-    def _gather(self) -> list[Record]:
+    def _read(self, *, until_end: bool) -> Sequence[Record]:
+        """See `_gather`. Raises JournalError where what is next is gone."""
+        assert self._checkpoint is not None  # noqa: S101
+        try:
+            return self._gather(until_end=until_end)
+        except OutOfRange as error:
+            missing = missing_records(self._log, self._checkpoint, self._identity)
+            if not missing:
+                raise
+            eaten = any("were deleted" in line for line in missing)
+            raise JournalError("; ".join([*missing, *([_OUTLAST] if eaten else []), _WITHOUT])) from error
+
+    def _gather(self, *, until_end: bool = False) -> Sequence[Record]:
         """Records for one commit: what came until it is due, or as many as allowed; none where none came.
+
+        With `until_end` it does not wait where there is nothing more to read.
 
         They are bounded in number and in bytes, so that memory is, however fast they come.
 
         A commit is due `commit_seconds` after the one before began, not after it ended: what came while the
         log committed has waited that long already. Where it is overdue, as after a pause of the stream, what
         is there is taken without waiting for more.
-        Waits in short turns, between which it shows that it is alive and sees that it is to stop.
+        Waits in short turns, between which it shows that it is alive and sees that it is to stop. What the
+        commit before left comes first, and at once.
         """
+        if self._left:
+            self._turn()
+            waiting, self._left = self._left, ()
+            return waiting
         records: list[Record] = []
         due = self._began + self._pace.commit_seconds
         latest = max(due, time.monotonic() + self._pace.commit_seconds)
         size = 0
-        while len(records) < self._most and size < _COMMIT_BYTES and not self._stopping:
+        while len(records) < self._pace.commit_events and size < _COMMIT_BYTES and not self._stopping:
             self._turn()
             self._settle_if_over()
             left = (due if records else latest) - time.monotonic()
-            found = self._log.poll(self._most - len(records), min(_TURN_SECONDS, max(0.0, left)))
+            most = self._pace.commit_events - len(records)
+            found = self._log.poll(most, min(_TURN_SECONDS, max(0.0, left)))
             records += found
             size += sum([len(record.value) for record in found])
             now = time.monotonic()
             if now >= latest or (now >= due and records and not found):
                 break
+            if until_end and not found and not any(self._log.lag().values()):
+                break
         return records
 
-    def _step(self, records: list[Record]) -> None:
-        """One commit.
+    def _step(self, records: Sequence[Record]) -> None:
+        """One commit, of as many of the records as its outputs and its journal record leave room for.
+
+        One of no records is a report.
 
         1. Read the clock: `now` is journalled, and nothing that is learned or published depends on another.
-        2. Predict and learn every record, in order; encode the outputs.
+        2. Predict and learn the records, in order; encode the outputs. Where these are large, as predictions
+           of many classes are, the rest is for the next commit: how a stream is cut changes nothing else.
         3. Make the journal record that says what was processed.
         4. Wait until the commit before is durable.
         5. Begin to write outputs, journal record and positions in one transaction. While the log does so the
@@ -281,15 +350,28 @@ class Worker:
         self._check_topics()
         now = self._clock()
         self._ahead = True
-        outputs = self.learner.process(records, now, self._turn)
+        before = self.learner.consumed
+        outputs = self.learner.process(records[: _named(records)], now, self._turn, _COMMIT_BYTES)
+        taken = self.learner.consumed - before
+        records, self._left = records[:taken], records[taken:]
         tally, self.learner.tally = self.learner.tally, Tally()
-        self._leave_room(len(records), sum([len(output.value) for output in outputs]))
+        if tally.report is not None:
+            self._reported = self._began
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
         self._settle()
         at = time.time()
         self._begun = _Begun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
         self._checkpoint, self._ahead = checkpoint, False
         self._settle_if_over()
+
+    def _report_if_due(self, seconds: float) -> None:
+        """Report the last events before a pause, where the report before is so old, in a commit of its own.
+
+        How old is told by a clock that nobody sets; a replay takes the commit as it is.
+        """
+        old = time.monotonic() - self._reported >= seconds
+        if old and self._checkpoint is not None and self.learner.owes_report:
+            self._step([])
 
     def _settle_if_over(self) -> None:
         """Tell what a commit did as soon as it is known."""
@@ -305,17 +387,6 @@ class Worker:
         seconds = begun.commit.settle()
         self._ahead, self._unsaved = ahead, True
         self._tell(begun, seconds)
-
-    def _leave_room(self, records: int, size: int) -> None:
-        """Let the next commit be of a size that a log takes within its timeouts.
-
-        Predictions of many classes are long; how a stream is cut into commits changes nothing else.
-        """
-        self._most = self._bounded(size / records)
-
-    def _bounded(self, size: float) -> int:
-        """How many records a commit may have whose outputs take `size` bytes each."""
-        return max(1, min(self._pace.commit_events, int(_COMMIT_BYTES / max(1.0, size))))
 
     def _tell(self, begun: _Begun, seconds: float) -> None:
         """What a commit did that took the log so many seconds."""
@@ -342,9 +413,26 @@ class Worker:
         if now - self._listed >= _PARTITION_SECONDS:
             self._listed = now
             self._take_new_partitions()
+            self._outlive_trimming()
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
-            self._sensor.observed(self._log.lag(), self.learner.model.n_bytes)
+            waits = Counter(record.partition for record in self._left)
+            lag = {partition: behind + waits[partition] for partition, behind in self._log.lag().items()}
+            self._sensor.observed(lag, self.learner.model.n_bytes)
+            self._tell_what_waits(lag, now)
+
+    def _tell_what_waits(self, lag: Mapping[Partition, int], now: float) -> None:
+        """Say where partitions have had records for a while that nobody can read."""
+        assert self._checkpoint is not None  # noqa: S101
+        at, before = self._checkpoint.positions, self._waiting
+        lagging = [partition for partition, records in lag.items() if records and partition in at]
+        unmoved = {p for p in lagging if p in before and before[p][0] == at[p]}
+        self._waiting = {p: before[p] if p in unmoved else (at[p], now) for p in lagging}
+        long = {p: now - since for p, (_, since) in self._waiting.items() if now - since >= _LONG_SECONDS}
+        if long and now - self._told >= _TELL_SECONDS:
+            for line in self._log.held_up(long):
+                self._told = now
+                self._sensor.noted(f"waiting for {max(long.values()):.0f} s: {line}")
 
     def _check_topics(self) -> None:
         """Raises JournalError where a topic is no longer the one that was learned.
@@ -355,6 +443,25 @@ class Worker:
         for topic, known in self._topic_ids.items():
             if self._log.topic_id(topic) != known:
                 raise JournalError(f"topic {topic!r} was deleted and made anew: its events are other ones")
+        assert self._journal is not None  # noqa: S101
+        self._journal.check()
+
+    def _outlive_trimming(self) -> None:
+        """Where the journal's beginning was deleted, stand on a record and a snapshot of now.
+
+        Otherwise, where the record of the newest snapshot is among what is gone, nothing brings back what was
+        learned once this learner has ended.
+        """
+        assert self._checkpoint is not None  # noqa: S101
+        assert self._journal is not None  # noqa: S101
+        first = self._journal.trimmed()
+        if first is None:
+            return
+        self._settle()
+        self._finish_saving(self._turn)
+        self._sensor.noted(f"the journal was trimmed up to offset {first}: a snapshot follows at once")
+        self._checkpoint = restate(self._log, self._checkpoint, self._identity, self._clock())
+        self._begin_saving(self._checkpoint)
 
     def _take_new_partitions(self) -> None:
         """Read partitions that were added, too, from their beginning; the next commit journals them."""
@@ -363,6 +470,7 @@ class Worker:
         found = partitions_of(self._log, self._identity)
         if not set(found) <= set(self._checkpoint.positions):
             self._checkpoint = self._checkpoint.with_new_partitions(found)
+            self._left = ()  # it is read again
             self._log.seek(self._checkpoint.positions)
 
     def _save_if_due(self) -> None:
@@ -404,3 +512,13 @@ class Worker:
         else:
             with suppress(FileNotFoundError):  # a successor may have dropped it already
                 self._sensor.saved(time.monotonic() - self._saving_since, saved.stat().st_size)
+
+
+def _named(records: Sequence[Record]) -> int:
+    """How many records one journal record can name: it names each run of records of one partition."""
+    runs = 0
+    for number, (before, record) in enumerate(pairwise(records), 1) if len(records) > _RUNS else ():
+        runs += before.partition != record.partition
+        if runs == _RUNS:
+            return number
+    return len(records)

@@ -138,6 +138,13 @@ _LONE_SURROGATE = [
         ("in an odd key nobody reads", _event(rb'"odd key":"\ud800"'), '$["odd key"]'),
         ("as the whole record", rb'"\ud800"', "$"),
         ("goes before a wrong type", rb'{"id":3,"text":"\ud800"}', "$.text"),
+        ("behind a second text", rb'{"id":"m","text":"\ud800","text":"a"}', "$.text"),
+        ("behind a second id", rb'{"id":"\udfff","id":"m"}', "$.id"),
+        ("behind second features", rb'{"id":"m","features":{"f":"\ud800"},"features":{}}', "$.features.f"),
+        ("behind a second feature", _event(rb'"features":{"f":"\ud800","f":1}'), "$.features.f"),
+        ("in a key behind a second one", _event(rb'"more":{"\ud800":1},"more":2'), r'$.more["\ud800"]'),
+        ("behind the second of three", _event(rb'"more":1,"more":["\ud800"],"more":2'), "$.more[0]"),
+        ("deep behind a null", _event(rb'"more":[{"a":{"b":"\ud800","b":1}}],"more":null'), "$.more[0].a.b"),
     )
 ]
 

@@ -248,6 +248,23 @@ def test_a_holdout_scores_labels_that_were_never_learned(tmp_path):
     assert re.search(r"^b +0 +1 +0$", shown, re.MULTILINE)
 
 
+@pytest.mark.parametrize("key", ["max_attributes", "min_count", "drop_most_frequent"])
+def test_pruning_that_never_comes_is_refused_and_the_missing_key_is_named(key, tmp_path):
+    file = write_lines(tmp_path / "e.jsonl", rows_of("a", "b", "a") + rows_of("b", split="test"))
+    alone = ("--set", f"model.prune.{key}=2", "--set", "model.kind=naive_bayes")
+    for command in (("evaluate", file), ("run", "--until-end"), ("config", "check")):
+        done = streamnb(*command, *alone, "--set", f"log.url=sqlite:///{tmp_path}/e.db", check=False)
+        assert done.returncode == 2
+        assert f"model.prune.{key}" in done.stderr
+        assert "model.prune.every" in done.stderr
+    assert not (tmp_path / "e.db").exists()
+    often = answer("evaluate", file, *alone, "--set", "model.prune.every=1")
+    assert often["attributes"] <= 2
+    assert (
+        answer("evaluate", file, *alone, "--holdout", "split")["attributes"] <= 2
+    )  # once, after the training
+
+
 def test_a_holdout_counts_rows_that_are_no_objects_as_dead_letters(tmp_path):
     rows = [*rows_of("a", "b"), "{", "[1]", '"train"', "[" * 5000, *rows_of("a", split="test")]
     told = answer("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "split")

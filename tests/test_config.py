@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -12,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnb import Nominal
 from streamnb import config as public
+from streamnb.cli import wiring
 from streamnb.config import (
     KEYS,
     AttributeConfig,
@@ -760,6 +764,34 @@ FILE_ERRORS = [
     ("attributes = ['text']", 'attributes[0] is "text"; expected a table with name and kind'),
     ("attributes = [{kind='text'}]", "attributes[0].name is missing; expected a string that is not empty"),
     (
+        "attributes = [{name='n', kind='nominal', values=['a', 'b', 'a']}]",
+        'attributes[0].values is ["a", "b", "a"]; expected a list of strings, booleans or finite numbers, none of them twice',
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', values=[1, 1.0]}]",
+        "attributes[0].values is [1, 1.0]; expected a list of strings, booleans or finite numbers, none of them twice",
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', values=[]}]",
+        "attributes[0].values is []; expected a list of strings, booleans or finite numbers, none of them twice",
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', n_values=0}]",
+        "attributes[0].n_values is 0; expected an integer from 1 to 2147483648",
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', values=['a'], n_values=2}]",
+        "attributes[0].n_values is 2; expected attributes[0].values or attributes[0].n_values",
+    ),
+    (
+        "attributes = [{name='n', kind='continuous', values=[1]}]",
+        'attributes[0].values is ["1"]; expected no values for a continuous attribute',
+    ),
+    (
+        "attributes = [{name='t', kind='text', n_values=2}]",
+        "attributes[0].n_values is 2; expected no n_values for a text attribute",
+    ),
+    (
         f"attributes = [{TEXT_ATTRIBUTE}, {{name='n'}}]",
         'attributes[1].kind is missing; expected "text", "nominal" or "continuous"',
     ),
@@ -868,6 +900,28 @@ def test_an_error_names_the_file_the_key_what_was_found_and_what_was_expected(tm
     assert message(tmp_path, text) == f"config.toml: {expected}"
 
 
+def test_values_are_told_by_the_texts_that_events_have(tmp_path):
+    config = loaded(
+        "[model]\nkind='naive_bayes'\n[[attributes]]\nname='n'\nkind='nominal'\nvalues=[1, 2.0, 0.5, true, 'x']",
+        tmp_path,
+    )
+    assert config.attributes[0].values == ("1", "2", "0.5", "true", "x")
+    assert wiring.model(config).attributes["n"] == Nominal(values=("1", "2", "0.5", "true", "x"))
+
+
+@pytest.mark.parametrize("how", ["values=['u','v','w']", "n_values=3"])
+def test_a_prior_estimate_that_cannot_sum_to_one_over_the_values_stops_the_start(tmp_path, how):
+    for model, attribute in (("m=2\np=0.5", ""), ("", ",m=2,p=0.5")):
+        config = loaded(
+            f"attributes=[{{name='n',kind='nominal',{how}{attribute}}}]\n[model]\nkind='naive_bayes'\n{model}",
+            tmp_path,
+        )
+        with pytest.raises(
+            ConfigError, match=r"model: attribute 'n': p = 0.5 for each of 3 values sums to 1.5"
+        ):
+            wiring.model(config)
+
+
 def test_a_long_name_is_refused_only_where_it_makes_the_path(tmp_path):
     name = "x" * 300
     error = message(tmp_path, f"attributes = [{{name='{name}', kind='nominal'}}]")
@@ -894,6 +948,39 @@ def test_a_file_that_cannot_be_parsed_is_an_error(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: is not TOML: "):
         load(path, {}, [])
+
+
+@pytest.mark.parametrize(
+    "opening", ["a = " + "[" * 100_000, "a = " + "{a=" * 100_000, "a" + ".a" * 2000 + " = 1"]
+)
+def test_a_file_that_is_nested_too_deeply_is_an_error(tmp_path, opening):
+    path = tmp_path / "config.toml"
+    path.write_text(opening)
+    with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: "):
+        load(path, {}, [])
+
+
+@given(
+    st.integers(1, 2000), st.sampled_from(["[]", ["{a=", "}"]]), st.sampled_from(["file", "variable", "flag"])
+)
+def test_no_depth_of_nesting_is_too_much_for_a_message(depth, brackets, origin):
+    text = brackets[0] * depth + "1" + brackets[1] * depth
+    environ = {"STREAMNB_MODEL__ALPHA": text} if origin == "variable" else {}
+    flags = [f"model.alpha={text}"] if origin == "flag" else []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.toml"
+        path.write_text(f"model.alpha = {text}" if origin == "file" else "")
+        with pytest.raises(ConfigError) as caught:
+            load(path, environ, flags)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_password_in_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    file = str(tmp_path / "pipe")
+    config = load(None, {}, ["log.url=kafka://h:1", "kafka.username=me", f"kafka.password_file={file}"])
+    with pytest.raises(ConfigError, match="it is not a regular file"):
+        config.kafka.settings(config.log)
 
 
 # Errors of variables and flags
@@ -981,6 +1068,11 @@ SMOOTHINGS = st.one_of(
 EVENT_MODELS = st.sampled_from(["multinomial", "bernoulli"])
 ATTRIBUTE = st.one_of(
     st.builds(lambda s: {"kind": "nominal", **s}, SMOOTHINGS),
+    st.builds(
+        lambda values: {"kind": "nominal", "values": values},
+        st.lists(st.one_of(NAMES, st.booleans(), st.integers(-9, 9)), min_size=1, max_size=4, unique_by=str),
+    ),
+    st.builds(lambda n: {"kind": "nominal", "n_values": n}, st.integers(1, 1 << 31)),
     st.builds(lambda s, e: {"kind": "text", "event_model": e, **s}, SMOOTHINGS, EVENT_MODELS),
     st.builds(lambda path: {"kind": "continuous", "path": path}, PATHS),
 )
@@ -1117,7 +1209,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "9b74ceb3a9631827e5b5380993a7010bb9cdd1f888b9ee66748a2631fafcb9f6"
+    assert config_hash(Config()) == "4f39e2b9a05fa7f8159743d71904c5104b06314ffbe018b86569714922c087e5"
 
 
 CHANGES = {
@@ -1137,7 +1229,7 @@ CHANGES = {
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "drift.detectors": "adwin", "http.listen": "",
+    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin", "http.listen": "",
 }  # fmt: skip
 BESIDE = {"model.p": ["model.m=2"], "model.priors": ["model.prior=given"]}
 

@@ -52,7 +52,15 @@ OK, WARNING, PROBLEM, UNKNOWN = State.OK, State.WARNING, State.PROBLEM, State.UN
 TOOLS = KafkaTools(["a:1"], is_secured=False)
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 NAMES = [(role, role) for role in ROLES]
-PLAN = plan_topics(NAMES, partitions=2, replication=0, retention=1e5, max_bytes=1 << 20, brokers=3)
+PLAN = plan_topics(
+    NAMES,
+    partitions=2,
+    replication=0,
+    retention=1e5,
+    max_bytes=1 << 20,
+    largest_prediction=1000 << 10,
+    brokers=3,
+)
 ALL = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
 NUMBERS = count()
 MIB = 1 << 20
@@ -134,6 +142,8 @@ HARM = [
     ("journal", {"retention.ms": "604800000"}, {}, PROBLEM, "retention.ms is 604800000"),
     ("journal", {"retention.bytes": "1000000"}, {}, PROBLEM, "retention.bytes is 1000000"),
     ("journal", {"unclean.leader.election.enable": "true"}, {}, WARNING, "unclean.leader.election"),
+    ("predictions", {"max.message.bytes": "20000"}, {}, WARNING, "max.message.bytes is 20000"),
+    ("metrics", {"max.message.bytes": "20000"}, {}, WARNING, "max.message.bytes is 20000"),
     ("dead_letters", {"max.message.bytes": "1114112"}, {}, PROBLEM, "max.message.bytes is 1114112"),
 ]
 
@@ -228,6 +238,11 @@ STANDBY = Member("host:2", "10.0.0.2", frozenset())
     [
         (Group("Stable", (STANDBY, LEARNER), None), OK, "host:1 at 10.0.0.1; 1 more standing by"),
         (Group("Stable", (LEARNER,), None), OK, "host:1 at 10.0.0.1"),
+        (
+            Group("Stable", (LEARNER, Member("rdkafka", "10.0.0.9", frozenset())), None),
+            PROBLEM,
+            "its group has a member that is none: client rdkafka at 10.0.0.9",
+        ),
         (Group("Stable", (STANDBY,), None), WARNING, "none of them elected"),
         (Group("PreparingRebalance", (STANDBY, LEARNER), None), WARNING, "PreparingRebalance"),
         (Group("Empty", (), None), WARNING, "none is running"),
@@ -253,8 +268,16 @@ def test_a_transaction_may_be_open_until_its_time_is_up():
 # -- the stream ---------------------------------------------------------------------------------------------
 
 
-def journal_record(n, now=1000.0, positions=None):
-    return seal(JournalRecord(1, n, "", "commit", now, (), positions or {}, "", "m"))
+def journal_record(n, now=1000.0, positions=None, previous=""):
+    return seal(JournalRecord(1, n, previous, "commit", now, (), positions or {}, "", "m"))
+
+
+def journal_records(number):
+    """So many, each of which follows the one before."""
+    records = [journal_record(0)]
+    for n in range(1, number):
+        records.append(journal_record(n, previous=records[-1].digest))
+    return records
 
 
 def test_a_journal_that_is_whole():
@@ -679,32 +702,33 @@ def test_a_learner_whose_clock_is_off(capsys, flags):
 def test_records_are_found_without_gaps(tmp_path):
     from streamnb.adapters.sqlite_log import SqliteLog
 
-    journal = Partition("journal", 0)
+    journal, chained = Partition("journal", 0), journal_records(7)
     with SqliteLog(tmp_path / "log.db") as log:
         log.create_topic("journal", 1)
         log.acquire("me")
-        for n in range(7):
-            value = encode_journal(journal_record(n))
+        for n, record in enumerate(chained):
+            value = encode_journal(record)
             log.commit(Transaction(n, NewRecord("journal", None, value), [], {}))
             assert encode_journal(last(log, journal).record) == value
-        for n in range(7):
-            assert find(log, journal, n).record == journal_record(n)
+        for n, record in enumerate(chained):
+            assert find(log, journal, n).record == record
         assert find(log, journal, 7) is None
 
 
 def test_records_are_found_among_the_gaps(flags):
     """Markers of transactions take offsets of their own."""
     journal, mails = Partition(topics_of(flags)[1], 0), Partition(topics_of(flags)[0][0], 0)
+    chained = journal_records(7)
     with closing(wiring.open_log(config_of(flags))) as log:
         until(lambda: elected(log))
         assert last(log, journal) is None
         assert find(log, journal, 0) is None
-        for n in range(7):
-            value = encode_journal(journal_record(n))
+        for n, record in enumerate(chained):
+            value = encode_journal(record)
             log.commit(Transaction(n, NewRecord(journal.topic, None, value), [], {mails: 0}))
             assert encode_journal(last(log, journal).record) == value
-        for n in range(7):
-            assert find(log, journal, n).record == journal_record(n)
+        for n, record in enumerate(chained):
+            assert find(log, journal, n).record == record
         assert find(log, journal, 7) is None
 
 

@@ -96,6 +96,7 @@ OURS = {
     "NotElected": (RETRY, RETRY),
     "Fenced": (DEPOSED, DEPOSED),
     "JournalError": (CORRUPTED, CORRUPTED),
+    "ForeignRecord": (CORRUPTED, CORRUPTED),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -149,16 +150,29 @@ def learned():
     return learner.parts(), recount
 
 
-def row_of(parts, word):
+def loaded(parts):
     learner = learner_of()
     learner.load(parts)
-    return learner.model.statistics.vocabulary.keys().index(word)
+    return learner
+
+
+def in_memory(model):
+    """The arrays of a model that has learned, under the names that they have in a state."""
+    presence, decayed = model.statistics.presence.counts, model.statistics.decayed.tables
+    return {
+        "presence": presence.table,
+        "texts": presence.totals,
+        **{f"decayed_{name}": array for name, array in decayed._asdict().items()},
+    }
 
 
 def change(name, where, how):
-    def damage(parts):
-        array = parts["model"].arrays[name]
-        place = tuple(row_of(parts, part) if isinstance(part, bytes) else part for part in where)
+    """Of the arrays of a state, or of those in memory."""
+
+    def damage(parts, arrays=None):
+        array = (parts["model"].arrays if arrays is None else arrays)[name]
+        keys = loaded(parts).model.statistics.vocabulary.keys() if bytes in map(type, where) else []
+        place = tuple(keys.index(part) if isinstance(part, bytes) else part for part in where)
         array[place] = how(array[place])
 
     return damage
@@ -168,7 +182,7 @@ WORD = {"attribute": "text", "value": "w3"}
 HERE = {"half_life": "86400s"}
 DAMAGE = {
     "presence": (change("presence", (b"w3", 1), lambda v: v + 1), {**WORD, "class": "a"}, "texts"),
-    "texts": (change("texts", (0, 0), lambda v: v - 1), {"attribute": "text", "class": "b"}, "texts"),
+    "texts": (change("texts", (0, 0), lambda v: v + 1), {"attribute": "text", "class": "b"}, "texts"),
     "count": (
         change("decayed_table", (b"w3", 0, 1), lambda v: v * (1 + 1e-6)),
         {**WORD, "class": "a", **HERE},
@@ -189,27 +203,11 @@ DAMAGE = {
         {**WORD, "class": "a", **HERE},
         "count 0.0 learned",
     ),
-    "no number": (
-        change("decayed_table", (b"w3", 0, 1), lambda _: math.nan),
-        {**WORD, "class": "a", **HERE},
-        "count nan learned",
-    ),
-    "below zero": (
-        change("decayed_table", (b"w3", 0, 1), lambda v: -v),
-        {**WORD, "class": "a", **HERE},
-        "forgetting count: count",
-    ),
     "epoch of a row": (
         change("decayed_row_epoch", (b"w3", 0), lambda v: v - 1),
         {**WORD, "class": "a", **HERE},
         "forgetting count: count",
     ),
-    "epoch to come": (
-        change("decayed_row_epoch", (b"w3", 0), lambda v: v + 9),
-        {**WORD, **HERE},
-        "epoch of a row",
-    ),
-    "epoch": (change("decayed_epoch", (0,), lambda v: v + 1), HERE, "epoch 2 learned, 1 counted"),
     "first time": (change("decayed_clock", (0,), lambda v: v - 1.0), {}, "first event time"),
     "latest time": (change("decayed_clock", (1,), lambda v: v + 1.0), {}, "latest event time"),
     "total": (
@@ -255,19 +253,83 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGE)
-def test_every_number_that_is_another_is_found_at_its_place(learned, name):
-    damage, place, what = DAMAGE[name]
-    learner = learner_of()
-    learner.load(learned[0])
-    parts = learner.parts()
-    damage(parts)
-    read = Learner(learner.settings, learner.model)
-    read.load(parts)
+NO_STATE = {
+    "fewer texts": (
+        change("texts", (0, 0), lambda v: v - 1),
+        {"attribute": "text", "class": "b"},
+        "texts",
+        "presence[1, 0]: a word in more texts than there are",
+    ),
+    "no number": (
+        change("decayed_table", (b"w3", 0, 1), lambda _: math.nan),
+        {**WORD, "class": "a", **HERE},
+        "count nan learned",
+        "decayed_table[8, 0, 1]: nan is not between",
+    ),
+    "below zero": (
+        change("decayed_table", (b"w3", 0, 1), lambda v: -v),
+        {**WORD, "class": "a", **HERE},
+        "forgetting count: count",
+        "decayed_table[8, 0, 1]: -",
+    ),
+    "epoch to come": (
+        change("decayed_row_epoch", (b"w3", 0), lambda v: v + 9),
+        {**WORD, **HERE},
+        "epoch of a row",
+        "decayed_row_epoch[8, 0]: a row was learned later than now",
+    ),
+    "epoch": (
+        change("decayed_epoch", (0,), lambda v: v + 1),
+        HERE,
+        "epoch 2 learned, 1 counted",
+        "decayed_epoch[0]: not that of the time",
+    ),
+}
+"""What no model can have learned: a state with it is refused, with the array and the place."""
+
+
+def found_first(learned, read, place, what):
     findings, _ = differing(learned[1], read)
     assert findings[0].place == {"record": 7, **place}
     assert what in findings[0].text
     assert findings[0].found != findings[0].expected or math.isnan(findings[0].found)
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_every_number_that_is_another_is_found_at_its_place(learned, name):
+    damage, place, what = DAMAGE[name]
+    parts = loaded(learned[0]).parts()
+    damage(parts)
+    found_first(learned, loaded(parts), place, what)
+
+
+@pytest.mark.parametrize("name", NO_STATE)
+def test_a_number_that_none_can_be_is_refused_in_a_state_and_found_in_memory(learned, name):
+    damage, place, what, refused = NO_STATE[name]
+    parts, read = loaded(learned[0]).parts(), loaded(learned[0])
+    damage(parts, in_memory(read.model))
+    found_first(learned, read, place, what)
+    damage(parts)
+    for takes in (loaded, State.read):
+        with pytest.raises(SnapshotError, match=re.escape(refused)):
+            takes(parts)
+
+
+def test_a_time_that_is_another_is_found_with_the_epochs_that_follow_from_it(learned):
+    """All three fit together, so that the state is taken."""
+    learner = loaded(learned[0])
+    statistics, parts = learner.model.statistics, learner.parts()
+    arrays, keys = parts["model"].arrays, statistics.vocabulary.keys()
+    arrays["decayed_clock"][1] += 320 * DAY
+    half_lives = statistics.decayed.tables.half_life
+    arrays["decayed_epoch"][:] = np.diff(arrays["decayed_clock"])[0] / half_lives // 32
+    arrays["decayed_row_epoch"][keys.index(b"w3"), 0] += 9
+    findings, _ = differing(learned[1], loaded(parts))
+    texts = [finding.text for finding in findings]
+    assert "latest event time" in texts[0]
+    assert any("epoch 11 learned, 1 counted" in text for text in texts)
+    (row,) = (finding for finding in findings if "epoch of a row 10 learned, 1 counted" in finding.text)
+    assert row.place == {"record": 7, **WORD, **HERE}
 
 
 def test_a_loss_beyond_the_bound_is_found_with_switching_too():
@@ -303,11 +365,11 @@ def test_a_state_that_counts_otherwise_is_told(learned):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (change("decayed_table", (b"w3", 0, 1), lambda _: math.inf), "weights of the half-life 86400s"),
-        (change("decayed_classes", (1, 1), lambda v: -v), "weights of the half-life 86400s"),
-        (change("decayed_epoch", (2,), lambda v: v - 1), "epochs of the half-life 0.1s"),
-        (change("decayed_row_epoch", (b"w3", 1), lambda _: -1), "epochs of the half-life 86400s"),
-        (change("decayed_M2", (0, 0, 0), lambda v: -v), "'x' of class 'b' has moments"),
+        (change("decayed_table", (b"w3", 0, 1), lambda _: math.inf), "decayed_table"),
+        (change("decayed_classes", (1, 1), lambda v: -v), "decayed_classes"),
+        (change("decayed_epoch", (2,), lambda v: v - 1), "decayed_epoch"),
+        (change("decayed_row_epoch", (b"w3", 1), lambda _: -1), "decayed_row_epoch"),
+        (change("decayed_M2", (0, 0, 0), lambda v: -v), "decayed_M2"),
         (change("posterior_log_posterior", (0,), lambda v: v - 1.0), "log_posterior holds no probabilities"),
     ],
 )

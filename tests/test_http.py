@@ -7,11 +7,12 @@ import http.client
 import json
 import socket
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from program import until
 
 from streamnb.adapters import http as endpoints
 from streamnb.adapters.http import Endpoints, Health
@@ -208,8 +209,7 @@ def test_a_client_that_does_not_read_is_left(capfd):
     with served(metrics=endless) as address, socket.create_connection(address, PATIENCE) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         assert client.recv(1) == b"H"
-        serving = [thread for thread in threading.enumerate() if "process_request_thread" in thread.name]
-        for thread in serving:
+        for thread in serving():
             thread.join(PATIENCE)
             assert not thread.is_alive()
         assert sum(len(part) for part in iter(lambda: client.recv(1 << 20), b"")) < 50_000_000
@@ -309,3 +309,51 @@ def test_a_closed_address_is_free_again():
     second.close()
     with pytest.raises(ConnectionRefusedError):
         ask(first_address, "/live")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("drop", [b"x", b"\r\n", b"X: y\r\n"], ids=["line", "empty lines", "headers"])
+def test_a_client_that_drips_is_left(drop, capfd):
+    """Every byte in time, and the request never whole."""
+    with served() as address, socket.create_connection(address, PATIENCE) as client:
+        client.sendall(b"GET /live HTTP/1.1\r\n" if drop.startswith(b"X") else b"")
+        client.settimeout(0.05)
+        for _ in range(20 * PATIENCE):
+            try:
+                client.sendall(drop)
+                answer = client.recv(1)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                answer = b""
+            break
+        assert answer == b""
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("sent", [b"", b"GET /li", b"GET /metrics HTTP/1.1\r\n\r\n"])
+def test_clients_are_bounded_and_probes_are_answered_beside_as_many_that_ask_nothing(sent):
+    with served(metrics=endless) as address, ExitStack() as clients:
+        for _ in range(endpoints.MOST_CLIENTS + 20):
+            clients.enter_context(socket.create_connection(address, PATIENCE)).sendall(sent)
+        assert ask(address, "/live")[0] == 200
+        until(lambda: len(serving()) <= endpoints.MOST_CLIENTS)
+        assert [ask(address, "/live")[0] for _ in range(20)] == [200] * 20
+        until(lambda: len(serving()) <= endpoints.MOST_CLIENTS)
+
+
+def serving():
+    return [thread for thread in threading.enumerate() if "process_request_thread" in thread.name]
+
+
+def test_a_request_that_is_too_long_is_not_answered(capfd):
+    with served() as address, socket.create_connection(address, PATIENCE) as client:
+        client.sendall(b"GET /live HTTP/1.1\r\n")
+        with suppress(ConnectionError):
+            for _ in range(90):
+                client.sendall(b"X: " + b"y" * 60_000 + b"\r\n")
+            client.sendall(b"\r\n")
+        with suppress(ConnectionError):
+            assert client.recv(1) == b""
+    assert capfd.readouterr() == ("", "")

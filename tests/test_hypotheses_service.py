@@ -332,20 +332,26 @@ class Older(wiring.Configured):
         self.shaping = shaping
 
 
+def changed_since(before, *given):
+    return list(map(tuple, wiring.Configured(load(None, {}, given)).changes_since(before)))
+
+
 def test_a_journal_from_before_there_were_hypotheses_goes_on():
-    single = "model.kind=naive_bayes"
-    config = load(None, {}, [single, "model.alpha=0.5"])
+    single, unlimited = "model.kind=naive_bayes", "predictions.max_bytes=0"
+    config = load(None, {}, [single, "model.alpha=0.5", unlimited])
     before = Older(config).shaping
     assert shaping_of(config) != before
     assert wiring.Configured(config).changes_since(before) == []
-    changed = wiring.Configured(load(None, {}, [single, "posterior.switching_rate=0.1"])).changes_since(
+    assert changed_since(before, single, "model.alpha=0.5") == [  # predictions were not limited then
+        ("predictions.max_bytes", "absent", "1024000", True)
+    ]
+    assert changed_since(before, single, unlimited, "posterior.switching_rate=0.1") == [
+        ("model.alpha", "0.5", "1.0", True),
+        ("posterior.switching_rate", "0.0", "0.1", True),
+    ]
+    weighing = wiring.Configured(load(None, {}, ["hypotheses=[{alpha=1.0}]", unlimited])).changes_since(
         before
     )
-    assert [(change.key, change.allowed) for change in changed] == [
-        ("model.alpha", True),
-        ("posterior.switching_rate", True),
-    ]
-    weighing = wiring.Configured(load(None, {}, ["hypotheses=[{alpha=1.0}]"])).changes_since(before)
     assert {change.key: change.allowed for change in weighing} == {"model.alpha": False, "model.kind": False}
 
 

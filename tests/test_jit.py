@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numba
 import pytest
+from program import until
 
 import streamnb
 from streamnb.model import jit
@@ -89,3 +91,16 @@ def test_a_cache_folder_that_cannot_be_written_is_survived(tmp_path):
         check=False,
     )
     assert done.stdout.split() == ["12", "1", "NullCache", blocked], done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_learner_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_path, number):
+    """A supervisor takes any other exit code for a failure; nothing was begun that could be lost."""
+    environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "STREAMNB_HTTP__LISTEN": ""}
+    command = [sys.executable, "-m", "streamnb", "run", "--log", f"sqlite:///{tmp_path}/log.db"]
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: any((tmp_path / "kernels").rglob("*.nb[ic]")))
+        process.send_signal(number)
+        said = process.communicate(timeout=300)[1]
+    assert (process.returncode, said) == (0, "stopped while the kernels were prepared; nothing is lost\n")
+    assert not (tmp_path / "log.db").exists()

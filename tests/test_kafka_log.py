@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from unittest.mock import patch
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from kafka import errors
+from kafka.admin import ConfigResource, ConfigResourceType
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import (
     TOPICS,
@@ -26,7 +28,8 @@ from service import (
 from streamnb.adapters.kafka_commit import Transactions
 from streamnb.adapters.kafka_log import KafkaLog
 from streamnb.engine.ports import NewRecord, Patience
-from streamnb.errors import Fenced, LogError, Unavailable
+from streamnb.engine.sensor import Sensor
+from streamnb.errors import Fenced, LogError, NotElected, Unavailable, UnknownTopic
 from streamnb.worker import Pace
 
 RAWS = raw_events(120, seed=11)
@@ -140,7 +143,9 @@ def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silen
     awaited(lambda: third._checkpoint is not None)  # the second does not turn, and loses its session's grace
     produce(connect(), RAWS[80:])
     third.run(until_end=True)
-    with pytest.raises(Fenced):
+    with pytest.raises(
+        Fenced, match=r"lost the election: third at \S+ has taken over; |other has taken over"
+    ):
         second.run(until_end=True)
     assert predictions(connect()) == undisturbed(RAWS)[1]
     second.close()
@@ -166,6 +171,118 @@ def test_an_election_that_is_lost_before_it_is_used_is_stood_for_again(connect, 
     assert len(calls) == 2
     assert calls[0] is not calls[1]
     assert predictions(connect()) == undisturbed(RAWS)[1]
+
+
+# Others in the group
+
+
+@pytest.fixture
+def stranger(connect):
+    """A consumer that is no learner, in the learners' group, once it has joined."""
+    over, joined, threads = threading.Event(), threading.Event(), []
+
+    def consume(settings, topic):
+        consumer = Consumer(settings)
+        consumer.subscribe([topic])
+        while not over.is_set():
+            consumer.poll(0.1)
+            if consumer.assignment():
+                joined.set()
+        consumer.close()
+
+    def join(topic, strategy):
+        log = connect()
+        settings = {
+            "bootstrap.servers": log._address,
+            "group.id": log.transactional_id,
+            "client.id": "nosy",
+            "partition.assignment.strategy": strategy,
+        }
+        threads.append(threading.Thread(target=consume, args=(settings, f"{log._prefix}{topic}")))
+        threads[0].start()
+        assert joined.wait(60)
+        return leave
+
+    def leave():
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    yield join
+    leave()
+
+
+def test_a_stranger_that_is_elected_is_not_taken_for_a_learner(connect, stranger):
+    leave = stranger("journal", "cooperative-sticky")
+    log = connect(elected_within=1.0)
+    told = []
+
+    def is_elected():
+        try:
+            log.acquire("learner")
+        except NotElected as error:
+            told.append(str(error))
+            if re.search(is_none(log), told[-1]):
+                leave()
+            return False
+        return True
+
+    awaited(is_elected)
+    assert any(re.search(is_none(log), line) for line in told)
+    assert not any("another learner" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("topic", "strategy"), [("journal", "range"), ("events", "range"), ("events", "cooperative-sticky")]
+)
+def test_a_stranger_in_the_group_is_named(connect, stranger, topic, strategy):
+    stranger(topic, strategy)
+    log = connect()
+    with pytest.raises(LogError, match=is_none(log)):
+        log.acquire("learner")
+
+
+def is_none(log):
+    group = log.transactional_id
+    return (
+        rf"no learner can be elected: group {group} has a member that is none \(client nosy at 127.0.0.1\); "
+        r"give that another group.id, or this model another model.name; look: kafka-consumer-groups.sh "
+        rf"--bootstrap-server {log._address} --describe --group {group} --members$"
+    )
+
+
+# Transactions of others
+
+
+@both
+def test_what_waits_behind_a_transaction_of_somebody_is_told_and_read_when_that_is_over(connect, tmp_path):
+    """Until the end is when the transaction has ended, too."""
+
+    class Told(Sensor):
+        def __init__(self):
+            self.notes = []
+
+        def noted(self, text):
+            self.notes.append(text)
+            opened.commit()
+
+    told, log = Told(), connect()
+    produce(log, RAWS[:30])
+    opened = log.begin([NewRecord("events", None, RAWS[30])], transactional_id=f"{log._prefix}stranger")
+    worker = new_worker(connect(), tmp_path / "s", sensor=told)
+    worker.start("patient")
+    worker.run(until_end=True)
+    worker.close()
+    assert worker.learner.consumed == 31
+    (note,) = told.notes
+    where = f"--topic {log._prefix}events --partition 0"
+    tool = f"kafka-transactions.sh --bootstrap-server {log._address}"
+    assert re.search(
+        rf"^waiting for \d+ s: {log._prefix}events/0 waits at offset 30 of 31 behind an open transaction "
+        rf"\('{log._prefix}stranger', producer \d+\); look: {tool} find-hanging {where}; "
+        rf"where its producer is gone, end it: {tool} abort {where} --start-offset 30$",
+        note,
+    )
 
 
 # Commits whose outcome is unknown
@@ -340,6 +457,56 @@ def test_what_cannot_succeed_is_not_tried_again(connect, tmp_path):
         log.commit(transaction)
     assert tried == [1]
     worker.close()
+
+
+@both
+@pytest.mark.parametrize("topic", ["predictions", "metrics", "dead-letters"])
+def test_an_output_topic_that_is_deleted_is_named_with_what_to_do(connect, tmp_path, topic):
+    """The client would look for it until its timeouts, which tell nothing; after it is made all goes on."""
+    worker = new_worker(connect(), tmp_path / "s", pace=PACE)
+    worker.start("first")
+    produce(connect(), [*RAWS[:40], b"no event"])
+    worker.run(until_end=True)
+    connect().delete_topic(topic)
+    produce(connect(), [*RAWS[40:], b"no event"])
+    with pytest.raises(UnknownTopic) as refusal:
+        worker.run(until_end=True)
+    worker.close()
+    told = str(refusal.value)
+    assert f"{topic}' was deleted while the learner ran" in told
+    assert told.endswith("nothing of it was published; `streamnb topics create` makes it, then start again")
+    connect().create_topic(topic, 1)
+    again = new_worker(connect(), tmp_path / "s", pace=PACE)
+    again.start("second")
+    again.run(until_end=True)
+    again.close()
+    assert again.learner.consumed == len(RAWS) + 2
+    if topic != "predictions":
+        assert predictions(connect()) == undisturbed(RAWS)[1]
+
+
+@both
+@pytest.mark.parametrize("events", [1, 40])
+def test_a_clock_that_a_topic_does_not_take_is_named_as_the_cause(connect, tmp_path, events):
+    """As after a jump. To the broker, whose topic takes no record that is older than a millisecond."""
+    log = connect()
+    topic = ConfigResource(
+        ConfigResourceType.TOPIC, f"{log._prefix}predictions", {"message.timestamp.before.max.ms": "1"}
+    )
+    with log._admin() as admin:
+        admin.alter_configs([topic])
+    produce(log, RAWS[:events])
+    worker = new_worker(connect(), tmp_path / "s")
+    worker.start("late")
+    with pytest.raises(LogError) as refusal:
+        worker.run(until_end=True)
+    worker.close()
+    told = str(refusal.value)
+    assert "topic" in told
+    assert f"{log._prefix}predictions" in told
+    assert "clock" in told
+    assert "timedatectl" in told
+    assert "compact" not in told
 
 
 def test_the_waiting_for_a_commit_ends_with_it(connect, tmp_path, monkeypatch):

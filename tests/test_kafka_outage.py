@@ -10,11 +10,13 @@ import socket
 import threading
 import time
 from contextlib import closing
+from functools import partial
 
+import commands
 import pytest
 from broker_fixtures import running
 from cluster import Cluster, free_ports
-from kafka import errors
+from kafka import KafkaAdminClient, errors
 from program import Program, until
 from service import model_digest, produce, raw_events, read_topic
 
@@ -340,6 +342,29 @@ def test_events_whose_acknowledgement_is_lost_are_written_once(make, cluster, ev
 def test_a_partition_without_a_leader_is_waited_for():
     """As after a silence: the controller has taken the broker for dead, and says so before it is back."""
     assert type(translate(errors.UnknownBrokerIdError(-1))) is Unavailable
+
+
+def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(make, cluster, events):
+    """Its learner was killed, and the broker is, while the group has still to find out."""
+    program = make(log={"session_timeout": "10s"})
+    group = f"streamnb.{program.model}"
+    program.run("replay", events)
+    first = program.start("run")
+    until(has_predicted(program, len(RAWS)))
+    first.kill()
+    program.run("replay", events)
+    impatient = "from streamnb.adapters import kafka_election; kafka_election._MOST_PATIENT = 2.0"
+    standby = make(
+        model=program.model, begin=partial(commands.begin, first=impatient), log={"session_timeout": "10s"}
+    ).start("run")
+    with KafkaAdminClient(bootstrap_servers=cluster.address) as admin:
+        until(lambda: admin.describe_groups([group])[group]["group_state"] == "PreparingRebalance")
+    cluster.kill()
+    time.sleep(8.0)
+    cluster.start()
+    until(lambda: not standby.is_going() or has_predicted(program, 2 * len(RAWS))())
+    standby.stop().output()
+    prove_exactly_once(program, RAWS + RAWS)
 
 
 # -- cut inside a commit ----------------------------------------------------------------------------------

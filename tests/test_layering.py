@@ -61,6 +61,8 @@ ONLY_IN = {
         "adapters/kafka_election.py",
         "adapters/kafka_errors.py",
         "adapters/kafka_failures.py",
+        "adapters/kafka_group.py",
+        "adapters/kafka_waiting.py",
         "adapters/kafka_log.py",
         "adapters/kafka_partitioner.py",
         "adapters/kafka_python.py",

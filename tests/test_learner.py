@@ -121,7 +121,9 @@ def test_a_quiet_stream_is_reported_by_time():
     for i, (now, due) in enumerate(times.items()):
         outputs = learner.process(records([RAWS[i]]), now)
         assert sum(output.topic == "metrics" for output in outputs) == due, now
-    assert learner.process([], 99.0) == []
+    assert [output.topic for output in learner.process([], 21.5)] == ["metrics"]  # asked for
+    learner.process(records([RAWS[6]]), 22.0)
+    assert learner.owes_report
 
 
 def test_a_label_never_seen_costs_the_escape_mass():

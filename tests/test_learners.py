@@ -20,7 +20,7 @@ from learner_oracle import Oracle, softmax
 
 from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax
 from streamnb.errors import UnlearnError
-from streamnb.model.bins import FIRST_EDGES, Bins, bin_of, note_value
+from streamnb.model.bins import FIRST_EDGES, Bins, bin_of, first_edge, note_value
 from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.features import (
     Features,
@@ -467,18 +467,19 @@ def test_values_of_two_attributes_are_two_features_even_where_one_ends_in_nothin
 
 
 def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
-    """Of their 48 bits the upper 31 are the tag, and the lowest six say where the first slot is."""
+    """Of their 48 bits the upper 31 are the tag; all are said to begin their chain at one slot."""
     features, keys = Features(1, 1 << 20), [np.uint64(7 << 17 | 5 + 64 * i) for i in range(20)]
+    begin = np.uint64(5)
     features.room(2, 2, 20)
-    slots, table, _, size, _ = features.tables
+    slots, table, size = features.tables.slots, features.tables.table, features.tables.size
     for i, key in enumerate(keys):
-        place = find_slot(slots, table, key)
+        place = find_slot(slots, table, key, begin)
         assert slots[place] == 0
         if i % 2:
             slots[place] = met_once(key, i)
         else:
             assert add_feature(slots, table, size, key, -1, place) == i // 2
-    found = [slots[find_slot(slots, table, key)] for key in keys]
+    found = [slots[find_slot(slots, table, key, begin)] for key in keys]
     assert [row_in(slot) for slot in found[::2]] == list(range(10))
     assert [(is_met_once(slot), class_met(slot)) for slot in found[1::2]] == [(1, i) for i in range(1, 20, 2)]
 
@@ -550,33 +551,38 @@ def values(draw):
     return sorted(drawn) if draw(st.booleans()) else drawn
 
 
+def noted(bins, f, value):
+    """Learn a value, with room for it."""
+    bins.room(f + 1, 4000)
+    note_value(bins.tables, f, value)
+
+
 @settings(max_examples=80)
 @given(values())
 def test_bins_are_those_of_the_definition_and_stay_where_they_belong(drawn):
     bins, definition = Bins(), BinsByDefinition()
     bins.room(3)
     for value in drawn:
-        note_value(bins.tables, 1, value)
+        noted(bins, 1, value)
         definition.learn(value)
     tables = bins.tables
-    for name, untouched in tables._asdict().items():
-        assert (untouched[[0, 2]] == (-1 if name == "n_edges" else 0)).all()
-    codes = None if tables.n_codes[1] < 0 else tables.codes[1, : tables.n_codes[1]].tolist()
+    for name in ("at", "learned", "n_edges", "n_codes"):
+        assert (getattr(tables, name)[[0, 2]] == (-1 if name in {"at", "n_edges"} else 0)).all()
+    codes = None if tables.n_codes[1] < 0 else bins.state()["bins_codes"].tolist()
     assert codes == definition.codes
     stops = [*FIRST_EDGES[1:]]
     for layout, (size, n) in enumerate([(8, 32), (32, 256), (256, 1024), (16, 2048)]):
-        first, used = FIRST_EDGES[layout], int(tables.n_edges[1, layout])
-        assert first + used <= stops[layout]
+        first, used = int(first_edge(tables, 1, layout)), int(tables.n_edges[1, layout])
+        assert FIRST_EDGES[layout] + used <= stops[layout]
         assert used == (len(definition.layouts[size]) if size in definition.layouts else -1)
         if used < 0:
             continue
-        edges = tables.edges[1, first : first + used].tolist()
+        edges = tables.pool[first : first + used].tolist()
         assert edges == definition.layouts[size]
         assert all(a < b for a, b in pairwise(edges))
-        assert not tables.edges[1, first + used : stops[layout]].any() or len(drawn) < n
         held = {}
         for value in drawn[:n]:
-            held.setdefault(bin_of(tables.edges[1], first, first + used, value), []).append(value)
+            held.setdefault(bin_of(tables.pool, first, first + used, value), []).append(value)
         for inside in held.values():
             if len(set(inside)) > 1:
                 assert len(inside) < n / size + 8  # the last to come in had no bin of its own
@@ -589,25 +595,24 @@ def test_a_value_that_occurs_often_has_a_bin_of_its_own_beside_the_next_double()
     bins, often = Bins(), [1.0, math.nextafter(1.0, 2.0), math.nextafter(1.0, 0.0)]
     bins.room(1)
     for t in range(2048):
-        note_value(bins.tables, 0, often[t % 4] if t % 4 < 3 else float(t))
+        noted(bins, 0, often[t % 4] if t % 4 < 3 else float(t))
     for layout in range(4):
-        first, used = FIRST_EDGES[layout], int(bins.tables.n_edges[0, layout])
-        found = {bin_of(bins.tables.edges[0], first, first + used, value) for value in [*often, 3.0]}
+        first, used = int(first_edge(bins.tables, 0, layout)), int(bins.tables.n_edges[0, layout])
+        found = {bin_of(bins.tables.pool, first, first + used, value) for value in [*often, 3.0]}
         assert used < 0 or len(found) == 4
 
 
 def test_bins_of_a_continuum_hold_equal_mass():
     rng, bins = random.Random(0), Bins()
     bins.room(1)
-    for _ in range(2048):
-        note_value(bins.tables, 0, rng.gauss(0.0, 1.0))
+    drawn = [rng.gauss(0.0, 1.0) for _ in range(2048)]
+    for value in drawn:
+        noted(bins, 0, value)
     for layout, size in enumerate((8, 32, 256, 16)):
-        first, used = FIRST_EDGES[layout], int(bins.tables.n_edges[0, layout])
+        first, used = int(first_edge(bins.tables, 0, layout)), int(bins.tables.n_edges[0, layout])
         assert used == size - 1
         n = (32, 256, 1024, 2048)[layout]
-        mass = np.bincount(
-            [bin_of(bins.tables.edges[0], first, first + used, v) for v in bins.tables.values[0, :n]]
-        )
+        mass = np.bincount([bin_of(bins.tables.pool, first, first + used, v) for v in drawn[:n]])
         assert (mass == n // size).all()
 
 

@@ -35,6 +35,7 @@ from streamnb import (
     LogisticRegression,
     MultinomialNB,
     NaiveBayes,
+    Nominal,
     PlattScaling,
     SemiSupervisedNB,
     SequentialPosterior,
@@ -257,6 +258,31 @@ def test_row_10_laplace_is_the_m_estimate_with_m_equal_k():
     for value in ("sunny", "overcast", "rain"):
         x = {"outlook": value}
         assert laplace.joint_log_likelihood(x) == pytest.approx(m_estimate.joint_log_likelihood(x), rel=1e-14)
+
+
+def test_row_10_values_that_are_declared_and_not_met():
+    """One lion, with fur: Laplace 2/3, and (1 + m / 2) / (1 + m) by the m-estimate, .600 of which m = 4."""
+    for smoothing, expected in [
+        ({"alpha": 1}, 2 / 3),
+        ({"m": 2}, 2 / 3),
+        ({"m": 4, "p": 0.5}, 0.6),
+        ({"m": 4}, 0.6),
+    ]:
+        model = CategoricalNB(**smoothing, attributes={"has fur": Nominal(values=["yes", "no"])})
+        model.learn_one({"has fur": "yes"}, "lion")
+        assert share(model, {"has fur": "yes"}, "lion") == pytest.approx(expected, rel=1e-14)
+        assert share(model, {"has fur": "no"}, "lion") == pytest.approx(1 - expected, rel=1e-14)
+
+
+def test_row_10_shares_of_declared_values_sum_to_one_from_the_first_event_on():
+    outlooks = ("sunny", "overcast", "rain")
+    model = CategoricalNB(m=3, p=1 / 3, attributes={"outlook": Nominal(values=outlooks)})
+    for row in PLAY_TENNIS:
+        model.learn_one({"outlook": row[0]}, row[-1])
+        for label in model.classes:
+            assert sum(share(model, {"outlook": value}, label) for value in outlooks) == pytest.approx(
+                1.0, rel=1e-14
+            )
 
 
 def test_row_11_three_words():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 
 import msgspec
@@ -140,8 +141,9 @@ def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, cha
     assert note.startswith("the configuration was changed: ")
     assert says in note
     found = journal(open_log)
-    kinds = [record.kind for record in found]
+    kinds = [record.kind for record in found if record.kind != "commit" or record.slices]
     assert kinds == ["genesis", *["commit"] * 5, "config", *["commit"] * 5]
+    assert len(found) - len(kinds) == (says == "metrics.every_events: 1000 -> 7")  # its last report
     assert (found[0].config, found[6].config) == (shaping_of(before), shaping_of(after))
     assert (found[0].config_hash, found[6].config_hash) == (config_hash(before), config_hash(after))
     again, checkpoint = replayed(open_log, after)
@@ -160,6 +162,32 @@ def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, cha
     published = [r.value for name in outputs for r in read_topic(open_log(), name)]
     answers = [o.value for name in outputs for o in expected if o.topic == name]
     assert [without_time(v) for v in published] == [without_time(v) for v in answers]
+
+
+@on_logs("declared", ['values=["r","b"]', "n_values=9"], kafka=['values=["r","b"]'])
+def test_values_may_be_declared_while_the_stream_flows(open_log, tmp_path, declared):
+    """They are told, journalled and replayed; with a list, other values are dead letters from then on."""
+    folder, told = tmp_path / "snapshots", Told()
+    before = configured()
+    after = configured(**changed_attributes(2, '"nominal"', f'"nominal",{declared}'))
+    learned(open_log, folder, before, RAWS[:100])
+    worker = learned(open_log, folder, after, RAWS[100:200], sensor=told)
+    (note,) = told.notes
+    assert f"attributes.colour.{declared.split('=')[0]}: null -> " in note
+    again, _ = replayed(open_log, after)
+    assert digests(again) == digests(worker.learner)
+    dead = list(read_topic(open_log(**MORE_TOPICS), "dead-letters"))
+    colours = [msgspec.json.decode(raw).get("features", {}).get("colour") for raw in RAWS[100:200]]
+    others = sum(colour not in {"r", "b", None} for colour in colours)
+    assert others > 0
+    assert len(dead) == (0 if "n_values" in declared else others)
+    model = worker.learner.model
+    x, base = {"colour": "r"}, model.joint_log_likelihood({})
+    k = 9 if "n_values" in declared else len({"r", "b"} | model.class_counts("colour").keys())
+    for label, joint in model.joint_log_likelihood(x).items():
+        counts = {value: of.get(label, 0.0) for value, of in model.class_counts("colour").items()}
+        expected = (counts["r"] + 1.0) / (sum(counts.values()) + k)
+        assert joint - base[label] == pytest.approx(math.log(expected), rel=1e-12)
 
 
 def without_time(value):
@@ -398,6 +426,25 @@ def test_events_that_retention_has_eaten_before_they_were_learned(open_log, tmp_
     assert [p["id"] for p in predictions(log)] == [f"e{i}" for i in [*range(90), *range(120, 180)]]
 
 
+@pytest.mark.parametrize("open_log", ["sqlite", "kafka", "librdkafka"], indirect=True)
+def test_retention_that_overtakes_a_learner_is_told_with_what_is_gone_and_what_to_do(open_log, tmp_path):
+    worker = started(open_log, tmp_path / "s", None, learner=new_learner(), identity=IDENTITY, topics=TOPICS)
+    produce(open_log(), RAWS[:30])
+    worker.run(until_end=True)
+    with getattr(worker._log, "nothing_fetched", contextlib.nullcontext)():
+        produce(open_log(), RAWS[30:90])
+        open_log().trim(EVENTS, 50)
+    with pytest.raises(JournalError) as refusal:
+        worker.run(until_end=True)
+    worker.close()
+    told = str(refusal.value)
+    assert told.startswith("events/0: offsets 30 to 49 were deleted before they were learned; ")
+    assert "topics.retention" in told
+    assert "streamnb topics plan" in told
+    assert told.endswith("bring them back, or go on without them: streamnb run --accept-loss")
+    after_loss(open_log, tmp_path / "s", {"events": {"0": 50}}, [told.split("; ", maxsplit=1)[0]])
+
+
 def test_events_that_were_learned_may_be_eaten(open_log, tmp_path):
     folder = tmp_path / "snapshots"
     drained(open_log, folder, RAWS[:90])
@@ -568,8 +615,8 @@ def test_a_refused_start_changes_nothing_and_loss_comes_before_configuration(ope
 class Rounding(Learner):
     """A learner on a machine whose logarithms differ in the last bit."""
 
-    def process(self, records, now, alive=lambda: None):
-        outputs = super().process(records, now, alive)
+    def process(self, records, now, *more):
+        outputs = super().process(records, now, *more)
         self.progressive._tally.sums[0, 1] += 1e-13 * len(records)
         return [o._replace(value=o.value.replace(b'"probability":0.', b'"probability":0.0')) for o in outputs]
 

@@ -25,11 +25,11 @@ def slow(learner, *, pieces):
     """A learner that takes its time, and shows in between that it is alive, as for a large batch."""
     process = learner.process
 
-    def slowly(records, now, alive=lambda: None):
+    def slowly(records, now, alive=lambda: None, *most):
         for _ in range(pieces):
             alive()
             time.sleep(PIECE)
-        return process(records, now, alive)
+        return process(records, now, alive, *most)
 
     learner.process = slowly
     return learner
@@ -74,7 +74,7 @@ class Rival(threading.Thread):
 
 @pytest.mark.parametrize("what", ["recovery", "loading a snapshot", "batch", "writing a snapshot"])
 def test_long_work_keeps_the_election(broker, tmp_path, monkeypatch, what):
-    monkeypatch.setattr("streamnb.adapters.kafka_clients._MAX_POLL_INTERVAL_MS", SILENT_MS)
+    monkeypatch.setattr("streamnb.adapters.kafka_clients.MAX_POLL_INTERVAL", SILENT_MS / 1000)
     prefix = f"long{next(NUMBERS)}-"
 
     def connect(elected_within=15.0):

@@ -203,7 +203,10 @@ class Right(Fated):
 
 
 class Stopping(Mortal):
-    """Stops as by SIGSTOP where its group has been checked and only the commit is left."""
+    """Stops as by SIGSTOP where its group has been checked and only the commit is left, which is its last.
+
+    Whether it would begin another one hangs on when its client hears that it was expired.
+    """
 
     def _write(self, transaction, membership):
         if transaction.n == FATAL and self._fate == "stop":
@@ -212,6 +215,7 @@ class Stopping(Mortal):
             def stop_first():
                 os.kill(os.getpid(), signal.SIGSTOP)
                 commit()
+                raise KilledError
 
             self._producer.commit_transaction = stop_first
         super()._write(transaction, membership)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from network_oracle import networks
 
 from streamnb import BayesianNetwork, NetworkEM
 from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model import bayesian_network
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
 
 UNIT = 1024
@@ -113,6 +115,96 @@ def test_where_nothing_moves_is_a_fixed_point_of_batch_em(case, alpha):
                 assert off / weight < 1e-3
 
 
+def converged(parents, events, **parameters):
+    """A model gone over until it says that nothing moves."""
+    model = taught(parents, events, em={"revisits": 0}, **parameters)
+    for _ in range(3000):
+        if model.revisit() == 0.0:
+            return model
+    raise AssertionError("EM did not come to rest")
+
+
+def test_where_it_says_that_nothing_moves_batch_em_does_not_move_either():
+    """Steps of batch EM are small where most is missing; each event's share of them is far below 1/1024."""
+    parents = {"c": [], "a": ["c"], "b": ["c"]}
+    rng = np.random.default_rng(4)
+    events = []
+    for _ in range(120):
+        c = int(rng.random() < 0.3)
+        x = {name: str(int(rng.random() < (0.75 if c else 0.3))) for name in "ab"}
+        events.append((x | {"c": str(c)} if rng.random() < 0.1 else x, 1))
+    model = converged(parents, events)
+    values = model.network.values
+    tables = start = tables_of(model.network)
+    for _ in range(500):
+        tables, _ = batch_step(tables, parents, values, events, 1.0)
+    for name, rows in start.items():
+        for key, row in rows.items():
+            assert tables[name][key] == pytest.approx(row, abs=1e-6)
+
+
+@given(networks(most=5), st.sampled_from([{"alpha": 0}, {"alpha": 0.5}, {"m": 2.0}]))
+@settings(max_examples=50)
+def test_counting_worlds_is_elimination(case, smoothing):
+    """The same cells with the same shares, whichever way they are found."""
+    parents, events = case
+    network = taught(parents, events, **smoothing).network
+    for x, _ in events:
+        row = network.encoded(x, adds=False)
+        counted_through = network.expected(row)
+        with mock.patch.object(bayesian_network, "_WORLDS", 0):
+            eliminated = network.expected(row)
+        assert [v for v, _ in counted_through] == [v for v, _ in eliminated]
+        for (_, cells), (_, others) in zip(counted_through, eliminated, strict=True):
+            assert [codes for codes, _ in cells] == [codes for codes, _ in others]
+            assert [p for _, p in cells] == pytest.approx([p for _, p in others], abs=1e-12)
+
+
+OLD_META = {
+    "type": "NetworkEM",
+    "window": 200,
+    "keeps": "counts",
+    "incomplete": 2,
+    "network": {
+        "type": "BayesianNetwork",
+        "events": 4,
+        "variables": [
+            {"name": "a", "parents": [], "values": ["x", "z"]},
+            {"name": "b", "parents": ["a"], "values": ["y"]},
+        ],
+    },
+    "kept": {"next": 2},
+}
+OLD_ARRAYS = {
+    "network_counts": [3277, 1843, 3277, 1843],
+    "network_met": [2048, 1024, 4096],
+    "kept_ends": [12, 24],
+    "kept_weights": [1024, 2048],
+    "part_ends": [2, 6],
+    "part_variables": [0, 1, 0, 0, 1, 1],
+    "part_weights": [1024, 1024, 1229, 819, 1229, 819],
+    "part_codes": [0, 0, 0, 0, 1, 0, 0, 1, 0],
+}
+
+
+def test_a_state_whose_expected_counts_were_units_of_1024_goes_on():
+    """Its events are counted as they were, and from there as if they had never been rounded."""
+    arrays = {name: np.array(row, dtype=np.int64) for name, row in OLD_ARRAYS.items()}
+    arrays["kept_events"] = np.frombuffer(b'[["a", "x"]][["b", "y"]]', dtype=np.uint8)
+    arrays["kept_parts"] = np.zeros((2, 0), dtype=np.int64)
+    model = NetworkEM(BayesianNetwork({"a": [], "b": ["a"]})).load_state(OLD_META, arrays)
+    assert model.network.counts("a") == {("x",): 3277 / UNIT, ("z",): 1843 / UNIT}
+    while model.revisit():
+        pass
+    again = NetworkEM(BayesianNetwork({"a": [], "b": ["a"]})).load_state(*model.state())
+    assert digest(again) == digest(model)
+    share = again.network.counts("a")["x",] - 2.0  # of the weight of 2: 2 P(a = x) = 2 (2 + s + 1) / (5 + 2)
+    assert share == pytest.approx(2 * (3 + share) / 7, abs=1e-8)
+    for x, w in [({"a": "x"}, 1), ({"b": "y"}, 2), ({"a": "x", "b": "y"}, 1), ({"a": "z", "b": "y"}, 1)]:
+        again.unlearn_one(x, w)
+    assert counted(again) == ({"a": {}, "b": {}}, 0)
+
+
 @given(networks(most=4))
 @settings(max_examples=50)
 def test_each_table_counts_the_weight_of_all_events(case):
@@ -126,13 +218,14 @@ def test_each_table_counts_the_weight_of_all_events(case):
 
 
 def test_what_is_expected_of_a_gap():
-    """P(second=H | first=H) = (2 + 1) / (3 + 2): of a weight of 1 that is 614.4 units, in whole ones 614."""
+    """P(second=H | first=H) = (2 + 1) / (3 + 2), of a weight of 1, to 2^-30."""
     model = taught(
         {"first": [], "second": ["first"]},
         [({"first": "H", "second": s}, 1) for s in "HHT"] + [({"first": "H"}, 1)],
         em={"revisits": 0},
     )
-    assert model.network.counts("second") == {("H", "H"): 2 + 614 / UNIT, ("H", "T"): 1 + 410 / UNIT}
+    part = round(0.6 * 2**30) / 2**30
+    assert model.network.counts("second") == {("H", "H"): 2 + part, ("H", "T"): 2 - part}
     assert model.network.counts("first") == {("H",): 4.0}
     assert model.revisit() == 0  # (2.6 + 1) / (4 + 2) is 3/5 again: a fixed point
     model.learn_one({"first": "H", "second": "T"})
@@ -234,6 +327,9 @@ EVENTS = [({"a": "x", "b": "y"}, 1), ({"a": "x"}, 1), ({"b": "y"}, 2)]
         lambda _, arrays: arrays.update(part_codes=arrays["part_codes"] + 7),
         lambda _, arrays: arrays.update(part_variables=arrays["part_variables"] + 7),
         lambda _, arrays: arrays.update(network_counts=arrays["network_counts"][:-1]),
+        lambda _, arrays: arrays.update(network_fine=arrays["network_fine"][:-1]),
+        lambda _, arrays: arrays.update(network_fine=-(2**40) - arrays["network_fine"]),
+        lambda meta, _: meta.update(fine=7),
     ],
 )
 def test_a_bad_state_is_refused_and_changes_nothing(spoil):

@@ -361,5 +361,5 @@ def test_smoothing_lies_in_memory_alike_however_attributes_come(later):
     model.learn_one({"a": "x"}, "one")
     model.learn_one({"a": "x", **later}, "one")
     model.predict_proba_one({"a": "x"})
-    assert model._reading()[0].shape == (3, 1 + len(later))
+    assert model._reading()[0].shape == (4, 1 + len(later))
     assert model._reading()[0].flags.c_contiguous

@@ -207,6 +207,44 @@ def test_restart_is_no_restart(events, at, window_size):
     assert np.array_equal(after.confusion(), undisturbed.confusion())
 
 
+@law
+@given(streams(), st.integers(0, 60), st.integers(1, 20))
+def test_a_state_from_before_goes_on_the_same(events, at, window_size):
+    """It had the whole matrix, and did not say how many classes there are."""
+    before = validated(events[:at], window_size)
+    meta, arrays = before.state()
+    arrays["confusion"] = before.confusion()
+    del arrays["cells"], meta["classes"]
+    after = ProgressiveValidation.from_state(meta, arrays)
+    assert dump(after) == dump(before)
+    after.update_many(*batch(events[at:]))
+    assert dump(after) == dump(validated(events, window_size))
+    assert after.cumulative() == validated(events, window_size).cumulative()
+
+
+def test_a_state_from_before_with_another_matrix_is_refused():
+    meta, arrays = validated([([], 0), ([1.0], 0)]).state()
+    del arrays["cells"], meta["classes"]
+    for matrix in (np.ones((2, 2), dtype=np.int64), np.ones(2, dtype=np.int64), -np.ones((2, 3), np.int64)):
+        with pytest.raises(SnapshotError):
+            ProgressiveValidation.from_state(meta, {**arrays, "confusion": matrix})
+
+
+def test_memory_grows_with_the_labels_and_not_with_their_square():
+    """Most of so many labels are never predicted for one another."""
+    K = 20_000
+    validation = ProgressiveValidation(10)
+    for label in range(0, K, 1000):
+        rows = np.zeros((1000, 1))
+        validation.update_many(rows, np.arange(label, label + 1000))
+    _, arrays = validation.state()
+    assert sum(array.nbytes for array in arrays.values()) < 100 * K
+    held = [*vars(validation._cells).values(), validation._margins]
+    assert sum(array.nbytes for array in held if isinstance(array, np.ndarray)) < 200 * K
+    assert validation.cumulative().events == K
+    assert validation.confusion(3).tolist() == [[0, 0, 0, 1]] * 3
+
+
 def test_state_shares_no_memory_with_the_object():
     validation = ProgressiveValidation(5)
     validation.update_many(*random_stream(2, 9, 3))
@@ -224,7 +262,7 @@ def test_state_is_cropped_to_what_is_in_use():
     _, arrays = validated([([], 0), ([1.0], 0)], 1000).state()
     shapes = {name: array.shape for name, array in arrays.items()}
     assert shapes == {
-        "confusion": (1, 2),
+        "cells": (2, 3),
         "window_labels": (2, 2),
         "window_terms": (2, 3),
         "bins": (10, 2),
@@ -292,7 +330,8 @@ def test_kappa_is_exact_beyond_products_of_64_bits():
     validation = ProgressiveValidation(1)
     validation.update_many(*batch([([0.6, 0.4], 0), ([0.4, 0.6], 1)]))
     meta, arrays = validation.state()
-    arrays["confusion"] *= 4 * 10**9  # eight billion events, squared, are more than 2^63
+    for name, index in (("cells", (slice(None), 2)), ("bins", ())):
+        arrays[name][index] *= 4 * 10**9  # eight billion events, squared, are more than 2^63
     assert ProgressiveValidation.from_state(meta, arrays).cumulative().kappa == 1.0
 
 
@@ -470,9 +509,14 @@ def _crop(name):
 @pytest.mark.parametrize(
     "damage",
     [
-        *(_without(name) for name in ("confusion", "window_labels", "window_terms", "bins", "sums")),
-        *(_crop(name) for name in ("confusion", "window_labels", "window_terms", "bins", "sums")),
-        _set("confusion", (0, 0), -100),
+        *(_without(name) for name in ("cells", "window_labels", "window_terms", "bins", "sums")),
+        *(_crop(name) for name in ("cells", "window_labels", "window_terms", "bins", "sums")),
+        _set("cells", (0, 0), -1),
+        _set("cells", (-1, 0), 3),
+        _set("cells", (0, 1), -2),
+        _set("cells", (0, 1), 3),
+        _set("cells", (0, 2), -100),
+        lambda arrays: arrays.update(cells=arrays["cells"][::-1].copy()),
         _set("window_labels", (0, 0), 3),
         _set("window_labels", (0, 1), 3),
         _set("window_labels", (0, 0), -1),
@@ -486,6 +530,15 @@ def test_state_that_does_not_fit_together_is_refused(damage):
     damage(arrays)
     with pytest.raises(SnapshotError):
         ProgressiveValidation.from_state(meta, arrays)
+
+
+@pytest.mark.parametrize("classes", [None, "3", 2, -1, 1 << 40])
+def test_state_of_another_number_of_classes_is_refused(classes):
+    validation = ProgressiveValidation(5)
+    validation.update_many(*random_stream(9, 8, 3))
+    meta, arrays = validation.state()
+    with pytest.raises(SnapshotError, match=r"class|cells"):
+        ProgressiveValidation.from_state({**meta, "classes": classes}, arrays)
 
 
 @pytest.mark.parametrize("meta", [{}, {"window_size": "5"}, {"window_size": 0}, {"window_size": 5.0}])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from itertools import product
+from itertools import chain, product
 
 import pytest
 from hypothesis import given
@@ -261,8 +261,8 @@ class Life:
         produce(self.open_log(), RAWS[self.read : self.read + n])
         self.worker.run(until_end=True)
         for record in read_topic(self.open_log(), "journal")[len(self.history) :]:
-            (part,) = decode_journal(record.value).slices
-            self.history.append((*self.history[-1], *range(part.first, part.next)))
+            learned = [range(part.first, part.next) for part in decode_journal(record.value).slices]
+            self.history.append((*self.history[-1], *chain.from_iterable(learned)))  # none by a last report
         self.read += n
 
     def stop(self):

@@ -496,7 +496,7 @@ def test_states_of_others_are_refused():
     with pytest.raises(ValueError, match="with the window 7, not 200"):
         model.load_state(*SemiSupervisedNB(MultinomialNB(), window=7).state())
     meta, arrays = model.state()
-    with pytest.raises(SnapshotError, match="a turn of 9"):
+    with pytest.raises(SnapshotError, match="next: expected an integer from 0 to 0, found 9"):
         model.load_state({**meta, "kept": {"next": 9}}, arrays)
 
 

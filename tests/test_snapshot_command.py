@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import commands
 import msgspec
@@ -17,7 +18,8 @@ from streamnb.wire.journal import decode_journal
 
 RAWS = raw_events(300, seed=41)
 FLAGS = ["--log", "sqlite:///log.db", "--set", "commit.events=20", "--set", "snapshots.every_events=1",
-         "--set", "snapshots.keep=100", "--set", "http.listen=", "--set", "log.session_timeout=500ms"]  # fmt: skip
+         "--set", "snapshots.keep=100", "--set", "http.listen=", "--set", "log.session_timeout=500ms",
+         "--set", "metrics.every=0s"]  # fmt: skip
 
 
 class Site:
@@ -113,7 +115,7 @@ def test_a_list_tells_each_fault(learned):
     assert states[5]["state"] == "rolled back"
     assert states[6]["state"] == "good"
     assert states[3]["state"].startswith("damaged: ")
-    assert states[1]["state"].startswith("damaged: this state is not one of such a learner")
+    assert states[1]["state"].startswith("damaged: this is no state of such a learner: ")
     assert [states[n]["readable"] for n in (1, 3, 4, 5, 6, 90)] == [False, False, True, True, True, True]
     assert states[3]["events"] is states[3]["positions"] is None
     assert states[3]["written"] == learned.journal()[3].now
@@ -325,6 +327,7 @@ def test_on_kafka(broker, tmp_path):
         log={"session_timeout": "6s"},
         commit={"events": 20},
         snapshots={"every_events": 1, "keep": 100},
+        metrics={"every": "0s"},
     )
     try:
         program.run("topics", "create")
@@ -420,3 +423,11 @@ def counted_apart(beats):
         return found
 
     return recovered
+
+
+def test_a_pipe_among_the_snapshots_holds_nobody_up(learned):
+    os.mkfifo(learned.snapshots.path / f"snapshot-{9:020d}.snb")
+    states = {s["n"]: s["state"] for s in learned.answer("snapshot", "list")["snapshots"]}
+    assert states[9] == "damaged: it is not a regular file"
+    learned.learn(RAWS[100:120])
+    assert learned.journal()[-1].n == 6

@@ -3,8 +3,11 @@
 import errno
 import fcntl
 import os
+import pathlib
 import re
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -465,6 +468,67 @@ def test_a_killed_process_leaves_a_whole_newest_snapshot(tmp_path):
     folder.save(snapshot(last + 1))
     assert temporaries(tmp_path) == []
     assert len(numbers(folder)) == 2
+
+
+# --- What is no file, and who may read what is one
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def listening(path):
+    with socket.socket(socket.AF_UNIX) as bound:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:  # a path of a socket is short
+            bound.bind(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pipe,
+        listening,
+        pathlib.Path.mkdir,
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.symlink_to(path.name),
+    ],
+    ids=["pipe", "socket", "folder", "device", "loop"],
+)
+def test_what_is_no_file_is_damage_and_holds_nobody_up(tmp_path, make):
+    told = []
+    folder = SnapshotFolder(tmp_path, report=told.append)
+    folder.save(snapshot(1))
+    odd = tmp_path / f"snapshot-{2:020d}.snb"
+    make(odd)
+    assert folder.newest().snapshot.journal_n == 1
+    assert [damaged.path for damaged in told] == [odd]
+    with pytest.raises(SnapshotError, match=odd.name):
+        folder.load(2)
+    assert [entry.n for entry in folder.list()] == [1, 2]
+    pipe(tmp_path / f"snapshot-{3:020d}.snb.{'0' * 16}.tmp")
+    folder.save(snapshot(3))
+    assert folder.newest().snapshot.journal_n == 3
+
+
+@pytest.mark.parametrize(
+    ("mask", "made", "expected"),
+    [(0, None, 0o600), (0o022, None, 0o600), (0, 0o750, 0o640), (0o077, 0o750, 0o600), (0, 0o777, 0o640)],
+)
+def test_snapshots_are_their_users_unless_the_folder_is_open_to_the_group(tmp_path, mask, made, expected):
+    path = tmp_path / "made" / "snapshots"
+    before = os.umask(mask)
+    try:
+        if made is not None:
+            path.mkdir(parents=True)
+            path.chmod(made)
+        saved = SnapshotFolder(path).save(snapshot(1))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(saved.stat().st_mode) == expected
+    assert stat.S_IMODE(path.stat().st_mode) == (0o700 if made is None else made)
 
 
 # --- The fingerprint

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import stat
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -63,8 +64,13 @@ def new(topic, value=b"v", key=None, headers=()):
     return NewRecord(topic, key, value, headers)
 
 
+def journal(n):
+    """What looks like a record of the journal, as far as a log looks."""
+    return b'{"n":%d,"previous":"","digest":""}' % n
+
+
 def transaction(n, *outputs, positions=None):
-    return Transaction(n, new("journal", b"journal %d" % n), outputs, positions or {})
+    return Transaction(n, new("journal", journal(n)), outputs, positions or {})
 
 
 def everything(log, topic):
@@ -180,7 +186,7 @@ def test_a_silent_owner_is_told_who_has_taken_over(logs):
         first.commit(transaction(1, new("predictions")))
     with pytest.raises(Fenced, match="'b' has taken over"):
         first.heartbeat()
-    assert (values(second, "journal"), values(second, "predictions")) == ([b"journal 0"], [])
+    assert (values(second, "journal"), values(second, "predictions")) == ([journal(0)], [])
     first.close()  # must not give up what is no longer its own
     with pytest.raises(NotElected, match="'b' is the learner"):
         third.acquire("c")
@@ -298,7 +304,7 @@ def learn_for_ever(path):
 def agreed_number(log):
     """How many commits there are, having checked that every trace of them agrees."""
     committed = log.offsets(JOURNAL)[1]
-    assert values(log, "journal") == [b"journal %d" % n for n in range(committed)]
+    assert values(log, "journal") == [journal(n) for n in range(committed)]
     assert values(log, "predictions") == [b"%d:%d" % (n, i) for n in range(committed) for i in range(3)]
     assert log.positions() == ({EVENTS: committed} if committed else {})
     return committed
@@ -864,3 +870,41 @@ def test_it_is_fast_enough(logs):
     polled = sum(len(log.poll(5_000, 0)) for _ in range(8))
     assert polled == 20_000
     assert 20_000 / (time.perf_counter() - start) > 10_000
+
+
+@pytest.mark.parametrize("mask", [0, 0o022])
+def test_a_log_is_its_users_and_one_that_is_there_keeps_its_mode(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        for name, made, expected in [("new.db", None, 0o600), ("shared.db", 0o660, 0o660)]:
+            if made is not None:
+                (tmp_path / name).touch()
+                (tmp_path / name).chmod(made)
+            with SqliteLog(tmp_path / name) as log:
+                log.create_topic("events", 1)
+                files = sorted(tmp_path.glob(f"{name}*"))
+                assert len(files) == 3
+                assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {expected}
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("value", ["'{}'", "'text'", "7", "1.5", "x'7b7d'"])
+def test_what_a_stranger_wrote_by_sql_is_read_as_bytes(logs, value):
+    """SQLite's columns take every type: a value of another is its text."""
+    log = logs(events=1)
+    log.append([NewRecord("events", b"k", b"first")])
+    log._store.db.execute(f"UPDATE records SET value = {value}, key = {value}, timestamp = 'abc'")  # noqa: S608
+    (record,) = log.read(EVENTS, 0, 10)
+    expected = value.strip("'").encode() if value[0] != "x" else b"{}"
+    assert (record.key, record.value, record.timestamp) == (expected, expected, 0.0)
+
+
+@pytest.mark.parametrize("headers", ["x'ff00'", "x'0000000101610162'", "'text'", "7"])
+def test_headers_that_are_none_are_an_error_that_names_the_record(logs, headers):
+    log = logs(events=1)
+    log.append([NewRecord("events", None, b"0"), NewRecord("events", None, b"1")])
+    log._store.db.execute(f"UPDATE records SET headers = {headers} WHERE place % 16 = 1")  # noqa: S608
+    assert [record.offset for record in log.read(EVENTS, 0, 1)] == [0]
+    with pytest.raises(LogError, match=r"log\.db: is damaged: the headers of events\[0\] offset 1 "):
+        log.read(EVENTS, 0, 10)

@@ -39,6 +39,7 @@ TOOLS = KafkaTools(["a:1", "b:2"], is_secured=True)
 
 def plan(**values):
     asked = {"partitions": 4, "replication": 0, "retention": 7200.0, "max_bytes": 1 << 20, "brokers": 3}
+    asked["largest_prediction"] = 1000 << 10
     return plan_topics(NAMES, **asked | values)
 
 
@@ -81,6 +82,14 @@ def test_everything_else_is_deleted_after_its_time():
         assert topic.settings["cleanup.policy"] == "delete"
         if topic.role != "journal":
             assert topic.settings["retention.ms"] == "7200000"
+
+
+@pytest.mark.parametrize(
+    ("largest", "taken"), [(0, 1_048_588), (1000 << 10, 1_048_588), (9 << 20, (9 << 20) + 1024)]
+)
+def test_predictions_and_reports_fit_into_their_topics(largest, taken):
+    for role in ("predictions", "metrics"):
+        assert planned(role, largest_prediction=largest).settings["max.message.bytes"] == str(taken)
 
 
 @pytest.mark.parametrize("max_bytes", [1000, 1 << 20, 10 << 20])
@@ -373,7 +382,7 @@ def learn(secured_broker, name, n):
         log.commit(
             Transaction(
                 n,
-                NewRecord(journal.topic, None, b'{"n":%d,}' % n),
+                NewRecord(journal.topic, None, b'{"n":%d,"previous":"","digest":""}' % n),
                 [NewRecord(topic, None, b"x") for topic in outputs],
                 dict.fromkeys(inputs, 1),
             )
@@ -381,7 +390,7 @@ def learn(secured_broker, name, n):
         records = []
         while found := log.read(journal, len(records) and records[-1].offset + 1, 10):
             records += found
-        assert records[-1].value == b'{"n":%d,}' % n
+        assert records[-1].value == b'{"n":%d,"previous":"","digest":""}' % n
 
 
 def elected(log):

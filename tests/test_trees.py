@@ -68,8 +68,8 @@ def snapshotted(model):
 
 
 def anew(model):
-    """With the tree of the counts as they are: a merge with nothing makes it."""
-    return model.merge(model.clone())
+    """With the tree of the counts as they are."""
+    return model.rebuild()
 
 
 def named_counts(model):
@@ -168,8 +168,7 @@ def test_no_tree_over_up_to_five_variables_has_a_larger_likelihood(seed, n):
         rows.append({f"x{i}": str(v) for i, v in enumerate(row)})
     tree = ChowLiuTree(alpha=1e-6, prior_weight=1e-6)
     tree.learn_many(rows)
-    tree.merge(tree.clone())
-    found = sum(tree.log_likelihood_many(rows))
+    found = sum(tree.rebuild().log_likelihood_many(rows))
 
     def entropy(*names):
         """The largest log likelihood of what is drawn of these variables."""
@@ -357,6 +356,122 @@ def test_a_value_that_is_unlearned_altogether_is_as_if_it_had_never_been():
     model.unlearn_one({"x0": "odd", "x1": "strange", "x2": True}, "True", 3.0)
     for x in (rows[0][0], {"x0": "odd"}, {}):
         assert model.joint_log_likelihood(x) == anew(other).joint_log_likelihood(x)
+
+
+def told_by(model):
+    """Edge -> what it tells."""
+    return {(edge.parent, edge.child): edge.information for edge in model.edges}
+
+
+EXTRAS = [
+    ({"a first one": "new", "x0": "v9", "x1": 99.0}, "b", 1.0),
+    ({"x3": "v0", "x0": "v1"}, "a class of its own", 2.25),
+    ({"x4": -1e9, "x2": True, "z": False}, "c", 0.5),
+]
+
+
+@few
+@given(seeds, st.integers(0, 90), st.data())
+def test_unlearned_is_never_learned_for_predictions_as_well(seed, n, draw):
+    """Wherever it came, whatever it brought. Bit for bit where it brought no attribute, value or class first."""
+    stream = [event for event in events(seed, n) if event[2]]
+    extras = draw.draw(st.lists(st.sampled_from([*EXTRAS, *stream]), min_size=1, max_size=6))
+    brings_none = all(extra in stream for extra in extras)
+    mixed = list(stream)
+    for extra in extras:
+        mixed.insert(len(stream) if brings_none else draw.draw(st.integers(0, len(mixed))), extra)
+    model, never = learned(mixed), learned(stream).rebuild()
+    for x, y, w in extras:
+        model.unlearn_one(x, y, w)
+    for again in (model, model.clone().load_state(*snapshotted(model)), model.rebuild()):
+        if brings_none:
+            assert again.edges == never.edges
+        assert told_by(again) == pytest.approx(told_by(never), abs=1e-12)
+        for x, *_ in [*stream[::7], *extras]:
+            found, expected = again.joint_log_likelihood(x), never.joint_log_likelihood(x)
+            if brings_none:
+                assert list(found.items()) == list(expected.items())
+            assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@few
+@given(seeds, st.sampled_from([TreeAugmentedNB, ChowLiuTree]))
+def test_a_tree_that_is_rebuilt_hangs_on_the_counts_alone(seed, make):
+    stream = [event for event in events(seed, 70) if event[2]]
+    edges = []
+    for part in (stream, random.Random(seed).sample(stream, len(stream))):
+        model = make()
+        for x, *rest in part:
+            model.learn_one(x, *(rest if make is TreeAugmentedNB else rest[1:]))
+        edges.append(sorted((edge.parent, edge.child) for edge in model.rebuild().edges))
+    assert edges[0] == edges[1]
+
+
+def entropy_of(share):
+    """The entropy of one chance in nats."""
+    return -sum(p * math.log(p) for p in (share, 1.0 - share) if p)
+
+
+def tables(rng, n, parents):
+    for row in range(n):
+        x = {}
+        for child, parent in enumerate(parents):
+            near = parent >= 0 and rng.random() < 0.8
+            x[f"x{child}"] = x[f"x{parent}"] if near else str(rng.randrange(3))
+        yield x, "pq"[row % 2]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.integers(32, 140), st.booleans())
+def test_how_stale_a_tree_may_be(seed, n, changes):
+    """In events, and in nats; of a stream that changes its law as soon as the tree is made, too."""
+    rng = random.Random(seed)
+    made = max(m for m in itertools.accumulate(range(20), lambda n, _: moments(n), initial=0) if m <= n)
+    assert n - made < n / 5
+    one, other = (-1, 0, 1, 2, 3), (-1, 0, 0, 1, 1)
+    stream = [*tables(rng, made, one), *tables(rng, n - made, other if changes else one)]
+    model, news = TreeAugmentedNB(), TreeAugmentedNB()
+    model.learn_many(*zip(*stream, strict=True))
+    edges = {(edge.parent, edge.child) for edge in model.edges}
+    at_the_moment = TreeAugmentedNB()
+    at_the_moment.learn_many(*zip(*stream[:made], strict=True))
+    assert edges == {(edge.parent, edge.child) for edge in at_the_moment.rebuild().edges}
+    for x, y in stream[made:]:
+        news.learn_one(x, y)
+    stale = sum(edge.information for edge in model.edges)
+    best = model.rebuild().edges
+    number = {f"x{i}": i for i in range(5)}
+    told = news._model.counts.information() if n > made else np.zeros((5, 5))
+    told_of = {name: i for i, (_, name) in enumerate(news._model.coded.numbers)}
+    assert list(number) == sorted(number)
+    pairs = {frozenset(edge) for edge in edges}
+    better = [e for e in best if frozenset((e.parent, e.child)) not in pairs]
+    share = (n - made) / n
+    bound = 2 * len(better) * entropy_of(share)
+    bound += share * sum(told[told_of[e.parent], told_of[e.child]] for e in better if n > made)
+    lost = sum(edge.information for edge in best) - stale
+    assert -1e-9 <= lost <= bound + 1e-9
+    assert bound <= len(better) * (share * math.log(3) + 2 * entropy_of(share)) + 1e-9
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 60])
+def test_an_attribute_that_comes_between_two_moments_waits_for_the_next_however_the_stream_is_cut(size):
+    rng = random.Random(4)
+    rows = [{"b": rng.choice("xy"), "c": rng.choice("xy")} for _ in range(60)]
+    for i in range(44, 60):
+        rows[i]["a"] = rng.choice("xy")
+    labels = [rng.choice("pq") for _ in rows]
+    whole, parts = TreeAugmentedNB(), TreeAugmentedNB()
+    expected = [row.tolist() for row in whole.predict_then_learn_many(rows, labels).probabilities]
+    found = []
+    for first in range(0, 60, size):
+        cut = slice(first, first + size)
+        found += [
+            [*row.tolist(), 0.0, 0.0][:2]
+            for row in parts.predict_then_learn_many(rows[cut], labels[cut]).probabilities
+        ]
+    assert found == expected
+    assert digest(whole) == digest(parts)
 
 
 def test_between_unlearning_and_reading_the_tree_is_made_of_what_is_left():

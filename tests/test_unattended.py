@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from itertools import islice
 
 import pytest
-from service import TOPICS, Ticking, new_learner, new_worker, predictions, produce, raw_events
+from service import TOPICS, Ticking, new_learner, new_worker, predictions, produce, raw_events, read_topic
 from verifying import learn, told, verified
 
 from streamnb.adapters.snapshot_files import SnapshotFolder
@@ -15,6 +16,7 @@ from streamnb.engine.ports import NewRecord
 from streamnb.engine.recovery import recover
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError
+from streamnb.wire.journal import decode_journal
 from streamnb.worker import Pace
 
 RAWS = raw_events(90, seed=61)
@@ -105,22 +107,26 @@ def test_a_snapshot_whose_write_never_returns_is_told_once_and_given_up_at_the_e
     assert heard.alive_times > before
 
 
-def test_the_first_commit_after_a_start_is_bounded_too(open_log, tmp_path, monkeypatch):
+def test_the_first_commit_after_a_start_is_bounded_too(open_log, tmp_path):
     """Predictions of many classes are long, and a model may know many when it starts."""
-    raws = [b'{"id":"e%d","text":"w","label":"class %d"}' % (i, i) for i in range(200)]
-    produce(open_log(**TOPICS), raws)
-    first = new_worker(open_log(), tmp_path / "s")
-    first.start("first")
-    first.run(until_end=True)
-    first.close()
-    monkeypatch.setattr("streamnb.worker._COMMIT_BYTES", 100_000)
-    second = new_worker(open_log(), tmp_path / "s")
-    second.start("second")
-    produce(open_log(), raws)
-    while not (gathered := second._gather()):
-        pass
-    assert len(gathered) < 20
-    second.close()
+    raws = [b'{"id":"e%d","text":"w","label":"%03d%s"}' % (i, i, b"x" * 600) for i in range(200)]
+    open_log(**TOPICS)
+    lengths = []
+    for _ in range(2):
+        produce(open_log(), raws)
+        worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_seconds=5.0, commit_events=200))
+        worker.start("learner")
+        worker.run(until_end=True)
+        worker.close()
+        found = read_topic(open_log(), "predictions")
+        assert len(found) == len(raws) + len(lengths)
+        lengths += [len(record.value) for record in found[len(lengths) :]]
+    assert sum(lengths[200:]) > 24 << 20, "or nothing had to be cut"
+    journal = [decode_journal(record.value) for record in read_topic(open_log(), "journal")]
+    left = iter(lengths)
+    commits = [sum(islice(left, record.events)) for record in journal]
+    assert max(commits) < (16 << 20) + (4 << 20), "what a commit may hold, and a last part of it"
+    assert sum(commits) == sum(lengths)
 
 
 class Repeating:

@@ -134,7 +134,8 @@ def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_p
     outcome = verified(open_log(), tmp_path / "snapshots")
     assert_clean(outcome, 120 + 150)  # records 1 to 4 of the first run, and all of the second
     rolled_back = ("snapshots", "the snapshot at journal record 5: what it holds was rolled back")
-    assert told(outcome, Verdict.UNCHECKED) == [rolled_back]
+    not_replayed = ("outputs", "31 records beside those of a replay: what was rolled back is not replayed")
+    assert told(outcome, Verdict.UNCHECKED) == [rolled_back, not_replayed]
     assert ("predictions", "300 of 300 events, each once") in told(outcome, Verdict.OK)
 
 
@@ -194,9 +195,9 @@ def test_what_retention_took_is_said_to_be_unchecked(open_log, tmp_path, trimmed
     begins = 0 if trimmed == "predictions" else 180
     assert_clean(outcome, 300 - begins)
     expected = {
-        "events": {"recount", "slices", "replay", "predictions", "dead letters"},
-        "predictions": {"predictions"},
-    }.get(trimmed, {"journal", "recount", "replay", "predictions", "dead letters"})
+        "events": {"recount", "slices", "replay", "predictions", "dead letters", "outputs"},
+        "predictions": {"predictions", "outputs"},
+    }.get(trimmed, {"journal", "recount", "replay", "predictions", "dead letters", "outputs"})
     assert set(unchecked(outcome)) - {"snapshots", "slices"} == expected - {"slices"}
     compared = {"predictions": 180, "journal to a snapshot": 120}.get(trimmed, 150)
     found = [text for check, text in told(outcome, Verdict.OK) if check == "predictions"]
@@ -291,7 +292,7 @@ def test_random_streams_are_clean(raws, commit, snapshot, prune, partitions, liv
 
 
 def test_the_command_says_what_it_verified(streams, tmp_path):
-    flags = ["--log", "sqlite:///sms.db"]
+    flags = ["--log", "sqlite:///sms.db", "--set", "metrics.every=0s"]
     streamnb("replay", streams / "sms_spam.jsonl.gz", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", "--set", "commit.events=1000", *flags, cwd=tmp_path)
     done = streamnb("verify", *flags, cwd=tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 from service import TOPICS, AtOnce, produce, raw_events, read_topic, records
@@ -22,6 +24,7 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.recovery import recover
 from streamnb.engine.verification.balance import Balance, bucket_of
 from streamnb.engine.verification.findings import Verdict
+from streamnb.errors import LogError
 from streamnb.wire.journal import crc, decode_journal
 from streamnb.wire.snapshot import Part
 
@@ -57,10 +60,23 @@ def model_of(parts):
 # -- the state ----------------------------------------------------------------------------------------------
 
 
+def row_of(parts, word):
+    return model_of(parts).model.statistics.vocabulary.keys().index(word)
+
+
 def one_count(parts):
-    learner = model_of(parts)
-    row = learner.model.statistics.vocabulary.keys().index(b"w7")
-    parts["model"].arrays["table"][row, 1] += 1024
+    """And the sum in which it is, without which no learner would take the state."""
+    arrays, row = parts["model"].arrays, row_of(parts, b"w7")
+    arrays["table"][row, 1] += 1024
+    arrays["totals"][arrays["groups"][row], 1] += 1024
+
+
+def a_count_alone(parts):
+    parts["model"].arrays["table"][row_of(parts, b"w7"), 1] += 1024
+
+
+def a_total_alone(parts):
+    parts["model"].arrays["totals"][0, 1] -= 1024
 
 
 def one_mean(parts):
@@ -71,8 +87,8 @@ def one_spread(parts):
     parts["model"].arrays["M2"][0, 2] *= 1 - 1e-9
 
 
-def one_total(parts):
-    parts["model"].arrays["totals"][0, 0] -= 1024
+def number_of_texts(parts):
+    parts["model"].arrays["texts"][0, 0] += 1024
 
 
 def twice(parts):
@@ -87,16 +103,19 @@ def no_letters(parts):
 
 
 STATES = [
-    (one_count, {"attribute": "text", "value": "w7"}, "count"),
-    (one_mean, {"attribute": "x"}, "mean"),
-    (one_spread, {"attribute": "x"}, "M2"),
-    (one_total, {"attribute": "text"}, "total"),
-    (twice, {}, "records consumed 600 learned, 300 counted"),
-    (no_letters, {}, "dead letters 0 learned, 2 counted"),
+    (one_count, {"attribute": "text", "value": "w7"}, ": count "),
+    (one_mean, {"attribute": "x"}, ": mean "),
+    (one_spread, {"attribute": "x"}, ": M2 "),
+    (one_count, {"attribute": "text"}, ": total "),
+    (number_of_texts, {"attribute": "text"}, ": texts "),
+    (twice, {}, ": records consumed 600 learned, 300 counted"),
+    (no_letters, {}, ": dead letters 0 learned, 2 counted"),
 ]
 
 
-@pytest.mark.parametrize(("edit", "place", "what"), STATES, ids=[case[0].__name__ for case in STATES])
+@pytest.mark.parametrize(
+    ("edit", "place", "what"), STATES, ids=[f"{case[0].__name__}{case[2]}" for case in STATES]
+)
 def test_a_state_that_is_another_is_reported_number_by_number(learned, folder, edit, place, what):
     """The newest snapshot, with right checksums: the state is wrong, and differs from the journal's replay."""
     assert edit_snapshot(folder, edit) == END
@@ -106,10 +125,25 @@ def test_a_state_that_is_another_is_reported_number_by_number(learned, folder, e
         expected = ["snapshots", "recount", "features", "replay", "learners"]
     assert checks(outcome) == expected
     for check in ("snapshots", "recount"):
-        found = next(f for f in outcome.findings.all() if f.check == check and f.verdict == Verdict.DIFFERS)
+        differing = [f for f in outcome.findings.all() if f.check == check and f.verdict == Verdict.DIFFERS]
+        found = next(f for f in differing if what in f.text)
         assert {"record": END, **place}.items() <= found.place.items()
-        assert what in found.text
         assert found.found != found.expected
+        assert what == ": total " or found is differing[0]  # which follows its count
+
+
+@pytest.mark.parametrize("edit", [a_count_alone, a_total_alone])
+def test_a_state_that_contradicts_itself_is_reported_by_array_and_place(learned, folder, edit):
+    """With right checksums; it is never begun with, so that its numbers are not told one by one."""
+    assert edit_snapshot(folder, edit) == END
+    outcome = verified(learned, folder)
+    assert checks(outcome) == ["snapshots", "recount"]
+    for check, text in told(outcome):
+        assert f"the snapshot at journal record {END}: totals[0, 1]: not the sum of the rows" in text
+        assert places(outcome, check) == [{"record": END}]
+        assert check == "snapshots" or "move it away" in text
+    (folder / f"snapshot-{END:020d}.snb").unlink()
+    assert told(verified(learned, folder)) == []
 
 
 @pytest.mark.parametrize("n", [3, 6, 9])
@@ -117,8 +151,18 @@ def test_an_older_snapshot_that_is_another_is_reported_where_it_stands(learned, 
     assert edit_snapshot(folder, one_count, n) == n
     outcome = verified(learned, folder)
     assert checks(outcome) == ["snapshots"]
-    (place,) = places(outcome, "snapshots")
-    assert (place["record"], place["attribute"], place["value"]) == (n, "text", "w7")
+    count, total = places(outcome, "snapshots")
+    label = count["class"]
+    assert count == {"record": n, "attribute": "text", "value": "w7", "class": label}
+    assert total == {"record": n, "attribute": "text", "class": label}
+
+
+@pytest.mark.parametrize("n", [3, 6, 9])
+def test_an_older_snapshot_that_contradicts_itself_is_reported_where_it_stands(learned, folder, n):
+    assert edit_snapshot(folder, a_count_alone, n) == n
+    ((check, text),) = told(verified(learned, folder))
+    assert check == "snapshots"
+    assert text.startswith(f"the snapshot at journal record {n}: totals[0, 1]: not the sum of the rows")
 
 
 def test_a_slice_learned_twice_is_reported(learned, folder):
@@ -153,7 +197,11 @@ def test_a_snapshot_that_is_no_state_is_reported(learned, folder):
     edit_snapshot(folder, without_table)
     outcome = verified(learned, folder)
     assert checks(outcome) == ["snapshots", "recount"]
-    assert all("not one of such a learner" in text for _, text in told(outcome))
+    for _, text in told(outcome):
+        expected, found = text.split(": expected the arrays ")[1].split(", found ")
+        assert f"at journal record {END}: " in text
+        assert "'table'" in expected
+        assert "'table'" not in found
 
 
 def test_a_snapshot_beyond_the_end_or_of_another_journal_is_reported(learned, folder):
@@ -212,8 +260,8 @@ JOURNALS = [
     (dropped, 5, "the journal goes from record 4 to 6: 1 missing between them", {"record": 6}),
     (repeated, 5, "the journal goes from record 5 to 5: repeated", {"record": 5}),
     (altered, 5, "journal record 5 does not have the digest it claims", {}),
-    (garbage, 5, "this is not a journal record", {}),
-    (garbage, 0, "this is not a journal record", {}),
+    (garbage, 5, "not a journal record", {}),
+    (garbage, 0, "not a journal record", {}),
     (altered, END, f"journal record {END} does not have the digest it claims", {}),
 ]
 
@@ -392,6 +440,102 @@ def test_one_prediction_in_anothers_place_is_named(learned, folder):
     ]
 
 
+ALTERED = {
+    "predictions": lambda r: r.key == b"e77",
+    "metrics": lambda r: r.offset == 8,
+    "dead-letters": lambda r: r.value == b"[]",
+}
+
+
+@pytest.mark.parametrize("snapshots", [True, False])
+@pytest.mark.parametrize("topic", ALTERED)
+def test_a_record_with_other_content_is_named(learned, folder, tmp_path, topic, snapshots, monkeypatch):
+    """As often as it should be, under its id, with another probability, score or reason. Others' lie around it."""
+    for name, value in (("_WINDOW", 8_000), ("_READ_AT_ONCE", 2)):
+        monkeypatch.setattr(f"streamnb.engine.verification.replayed_outputs.{name}", value)
+
+    def change(found):
+        strange = found._replace(value=found.value.replace(b'"name":"', b'"name":"another '), headers=())
+        if not ALTERED[topic](found):
+            return [strange, found] if topic == "metrics" else [found]
+        if topic == "dead-letters":
+            return [
+                found._replace(headers=tuple((k, v + b"!" if k == "reason" else v) for k, v in found.headers))
+            ]
+        return [
+            found._replace(
+                value=re.sub(rb'("probability":|"accuracy":)([0-9.e-]+)', rb"\g<1>0.125", found.value)
+            )
+        ]
+
+    outcome = verified(Altered(learned, topic, change), folder if snapshots else tmp_path / "none")
+    target = next(r for r in read_topic(learned, topic) if ALTERED[topic](r))
+    ((check, text),) = told(outcome)
+    assert (check, f"offset {target.offset}" in text) == ("outputs", True)
+    assert {"predictions": "probability is 0.125", "metrics": "'accuracy': 0.125", "dead-letters": "headers"}[
+        topic
+    ] in text
+
+
+def forged(found, **fields):
+    said = msgspec.json.decode(found.value) | fields
+    return found._replace(value=msgspec.json.encode(said))
+
+
+FORGED = {
+    "under a header": (
+        "predictions",
+        lambda r: [
+            forged(r, probability=0.125)._replace(headers=(("trace", b"x"),)) if r.key == b"e77" else r
+        ],
+    ),
+    "at another time": (
+        "predictions",
+        lambda r: [forged(r, probability=0.125, ts=1_790_000_002.5) if r.key == b"e77" else r],
+    ),
+    "another's report": (
+        "metrics",
+        lambda r: [forged(r, model={"name": "m", "events": 1}) if r.offset == 8 else r],
+    ),
+    "no report": ("metrics", lambda r: [] if r.offset == 8 else [r]),
+    "no reports": ("metrics", lambda _: []),
+    "a report twice": ("metrics", lambda r: [r, r] if r.offset == 8 else [r]),
+    "a report of no commit": ("metrics", lambda r: [r, forged(r, ts=1.0)] if r.offset == 8 else [r]),
+}
+
+
+@pytest.mark.parametrize("snapshots", [True, False])
+@pytest.mark.parametrize("how", FORGED)
+def test_what_is_forged_missing_or_too_many_is_told(learned, folder, tmp_path, how, snapshots):
+    """Whatever says which record it is may be forged, too: what a replay gives has to be there, and no more."""
+    topic, change = FORGED[how]
+    outcome = verified(Altered(learned, topic, change), folder if snapshots else tmp_path / "none")
+    assert "outputs" in checks(outcome)
+    assert not any("byte for byte" in f.text for f in outcome.findings.all())
+
+
+def test_outputs_that_cannot_be_read_are_told(learned, folder):
+    class Broken(Altered):
+        def read(self, partition, *given):
+            if partition.topic == "metrics":
+                raise LogError("metrics/0: damaged")
+            return self._log.read(partition, *given)
+
+    outcome = verified(Broken(learned, "metrics", None), folder)
+    assert any("damaged" in text for check, text in told(outcome) if check == "outputs")
+
+
+def test_what_was_rolled_back_or_taken_by_retention_is_not_missed(learned, folder):
+    """Of a topic whose earlier half is gone the later half is compared."""
+    half = read_topic(learned, "predictions")[150].offset
+    outcome = verified(Altered(learned, "predictions", lambda r: [r] if r.offset >= half else []), folder)
+    assert {check for check, _ in told(outcome)} <= {"predictions"}
+    kept = [f.text for f in outcome.findings.all() if f.check == "outputs"]
+    rest = sum(r.offset >= half for r in read_topic(learned, "predictions"))
+    rest += sum(len(read_topic(learned, topic)) for topic in ("metrics", "dead-letters"))
+    assert kept == [f"{rest} published records are the replay's, byte for byte"]
+
+
 def test_keys_of_one_bucket_do_not_stand_for_each_other():
     keys = {}
     for i in range(20_000):
@@ -461,3 +605,11 @@ def test_nothing_to_begin_with_is_reported(learned, tmp_path, open_log):
     assert any("no longer holds" in text for check, text in told(outcome) if check == "recount")
     assert any("no snapshot stands after it" in text for _, text in told(outcome, Verdict.UNCHECKED))
     assert outcome.compared is None
+
+
+@pytest.mark.parametrize("ts", [b"abc", b"\xff", b""])
+def test_a_dead_letter_whose_time_is_none_is_named(learned, folder, ts):
+    """The topic may be shared, and anybody may write to it."""
+    learned.append([NewRecord("dead-letters", None, b"?", (("reason", b"prediction-oversize"), ("ts", ts)))])
+    outcome = verified(learned, folder)
+    assert any("is none: its headers do not say when it was published" in text for _, text in told(outcome))

@@ -311,6 +311,18 @@ def one(name, place, change):
     return edit
 
 
+def one_less(name, place, counted):
+    """One number less in an array, and in the count of them: of attribute x, the first."""
+
+    def edit(parts):
+        arrays = parts["model"].arrays
+        n = arrays[f"learned_{name}"][place]
+        arrays[f"learned_{name}"][place] = n - 1
+        arrays[f"learned_{counted}"] = np.delete(arrays[f"learned_{counted}"], n - 1)
+
+    return edit
+
+
 A_WORD, WEIGHT = ("w7", COUNTS + 1), ("w7", 1, 1)
 
 
@@ -370,13 +382,17 @@ FEATURES = {
         "logarithm of a count",
     ),
     "edge": (
-        one("bins_edges", (0, 3), lambda v: v + 1e-12),
+        one("bins_edges", 3, lambda v: v + 1e-12),
         {"attribute": "x"},
         "edge of 8 bins, number 3",
     ),
-    "edges": (one("bins_n_edges", (0, 0), lambda v: v - 1), {"attribute": "x"}, "edge of 8 bins: how many"),
-    "value": (one("bins_values", (0, 40), lambda v: -v), {"attribute": "x"}, "value for bins, number 40"),
-    "values": (one("bins_learned", 0, lambda v: v - 1), {"attribute": "x"}, "values for bins"),
+    "edges": (
+        one_less("bins_n_edges", (0, 0), "bins_edges"),
+        {"attribute": "x"},
+        "edge of 8 bins: how many",
+    ),
+    "value": (one("bins_values", 40, lambda v: -v), {"attribute": "x"}, "value for bins, number 40"),
+    "values": (one_less("bins_learned", 0, "bins_values"), {"attribute": "x"}, "values for bins"),
     "code": (one("bins_n_codes", 0, lambda _: 0), {"attribute": "x"}, "code"),
     "weight": (one("context_learned", 0, lambda v: v + 512), {}, "weight that features were learned of"),
     "label": (one("context_last_label", 0, lambda v: (v + 1) % 3), {}, "label before"),
@@ -471,8 +487,8 @@ GRADIENTS = {
         "hypothesis 'pool variance=0.1', opinion 'softmax rate=0.6 pairs': weight",
     ),
     "covariance": (
-        one("pool_covariance", (0, 4, 0), lambda v: v + 1e-16),
-        "hypothesis 'pool variance=0.01', opinion 'softmax rate=0.25, calibrated presence alpha=1 binned': covariance",
+        one("pool_covariance", (0, [4, 0], [0, 4]), lambda v: v + 1e-16),
+        "hypothesis 'pool variance=0.01', opinion 'calibrated presence alpha=1 binned, softmax rate=0.25': covariance",
     ),
     "bias of a pool": (
         one("pool_bias", (0, 0, 2), lambda v: -v),
@@ -535,7 +551,7 @@ def test_words_that_changed_places_in_the_log_are_told_by_their_pairs(log, folde
         return [record._replace(value=swapped(record.value)) if record.offset == target.offset else record]
 
     outcome = outcome_of(Altered(log, "events", change), folder)
-    assert checks(outcome) == {"slices", "snapshots", "features", "replay"}
+    assert checks(outcome) == {"slices", "snapshots", "features", "replay", "outputs"}
     words = json.loads(target.value)["text"].split()
     found = {f.place["feature"] for f in outcome.findings.all() if f.check == "features" and f.place}
     assert found & {f"{words[0]} {words[1]}", f"{words[1]} {words[0]}", f"{words[0]} {words[2]}"}
@@ -556,8 +572,9 @@ def swapped(raw):
 
 def test_two_kinds_of_machine_may_differ_in_what_is_learned_by_gradient(log, folder):
     def other_bits(parts):
-        for name in ("bias", "powers", "pool_weights", "pool_covariance", "feature_weights"):
+        for name in ("bias", "powers", "pool_weights", "feature_weights"):
             parts["model"].arrays[f"learned_{name}"][0, 1] *= 1 + 2.0**-20
+        parts["model"].arrays["learned_pool_covariance"][0] *= 1 + 2.0**-20
 
     edit_snapshot(folder / "snapshots", other_bits)
     config = configured(MIXTURE)

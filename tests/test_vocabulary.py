@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnb.errors import SnapshotError
 from streamnb.model.tokenizer import Tokens
 from streamnb.model.vocabulary import STOPPED, UNKNOWN, Vocabulary
 
@@ -172,5 +173,5 @@ def test_a_state_whose_keys_are_not_inside_its_arrays_is_refused(spoil):
     state = {"groups": vocabulary.groups[:4], "cells": cells, "arena": arena}
     assert Vocabulary.from_state(state).keys() == vocabulary.keys()
     cells, arena = spoil(cells, arena)
-    with pytest.raises(ValueError, match="key"):
+    with pytest.raises(SnapshotError, match="key"):
         Vocabulary.from_state({**state, "cells": cells, "arena": arena})

@@ -41,6 +41,7 @@ from streamnb.engine.checkpoint import NoSnapshots
 from streamnb.engine.lifecycle import partitions_of
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.recovery import recover
+from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, JournalError, NotElected, SnapshotError
 from streamnb.wire.journal import START, chain_outputs, crc, decode_journal, encode_journal, seal
 from streamnb.wire.snapshot import Snapshot
@@ -453,7 +454,8 @@ def test_a_snapshot_and_the_commits_after_it_are_the_whole(open_log, tmp_path, r
     assert SnapshotFolder(tmp_path / "snapshots").newest().snapshot.journal_n == 12
     learner = new_learner(report_seconds=report_seconds)
     checkpoint = recover(open_log(), SnapshotFolder(tmp_path / "snapshots"), learner, IDENTITY)
-    assert (checkpoint.n, learner.consumed, learner.dead_letters) == (14, 400, 200)
+    last = 14 if report_seconds == 1.0 else 15  # where the last commit was not due to report another does
+    assert (checkpoint.n, learner.consumed, learner.dead_letters) == (last, 400, 200)
     assert digests(learner) == digests(killed.learner)
     assert learner.parts()["learner"].meta == killed.learner.parts()["learner"].meta
 
@@ -540,3 +542,101 @@ def test_what_is_taken_at_once_is_bounded_in_bytes(open_log, tmp_path, monkeypat
     assert all(sum(part) < (1 << 20) + at_once + max(part) for part in sizes)
     assert all(sum(part) >= 1 << 20 for part in sizes[:-1])
     assert sum(map(sum, sizes)) > 2 * ((1 << 20) + at_once)
+
+
+# -- the last report ------------------------------------------------------------------------------------------
+
+
+def reported(log):
+    """Of how many events each published report tells."""
+    found = [msgspec.json.decode(record.value) for record in read_topic(log, "metrics")]
+    return [report["events"] for report in found]
+
+
+def quiet():
+    """A learner of which no report is due by the time of a commit, and few by numbers."""
+    return new_learner(report_every=200, report_seconds=10**9)
+
+
+def test_who_is_done_or_stopped_reports_the_last_events_too(open_log, tmp_path):
+    """Once: to start again without events adds nothing. A replay publishes the same."""
+    log = open_log(**TOPICS)
+    produce(log, RAWS[:350])
+    drain(log, tmp_path / "s", learner=quiet(), clock=lambda: 5.0).close()
+    assert reported(open_log()) == [200, 350]
+    drain(open_log(), tmp_path / "s", learner=quiet(), clock=lambda: 6.0).close()
+    assert reported(open_log()) == [200, 350]
+    stopped = new_worker(open_log(), tmp_path / "s", learner=quiet(), clock=lambda: 7.0)
+    produce(open_log(), RAWS[350:370])
+    stopped.start("stopped")
+    stopped._sensor.committed = lambda commit: commit.consumed and stopped.stop()
+    stopped.run()
+    stopped.close()
+    assert reported(open_log()) == [200, 350, 370]
+    again = quiet()
+    recover(open_log(), NoSnapshots(), again, IDENTITY)
+    assert digests(again) == digests(stopped.learner)
+
+
+@pytest.mark.parametrize("jump", [0.0, -3600.0], ids=["steady", "back"])
+def test_an_idle_stream_has_its_last_events_reported(open_log, tmp_path, jump):
+    """They come when no report is due; soon one is, though nothing comes, and though the clock goes back."""
+    made = queue.Queue()
+
+    def live():
+        learner = new_learner(report_seconds=0.5)
+        made.put(
+            worker := new_worker(
+                open_log(**TOPICS),
+                tmp_path / "s",
+                learner=learner,
+                clock=lambda: time.time() + (jump if learner.consumed else 0.0),
+                pace=Pace(commit_seconds=0.01),
+            )
+        )
+        worker.start("idle")
+        worker.run()
+        worker.close()
+
+    running = threading.Thread(target=live)
+    running.start()
+    worker = made.get(timeout=60)
+    try:
+        for end in (20, 40):
+            awaited(lambda: worker.has_recovered)
+            produce(open_log(), RAWS[end - 20 : end])
+            awaited(lambda end=end: worker.learner.consumed == end)
+        awaited(lambda: 40 in reported(open_log()))
+        before = reported(open_log())
+        time.sleep(1.5)
+    finally:
+        worker.stop()
+        running.join()
+    assert reported(open_log()) == before
+
+
+def awaited(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_the_end_is_not_waited_for_beside_a_slow_pace(open_log, tmp_path):
+    """Where there is nothing more to read, `until_end` commits at once, however far off the commit is due."""
+    log = open_log(**TOPICS)
+    produce(log, raw_events(60))
+    turns = itertools.count()
+
+    class Impatient(Sensor):
+        def alive(self):
+            if next(turns) == 60:
+                worker.stop()
+
+    worker = new_worker(log, tmp_path, pace=Pace(commit_seconds=3600.0), sensor=Impatient())
+    worker.start("test")
+    turns = itertools.count()
+    worker.run(until_end=True)
+    assert next(turns) < 60
+    assert worker.learner.consumed == 60
+    worker.close()

@@ -14,6 +14,7 @@ import pytest
 from crashes.nursery import Nursery
 from crashes.points import calls, failures, some
 from crashes.stages import KafkaStages, SqliteStages, Stream
+from kafka import KafkaAdminClient
 from program import Program, until
 from service import raw_events
 from test_kafka_outage import prove_exactly_once
@@ -299,3 +300,31 @@ def test_the_first_of_two_commands_is_stopped_and_fenced(request, tmp_path, kind
         prove_exactly_once(program, raws)
     finally:
         program.close()
+
+
+def test_a_learner_that_stood_still_and_was_not_replaced_says_so(tmp_path, broker):
+    """Its session is over, and nobody is there who could have taken over."""
+    program = Program(tmp_path, broker.address, log={"session_timeout": "2s"})
+    group = f"streamnb.{program.model}"
+    try:
+        program.run("topics", "create")
+        learner = program.start("run")
+        with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
+
+            def members():
+                return len(admin.describe_groups([group])[group]["members"])
+
+            (tmp_path / "one.jsonl").write_bytes(raw_events(1)[0])
+            program.run("replay", tmp_path / "one.jsonl")
+            until(lambda: len(program.ids("predictions")) == 1)
+            assert members() == 1
+            learner.process.send_signal(signal.SIGSTOP)
+            until(lambda: members() == 0)
+        learner.process.send_signal(signal.SIGCONT)
+        line, _ = learner.complaint()
+    finally:
+        program.close()
+    assert "lost the election: nobody else was elected; this process stood still for " in line
+    assert line.endswith(
+        "and a session lasts 2 s; start it again, and raise log.session_timeout if that happens often"
+    )

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http import HTTPStatus
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from socketserver import TCPServer, ThreadingMixIn
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -18,7 +18,10 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from streamnb.engine.sensor import Sensor, State
 from streamnb.errors import ConfigError
 
-__all__ = ["Endpoints", "Health"]
+__all__ = ["MOST_CLIENTS", "Endpoints", "Health"]
+
+MOST_CLIENTS = 64
+"""How many clients are answered at a time."""
 
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
@@ -69,8 +72,10 @@ class Health(Sensor):
 class Endpoints:
     """Listens from construction on; answers, each request in a thread of its own, from `start` to `close`.
 
-    Nothing that a client does reaches the worker: the threads are daemons, and a client that neither asks nor
-    reads for five seconds is left.
+    Nothing that a client does reaches the worker: the threads are daemons, and a client that takes more than
+    five seconds to ask, or to read its answer, is left. There are `MOST_CLIENTS` at a time: one more, and the
+    one that has been there longest is left. So whoever asks as soon as it is connected, as probes do, is
+    answered however many others stand there and ask nothing.
 
     Args:
         address: host and port; port 0 = any that is free.
@@ -153,14 +158,39 @@ def _say(
     return [text.encode()]
 
 
+class _Asked(RawIOBase):
+    """What a client sends, until it has taken too long or sent too much."""
+
+    def __init__(self, connection: socket.socket, seconds: float, most: int) -> None:
+        super().__init__()
+        self._connection = connection
+        self._deadline = time.monotonic() + seconds
+        self._room = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._deadline - time.monotonic()
+        if left <= 0 or self._room <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        count = self._connection.recv_into(buffer)
+        self._room -= count
+        return count
+
+
 class _Request(WSGIRequestHandler):
     """One request, of a client that is not waited for, and that is no error of ours when it goes away."""
 
-    timeout = 5.0
+    timeout = 5.0  # for the request as a whole, and for the answer as a whole
+    most_bytes = 64 << 10  # of a request
 
     def setup(self) -> None:
         """Gather the answer: `finish` sends it, so that a client that does not read stops no application."""
         super().setup()
+        self.rfile.close()
+        self.rfile = BufferedReader(_Asked(self.connection, self.timeout, self.most_bytes))
         self.wfile = self._answer = BytesIO()
 
     def get_environ(self) -> WSGIEnvironment:
@@ -179,6 +209,7 @@ class _Request(WSGIRequestHandler):
     def finish(self) -> None:
         """Send the answer, within the timeout as a whole."""
         with suppress(OSError):
+            self.connection.settimeout(self.timeout)
             self.connection.sendall(self._answer.getvalue())
         super().finish()
 
@@ -193,7 +224,28 @@ class _Server(ThreadingMixIn, WSGIServer):
     def __init__(self, host: str, port: int) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, _, _, _, (numeric, *_) = found[0]
+        self._clients: dict[socket.socket, None] = {}  # in the order in which they came
+        self._changing = Lock()
         super().__init__((str(numeric), port), _Request)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer it in a thread of its own; where there are too many, let the one go that came first."""
+        with self._changing:
+            self._clients[request] = None
+            oldest = next(iter(self._clients)) if len(self._clients) > MOST_CLIENTS else None
+            if oldest is not None:
+                del self._clients[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(
+                        socket.SHUT_RDWR
+                    )  # its thread then meets the end of what it reads, or sends
+        super().process_request(request, client_address)
+
+    def close_request(self, request: Any) -> None:
+        """Forget it, before its descriptor may become another's."""
+        with self._changing:
+            self._clients.pop(request, None)
+        super().close_request(request)
 
     def server_bind(self) -> None:
         """As HTTPServer does it, but without a look-up of the host's full name, which may take long."""

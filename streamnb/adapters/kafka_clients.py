@@ -10,17 +10,19 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from streamnb.adapters.kafka_errors import listen, translated
+from streamnb.adapters.kafka_group import client_id_of
 from streamnb.adapters.kafka_partitioner import KeyPartitioner
+from streamnb.adapters.kafka_tool import ToolLine
 from streamnb.errors import LogError, Unavailable
 
-__all__ = ["Clients", "forget_coordinators"]
+__all__ = ["MAX_POLL_INTERVAL", "Clients", "forget_coordinators"]
 
 _ANSWER_MS = 10_000  # the longest that one request waits
 _BOOTSTRAP_MS = 5_000
 _FOR_EVER_MS = (1 << 31) - 1
 _LISTEN_SECONDS = 5.0
 _LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
-_MAX_POLL_INTERVAL_MS = 30_000  # a learner that does not turn for so long has lost the election
+MAX_POLL_INTERVAL = 30.0  # seconds; a learner that does not turn for so long has lost the election
 
 
 class Clients:
@@ -39,11 +41,18 @@ class Clients:
             "reconnect_backoff_max_ms": 1_000,
             **settings,
         }
+        self.largest_batch = _LARGEST_REQUEST
+        """Bytes that every topic takes at once, as far as anybody has asked."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """What all clients share, the password among it."""
         return self._settings
+
+    @property
+    def line(self) -> ToolLine:
+        """Makes lines for Kafka's own tools."""
+        return ToolLine.of(self._settings)
 
     def reader(self) -> Any:
         """A consumer without a group, that reads what is committed and resets nothing by itself."""
@@ -68,7 +77,7 @@ class Clients:
         return self._made(
             KafkaConsumer,
             group_id=group,
-            client_id=owner,
+            client_id=client_id_of(owner),
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="latest",
@@ -76,7 +85,7 @@ class Clients:
             partition_assignment_strategy=[CooperativeStickyAssignor],
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=max(100, session_ms // 5),
-            max_poll_interval_ms=_MAX_POLL_INTERVAL_MS,
+            max_poll_interval_ms=int(MAX_POLL_INTERVAL * 1000),
         )
 
     def transactional(self, transactional_id: str, timeout: float) -> Any:
@@ -107,8 +116,7 @@ class Clients:
         """A client that asks about topics."""
         return self._made(KafkaAdminClient)
 
-    @staticmethod
-    def _producing() -> dict[str, Any]:
+    def _producing(self) -> dict[str, Any]:
         return {
             "acks": "all",
             "enable_idempotence": True,
@@ -116,7 +124,7 @@ class Clients:
             "linger_ms": 5,
             # The client sends while a commit is still being handed to it, and both want the interpreter: the
             # fewer batches the better. A topic takes 1 MiB at once by default (max.message.bytes).
-            "batch_size": 512 << 10,
+            "batch_size": min(512 << 10, self.largest_batch),
             "max_request_size": _LARGEST_REQUEST,
             "partitioner": KeyPartitioner(),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka import errors
@@ -10,12 +10,14 @@ from kafka import errors
 from streamnb.adapters.kafka_errors import translate, translated
 from streamnb.adapters.kafka_failures import Action, classify, meant
 from streamnb.adapters.kafka_library import Library, TransactionalProducer
+from streamnb.adapters.kafka_python import of_record
 from streamnb.adapters.meanwhile import Meanwhile, OneThread, meanwhile
-from streamnb.engine.ports import Transaction
+from streamnb.engine.ports import NewRecord, Transaction
 from streamnb.errors import LogError, Unavailable
 
 __all__ = ["Attempt", "Transactions"]
 
+_TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 _GIVEN_UP_AFTER = 3  # transaction timeouts
 
 
@@ -111,9 +113,20 @@ class Transactions:
         if producer is None:
             raise LogError("begin_anew comes before attempt")
         producer.begin_transaction()
-        producer.deliver((*transaction.outputs, transaction.journal))
-        producer.send_offsets_to_transaction(transaction.positions, membership)
-        producer.commit_transaction()
+        records = (*transaction.outputs, transaction.journal)
+        try:
+            producer.deliver(records)
+            producer.send_offsets_to_transaction(transaction.positions, membership)
+            producer.commit_transaction()
+        except _TOO_LARGE as error:
+            raise _naming(error, records) from error
+
+
+def _naming(error: errors.KafkaError, records: Sequence[NewRecord]) -> errors.KafkaError:
+    """The error with the largest record of the topic that it names; of any, where it names none."""
+    named = [record for record in records if record.topic in str(error)] or records
+    largest = max(named, key=lambda record: len(record.value))
+    return of_record(error, largest.topic, len(largest.value))
 
 
 def _meaning(error: BaseException, n: int) -> LogError:

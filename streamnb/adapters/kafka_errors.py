@@ -65,6 +65,7 @@ _TEXTS = (
     _Text(
         (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
         "a record is larger than its topic's max.message.bytes allows: {whole}",
+        "`streamnb doctor`, which says how to raise it; a `run` that is started again goes by what it is",
     ),
     _Text(
         (errors.InvalidSessionTimeoutError,),
@@ -79,7 +80,8 @@ _TEXTS = (
     _Text(
         (errors.InvalidTimestampError,),
         "a topic does not take the time of a record: {whole}",
-        "that the clocks of this machine and of the brokers agree",
+        "the clocks of this machine and of the brokers (`timedatectl` on each; one may have jumped), and the "
+        "topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms",
     ),
     _Text(
         (errors.InvalidRecordError,),

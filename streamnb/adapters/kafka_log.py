@@ -14,21 +14,25 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from kafka import OffsetSpec, TopicPartition, errors
+from kafka import IsolationLevel, OffsetSpec, TopicPartition, errors
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamnb.adapters.kafka_clients import Clients, forget_coordinators
 from streamnb.adapters.kafka_commit import Attempt, Transactions
 from streamnb.adapters.kafka_election import Election
 from streamnb.adapters.kafka_errors import ANY, translated
-from streamnb.adapters.kafka_failures import Action, classify
+from streamnb.adapters.kafka_failures import NO_SUCH_TOPIC, Action, classify
 from streamnb.adapters.kafka_library import Library, Producer, Reader
 from streamnb.adapters.kafka_python import KafkaPython
+from streamnb.adapters.kafka_waiting import OpenedBy, open_transactions, waits
 from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
+from streamnb.engine.topics import BATCH_BYTES
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
+from streamnb.wire.journal import last_number
 
 __all__ = ["KafkaLog"]
 
@@ -36,6 +40,8 @@ _POLL_SECONDS = 0.05
 _TURN_SECONDS = 0.5
 _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
 _GRACE = 15.0  # seconds beyond the transaction timeout after which an open transaction is a hanging one
+_LARGEST = "max.message.bytes"
+_LONG_SECONDS = 3.0  # of a commit
 _LOOK_BACK = 100  # offsets, in search of the journal's last record
 
 T = TypeVar("T")
@@ -176,17 +182,17 @@ class KafkaLog:
         failed_since: float | None = None
         while True:
             try:
-                ended = attempt.settle(self._alive)
+                ended = attempt.settle(self._watching(transaction))
                 break
             except LogError as error:
                 action = classify(error, committing=True)
                 if action is Action.DEPOSED:
                     raise
-                if action is not Action.RESEND:
-                    self._patiently(
-                        self._take_over
-                    )  # abort now: until its timeout it would hold readers back
-                    raise
+                gone = self._deleted(transaction)
+                if gone or action is not Action.RESEND:
+                    with contextlib.suppress(LogError):  # what it raises is not why the commit failed
+                        self._patiently(self._take_over)  # abort now: until its timeout it holds readers back
+                    raise gone or error from None
                 now = time.monotonic()
                 if failed_since is not None:
                     self._patience.unreachable(Unavailable(str(error)), now - failed_since)
@@ -231,6 +237,34 @@ class KafkaLog:
         self.heartbeat()
         self._patience.waits()
 
+    def _watching(self, transaction: Transaction) -> Callable[[], None]:
+        """What to do while a commit runs: where it takes long, see now and then that its topics are there."""
+        due = time.monotonic() + _LONG_SECONDS
+
+        def alive() -> None:
+            nonlocal due
+            self._alive()
+            if time.monotonic() >= due:
+                gone, due = self._deleted(transaction), time.monotonic() + _LONG_SECONDS
+                if gone:
+                    raise gone
+
+        return alive
+
+    def _deleted(self, transaction: Transaction) -> UnknownTopic | None:
+        """What to raise where a topic of a commit was deleted: the client would look for it for long."""
+        topics = {partition.topic for partition in transaction.positions}
+        topics |= {transaction.journal.topic, *(record.topic for record in transaction.outputs)}
+        try:
+            with translated():
+                described = self._admin.describe_topics(sorted(topics))
+        except LogError:
+            return None  # what the commit itself meets with says more
+        for topic in described:
+            if errors.for_code(topic["error_code"]) in NO_SUCH_TOPIC:
+                return UnknownTopic(_deletion(topic["name"], transaction))
+        return None
+
     def _learner(self) -> tuple[Transactions, Election]:
         if self._transactions is None or self._election is None:
             raise LogError("acquire comes before commit")
@@ -257,17 +291,18 @@ class KafkaLog:
     def _is_committed(self, transaction: Transaction) -> bool:
         """Whether the journal's last record is this commit's. Raises `Fenced` where it is another's."""
         first, end = self.offsets(self._journal)
+        values: set[bytes] = set()
         last = None
-        for start in range(end, first - 1, -_LOOK_BACK):  # markers take offsets too
+        for start in range(end, first - 1, -_LOOK_BACK):  # markers and strays take offsets too
             offset = max(first, start - _LOOK_BACK)
             while found := self.read(self._journal, offset, 2 * _LOOK_BACK):
-                last, offset = found[-1], found[-1].offset + 1
-            if last is not None:
+                values.update(record.value for record in found)
+                offset = found[-1].offset + 1
+            if (last := last_number(values)) is not None:
                 break
-        if last is not None and last.value == transaction.journal.value:
+        if transaction.journal.value in values:
             return True
-        expected = transaction.n == 0 if last is None else f'"n":{transaction.n - 1},'.encode() in last.value
-        if not expected:
+        if transaction.n != (0 if last is None else last + 1):
             raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
         return False
 
@@ -281,6 +316,26 @@ class KafkaLog:
     def topic_id(self, topic: str) -> str:
         """The topic's UUID."""
         return str(self._described(topic)["topic_id"])
+
+    def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """What is left of max.message.bytes, of topics whose settings may be seen.
+
+        It holds for a batch of records. Producers that are made from now on send no larger ones, unless one
+        record is.
+        """
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+
+        def ask() -> Mapping[str, Mapping[str, Any]]:
+            found = self._admin.describe_configs(resources, config_filter="all")["topic"]
+            return dict(found)
+
+        sizes = {
+            topic: int(settings[_LARGEST]["value"]) - BATCH_BYTES
+            for topic, settings in self._patiently(ask).items()
+            if _LARGEST in settings
+        }
+        self._clients.largest_batch = min(sizes.values(), default=self._clients.largest_batch)
+        return sizes
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The earliest offset kept, and the high watermark, transactions still open included."""
@@ -317,12 +372,16 @@ class KafkaLog:
             self._alive()
             if time.monotonic() > deadline:
                 self._admin.describe_cluster()  # or it is the cluster that does not answer
-                raise LogError(
-                    f"{partition.topic}/{partition.number} does not get beyond offset "
-                    f"{self._seeker.position(partition)} of {end}: a transaction hangs; "
-                    "find it with kafka-transactions.sh find-hanging"
-                )
+                raise LogError(self._hanging(TopicPartition(*partition), end))
         return []
+
+    def _hanging(self, place: TopicPartition, end: int) -> str:
+        """Who keeps the records of a partition from being read."""
+        found: Mapping[TopicPartition, OpenedBy] = {}
+        with contextlib.suppress(LogError), translated():
+            found = open_transactions(self._admin, [place])
+        position = self._seeker.position(Partition(*place))
+        return f"{waits(place, position, end, found.get(place), self._clients.line)}; it hangs"
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Let `poll` read exactly these partitions, each from its position on."""
@@ -372,6 +431,21 @@ class KafkaLog:
             read = {partition: self._reader.position(partition) for partition in partitions}
         return {partition: max(0, ends[partition] - read[partition]) for partition in partitions}
 
+    def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:
+        """Behind whose open transaction each of these waits that does; a line for each."""
+        places = [TopicPartition(*partition) for partition in sorted(partitions)]
+        stable = self._bounds(places, isolation=IsolationLevel.READ_COMMITTED)
+        ends = self._bounds(places)
+        held = [
+            place
+            for place in places
+            if stable[place] < ends[place] and self._reader.position(Partition(*place)) >= stable[place]
+        ]
+        found = self._patiently(lambda: open_transactions(self._admin, held), "READ") if held else {}
+        return [
+            waits(place, stable[place], ends[place], found.get(place), self._clients.line) for place in held
+        ]
+
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records, for producers; durable on return. Some may be written where this fails."""
         self._check_known((), {record.topic for record in records})
@@ -414,11 +488,17 @@ class KafkaLog:
         except UnknownTopic:
             raise UnknownTopic(f"there is no topic {topic!r}; `streamnb topics create` makes it") from None
 
-    def _bounds(self, places: Sequence[TopicPartition], spec: OffsetSpec = OffsetSpec.LATEST) -> Any:
-        """Where partitions end (or begin), transactions that are open included."""
+    def _bounds(
+        self,
+        places: Sequence[TopicPartition],
+        spec: OffsetSpec = OffsetSpec.LATEST,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> Any:
+        """Where partitions end (or begin); open transactions count, unless readers are asked about."""
 
         def ask() -> dict[TopicPartition, int]:
-            found = self._admin.list_partition_offsets(dict.fromkeys(places, spec), timeout_ms=_ANSWER_MS)
+            wanted = dict.fromkeys(places, spec)
+            found = self._admin.list_partition_offsets(wanted, isolation, timeout_ms=_ANSWER_MS)
             return {place: answer.offset for place, answer in found.items()}
 
         return self._patiently(ask)
@@ -444,6 +524,19 @@ class KafkaLog:
     def _open(self, client: Any) -> Any:
         self._opened.callback(client.close)
         return client
+
+
+def _deletion(topic: str, transaction: Transaction) -> str:
+    """That a topic of a commit is gone, and what to do."""
+    gone = f"topic {topic!r} was deleted while the learner ran: commit {transaction.n} cannot be made"
+    if topic == transaction.journal.topic:
+        return (
+            f"{gone}, and what the journal said is lost; to learn all there is anew, move the snapshots "
+            "away, `streamnb topics create`, and set another model.name"
+        )
+    if topic in {partition.topic for partition in transaction.positions}:
+        return f"{gone}; `streamnb topics create` makes it, and `streamnb run --accept-loss` goes on with it"
+    return f"{gone}, and nothing of it was published; `streamnb topics create` makes it, then start again"
 
 
 def _not_held(partition: Partition, first: int, end: int, offset: int) -> OutOfRange:

@@ -115,9 +115,9 @@ class _TransactionalProducer(_Abandoned):
                     delivery.get(timeout=self._timeout)
         except errors.KafkaError:
             # After a failure the client refuses every call: this says why.
-            for record, delivery in zip(records, sent, strict=False):
-                if delivery.failed():
-                    raise of_record(delivery.exception, record.topic, len(record.value)) from None
+            failed = [pair for pair in zip(records, sent, strict=False) if pair[1].failed()]
+            for record, delivery in sorted(failed, key=_says_little)[:1]:
+                raise of_record(delivery.exception, record.topic, len(record.value)) from None
             raise
 
     def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
@@ -140,8 +140,20 @@ class _Producer(_Abandoned):
             patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
 
 
+def _says_little(failed: tuple[NewRecord, Any]) -> bool:
+    """Whether a delivery failed only because another one of its batch did."""
+    return type(failed[1].exception) is errors.KafkaError
+
+
 def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaError:
-    """The error of a delivery; of one that is too large, which record it was."""
+    """The error of a delivery, with the topic where that is the cause; of one that is too large, its size.
+
+    kafka-python 3.0.12 tells several records of a batch whose time is refused as invalid ones.
+    """
+    if isinstance(error, errors.InvalidRecordError) and "timestamp" in str(error).lower():
+        error = errors.InvalidTimestampError(*error.args)
+    if isinstance(error, errors.InvalidRecordError | errors.InvalidTimestampError):
+        return type(error)(f"topic {topic}:", *error.args)
     if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
         return type(error)(f"{size:,} bytes for topic {topic}")
     return error

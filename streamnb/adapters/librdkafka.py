@@ -47,7 +47,7 @@ class Librdkafka:
     """
 
     def __init__(self, clients: Clients, group: str) -> None:
-        self._settings = clients.settings
+        self._clients, self._settings = clients, clients.settings
         self._group = group
         reading(self._settings, group)
 
@@ -59,11 +59,16 @@ class Librdkafka:
 
     def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
         """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
-        return _TransactionalProducer(transacting(self._settings, transactional_id, timeout), timeout)
+        settings = transacting(self._settings, transactional_id, timeout)
+        return _TransactionalProducer(self._fitting(settings), timeout)
 
     def producer(self) -> _Producer:
         """A producer without transactions."""
-        return _Producer(producing(self._settings))
+        return _Producer(self._fitting(producing(self._settings)))
+
+    def _fitting(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a producer whose batches the topics take."""
+        return {**settings, "batch.size": min(settings["batch.size"], self._clients.largest_batch)}
 
 
 class _Partitions(dict[tuple[str, int], Partition]):

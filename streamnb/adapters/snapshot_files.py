@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
 import re
 import secrets
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -50,7 +52,8 @@ class SnapshotFolder:
     """The snapshots of one learner, at most `keep` of them, in files named by their journal record.
 
     One process saves; any number of others may read meanwhile. A folder that is missing holds no snapshots;
-    `save` makes it.
+    `save` makes it, for its user alone. Where the group may read a folder, it may read the files as well, as
+    far as the umask allows.
 
     Args:
         path: the folder.
@@ -185,7 +188,7 @@ class SnapshotFolder:
         """Remove temporary files whose writers are dead: a writer that lives holds a lock on its own."""
         for path in self.path.iterdir():
             if _TEMPORARY_NAME.fullmatch(path.name):
-                with suppress(OSError), path.open("rb") as file:
+                with suppress(OSError), io.FileIO(path, opener=_open_file) as file:
                     if _lock(file.fileno()):
                         path.unlink()
 
@@ -203,7 +206,7 @@ class _Watched(io.BufferedReader):
     """A file whose readers show that they are alive."""
 
     def __init__(self, path: Path, alive: Callable[[], None]) -> None:
-        super().__init__(io.FileIO(path))
+        super().__init__(io.FileIO(path, opener=_open_file))
         self._alive = alive
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -213,6 +216,16 @@ class _Watched(io.BufferedReader):
     def readinto(self, buffer: Any, /) -> int:
         self._alive()
         return super().readinto(buffer)
+
+
+def _open_file(name: str, flags: int) -> int:
+    """A descriptor of a file; whoever opens a pipe waits for its writer, and there need not be one."""
+    descriptor = os.open(name, flags | os.O_NONBLOCK)
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # a folder is refused by whoever reads it
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _read(path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
@@ -225,7 +238,8 @@ def _read(path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snaps
 
 def _write_and_rename(chunks: Iterator[bytes], final: Path) -> None:
     temporary = final.with_name(f"{final.name}.{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    mode = 0o600 | final.parent.stat().st_mode & stat.S_IRGRP
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         # Held until the file has its final name, so that no other writer takes it for a dead one's.
         _lock(descriptor)
@@ -260,7 +274,7 @@ def _make_folder(path: Path) -> None:
     """Make a folder and those above it, each durably."""
     if not path.is_dir():
         _make_folder(path.parent)
-        path.mkdir(exist_ok=True)
+        path.mkdir(0o700, exist_ok=True)
         _sync_folder(path.parent)
 
 

@@ -12,16 +12,18 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from streamnb.adapters.sqlite_store import CHECKPOINT_BYTES, Extent, SqliteStore, wal_reset_bug
 from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
+from streamnb.wire.journal import last_number
 
 __all__ = ["SqliteLog", "wal_reset_bug"]
 
 CHECKPOINT_COMMITS: Final = 100
+_LOOK_BACK: Final = 100  # offsets, in search of the journal's last record
 
 
 class _Turn(NamedTuple):
@@ -37,7 +39,7 @@ class SqliteLog:
     An owner is known by its name: whoever acquires under the name of the present owner is taken for its
     restart and need not wait (the earlier holder is fenced all the same). Names must therefore differ
     between processes that may be alive together. Only commits write to the journal's topic, one record
-    each, so a commit's `n` is the offset of its journal record.
+    each, so a commit's `n` is the offset of its journal record, unless strangers write to the file.
 
     Args:
         path: the file; SQLite keeps two more beside it while the log is open.
@@ -68,6 +70,7 @@ class SqliteLog:
         self._epoch: int | None = None
         self._shown = -math.inf
         self._commits = 0  # since the last checkpoint
+        self._strays: int | None = None  # in the journal's topic; None until they have been counted
         self._turns: dict[Partition, _Turn] = {}  # in the order in which they are served next
         self._closed = False
         self._store = SqliteStore(path, patience)
@@ -168,6 +171,10 @@ class SqliteLog:
 
     # Reading
 
+    def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:  # noqa: ARG002  the port's name
+        """None: a record may have any size."""
+        return {}
+
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The offset of the earliest record kept, and of the next to be written. Raises `UnknownTopic`."""
         _, earliest, end = self._store.extent(partition)
@@ -212,6 +219,10 @@ class SqliteLog:
                 partition: max(0, self._extent(partition, turn).next - turn.position)
                 for partition, turn in self._turns.items()
             }
+
+    def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:  # noqa: ARG002
+        """Nobody: a transaction is written at once."""
+        return ()
 
     # Writing
 
@@ -271,6 +282,7 @@ class SqliteLog:
     def _show_alive(self, now: float) -> None:
         if self._epoch is None:
             raise LogError(f"{self._store.path}: not the learner; acquire comes first")
+        self._store.check_in_place()
         update = "UPDATE leader SET heartbeat = ? WHERE epoch = ?"
         if self._store.db.execute(update, (now, self._epoch)).rowcount == 0:
             epoch, owner, _ = self._leader()
@@ -310,7 +322,10 @@ class SqliteLog:
             raise LogError(f"{self._store.path}: only a commit writes to {self._journal.topic!r}, one record")
 
     def _check_number(self, n: int) -> None:
-        expected = self._store.extent(self._journal).next
+        extent = self._store.extent(self._journal)
+        if self._strays is None or n != extent.next - self._strays:
+            self._strays = self._count_strays(extent)
+        expected = extent.next - self._strays
         if n != expected:
             raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
         if n == 0 and self._store.positions():
@@ -318,6 +333,18 @@ class SqliteLog:
                 f"{self._store.path}: events of this log were learned already, under another journal than "
                 f"{self._journal.topic!r}; to learn them again, begin a new log"
             )
+
+    def _count_strays(self, extent: Extent) -> int:
+        """How many records of the journal's topic are not the learner's, by the number that its last bears.
+
+        Nothing but commits writes there through this class; whoever uses SQLite itself may.
+        """
+        for start in range(extent.next, extent.earliest - 1, -_LOOK_BACK):
+            offset = max(extent.earliest, start - _LOOK_BACK)
+            found = self._store.fetch(self._journal, extent, offset, extent.next - offset)
+            if (last := last_number(record.value for record in found)) is not None:
+                return extent.next - 1 - last
+        return 0 if extent.earliest else extent.next
 
     def _serve_turns(self, limit: int) -> list[Record]:
         """Take up to `limit` records in the order of turns; who was served goes to the end of the queue."""

@@ -10,7 +10,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from zlib import crc32
@@ -56,6 +56,11 @@ SCHEMA: Final = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
+
+# SQLite keeps a value of any type in any column: what others wrote is made what the column declares.
+_FETCH: Final = """
+    SELECT place, CAST(timestamp AS REAL), CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)
+    FROM records WHERE place >= ? AND place < ? ORDER BY place"""
 
 MEANINGS: Final = {
     sqlite3.SQLITE_BUSY: f"another process has kept the file locked for more than {BUSY_TIMEOUT:g} s",
@@ -112,6 +117,8 @@ class _Tails:
 class SqliteStore:
     """One connection to the file. Opening it creates the file and the schema where there are none.
 
+    A file that is created is its user's alone; SQLite gives those beside it the mode that it has.
+
     Args:
         path: the file; SQLite keeps two more beside it while it is open.
         patience: what to do while another process keeps the file locked.
@@ -124,13 +131,32 @@ class SqliteStore:
         self.path = Path(path)
         self._patience = patience or Patience()
         self._wal = Path(f"{self.path}-wal")
+        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with self.errors():
             self.db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
             self._prepare()
+            self._file = self._identity()
         except BaseException:
             self.db.close()
             raise
+
+    def check_in_place(self) -> None:
+        """Raises LogError where the path has another file by now, or none: what is written would be lost."""
+        if self._identity() != self._file:
+            raise LogError(
+                f"{self.path}: the file was deleted, moved or replaced while it was open; nothing more is "
+                "written to it. Bring it back, or move the snapshots away to begin anew"
+            )
+
+    def _identity(self) -> tuple[int, int] | None:
+        """What tells a file from another that has its name."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def close(self) -> None:
         """Close the connection."""
@@ -276,8 +302,7 @@ class SqliteStore:
             raise self._out_of_range(partition, extent, offset)
         first = extent.partition_id << OFFSET_BITS | offset
         count = max(0, min(limit, extent.next - offset))
-        query = "SELECT * FROM records WHERE place >= ? AND place < ? ORDER BY place"
-        found = self.db.execute(query, (first, first + count))
+        found = self.db.execute(_FETCH, (first, first + count))
         rows, room = [], FETCH_BYTES
         while room > 0 and (row := found.fetchone()) is not None:
             rows.append(row)
@@ -289,10 +314,27 @@ class SqliteStore:
                 f"should lie from offset {offset} on, {len(rows)} do"
             )
         records = [
-            (partition, place & OFFSET_MASK, key, value, ts, _unpack_headers(headers) if headers else ())
-            for place, ts, key, value, headers in rows
+            (
+                partition,
+                at & OFFSET_MASK,
+                key,
+                value,
+                ts,
+                self._headers(partition, at, packed) if packed else (),
+            )
+            for at, ts, key, value, packed in rows
         ]
         return tuples(Record, records)
+
+    def _headers(self, partition: Partition, place: int, packed: bytes) -> tuple[tuple[str, bytes], ...]:
+        """Raises LogError where they are none."""
+        try:
+            return _unpack_headers(packed)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise LogError(
+                f"{self.path}: is damaged: the headers of {partition.topic}[{partition.number}] "
+                f"offset {place & OFFSET_MASK} cannot be read: {error}"
+            ) from error
 
     def insert(self, records: Sequence[NewRecord], now: float) -> None:
         """Inside a transaction: give each record its place and move the ends. Raises `UnknownTopic`."""

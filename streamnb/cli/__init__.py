@@ -8,11 +8,12 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 
+from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, StreamnbError
 
 __all__ = ["main"]
 
-_WITH_ACTIONS = {"snapshot"}
+_WITH_ACTIONS = {"journal", "snapshot"}
 """Commands whose actions take different arguments."""
 
 
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = module.run(options)
     except StreamnbError as error:
-        print(f"streamnb: {error}", file=sys.stderr)
+        print(f"streamnb: {printable(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
         return 130
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
-        print(f"streamnb: {place}{error.strerror or error}", file=sys.stderr)
+        print(f"streamnb: {printable(place)}{printable(error.strerror or error)}", file=sys.stderr)
         return 1
     return code
 
@@ -69,7 +70,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     log_option(run)
-    run.add_argument("--until-end", action="store_true", help="stop where there is nothing more to read")
+    run.add_argument(
+        "--until-end",
+        action="store_true",
+        help="stop where there is nothing more to read; it waits for transactions that producers have open",
+    )
     run.add_argument(
         "--accept-loss",
         action="store_true",
@@ -218,6 +223,16 @@ def _add_operations(
                 action="store_true",
                 help="even where the present state cannot be recovered, so that there is no way back to it",
             )
+
+    journal = command("journal", "get past records in the journal's topic that are none of the journal's")
+    skip = journal.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "skip",
+        help="pass over what lies at these offsets, from now on; no learner may be running",
+        description="Pass over what lies at these offsets, from now on; no learner may be running.",
+    )
+    _add_common(skip)
+    log_option(skip)
+    skip.add_argument("offsets", nargs="+", type=_whole, metavar="OFFSET", help="in the journal's topic")
 
     topics = command("topics", "show or create the topics that the model needs, and who may use them")
     topics.add_argument("action", choices=["plan", "create"])

@@ -29,9 +29,11 @@ from streamnb.cli.checks.stream import (
     check_clock,
     check_journal,
     check_recovery,
+    check_strays,
     kept_of,
 )
 from streamnb.cli.kafka_tools import KafkaTools, principal_of
+from streamnb.cli.printable import printable
 from streamnb.cli.topics import acls_of, group_of, planned_topics
 from streamnb.config import Config
 from streamnb.engine.checkpoint import positions_of
@@ -64,9 +66,9 @@ def _print(findings: Sequence[Finding]) -> None:
     states = max(len(finding.state) for finding in findings)
     checks = max(len(finding.check) for finding in findings)
     for finding in findings:
-        print(f"{finding.state:{states}}  {finding.check:{checks}}  {finding.found}")
+        print(f"{finding.state:{states}}  {finding.check:{checks}}  {printable(finding.found)}")
         if finding.do:
-            print(f"{'':{states}}  {'':{checks}}    {finding.do}")
+            print(f"{'':{states}}  {'':{checks}}    {printable(finding.do)}")
 
 
 # -- this machine -------------------------------------------------------------------------------------------
@@ -199,6 +201,8 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     start = first if newest is None else find(log, partition, newest.n)
     if start is None:
         return
+    strays = [stray for entry in entries(log, partition, start.offset) for stray in entry.strays]
+    yield from check_strays(strays)
     findings = list(check_recovery(kept_of(log, positions_of(start.record)), retention, time.time()))
     yield from findings
     if any(finding.state is State.PROBLEM for finding in findings):

@@ -21,6 +21,7 @@ from streamnb.cli.files import columns_of, events_of, numbered
 from streamnb.cli.given_model import given_model
 from streamnb.cli.hidden_labels import run_with_hidden_labels
 from streamnb.cli.holdout import Row, divide, share_of
+from streamnb.cli.printable import printable
 from streamnb.cli.tables import print_report, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
@@ -33,6 +34,7 @@ from streamnb.wire.tabular import CsvColumns
 
 __all__ = ["outputs_of", "run", "say_which_columns"]
 
+_BYTES_AT_ONCE = 16 << 20  # of outputs
 _AT_ONCE = 1000
 _FEW = 5  # drifts that are shown of the first, and of the last
 
@@ -84,7 +86,10 @@ def outputs_of(learner: Learner, rows: Iterable[Row], config: Config) -> Iterato
     now = time.time()
     records = (Record(partition, row, None, raw, now) for row, raw in rows)
     while part := list(islice(records, _AT_ONCE)):
-        yield from learner.process(part, now)
+        while part:
+            before = learner.consumed
+            yield from learner.process(part, now, most_bytes=_BYTES_AT_ONCE)
+            part = part[learner.consumed - before :]
 
 
 def _note(
@@ -136,7 +141,7 @@ def say_which_columns(path: str, columns: CsvColumns) -> None:
     if header and columns.label not in header:
         print(
             f"streamnb: {path} has no column {columns.label!r} to learn from; "
-            f"--label-column may name one of {', '.join(header)}",
+            f"--label-column may name one of {printable(', '.join(header))}",
             file=sys.stderr,
         )
 

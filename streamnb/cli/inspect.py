@@ -12,6 +12,7 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.cli.chains import chains, print_chains
 from streamnb.cli.map_hypothesis import as_naive_bayes, map_hypothesis
+from streamnb.cli.printable import printable
 from streamnb.cli.structures import edges, print_edges
 from streamnb.cli.tables import print_posterior, table
 from streamnb.engine.learner import Learner
@@ -166,7 +167,7 @@ def _finite(number: float) -> float:
 def print_description(description: dict[str, Any]) -> None:
     """The description as text."""
     print(
-        f"model {description['model']}: {description['learned']:,} events learned, "
+        f"model {printable(description['model'])}: {description['learned']:,} events learned, "
         f"{len(description['classes'])} classes, {description['attributes']:,} words and values"
     )
     if "posterior" in description:
@@ -180,7 +181,7 @@ def print_description(description: dict[str, Any]) -> None:
     if view:
         _print_function(view)
     for entry in description["classes"]:
-        print(f"\n{entry['label']}: {entry['events']:,.0f} events, prior {entry['prior']:.4f}")
+        print(f"\n{printable(entry['label'])}: {entry['events']:,.0f} events, prior {entry['prior']:.4f}")
         rows: list[tuple[Any, ...]]
         rows = [(s["attribute"], s["value"], s["log_odds"], s["weight"]) for s in entry["strongest"]]
         header: tuple[str, ...] = ("attribute", "value", "log odds", "weight")
@@ -193,16 +194,17 @@ def print_description(description: dict[str, Any]) -> None:
         if rows:
             print(table(rows, header))
     for name, classes in description["moments"].items():
-        print(f"\n{name}")
+        print(f"\n{printable(name)}")
         rows = [(label, m["n"], m["mean"], m["variance"]) for label, m in classes.items()]
         print(table(rows, ("class", "events", "mean", "variance")))
 
 
 def _print_function(view: dict[str, Any]) -> None:
     """What is added up: the bias, and what texts and numbers bring of their own."""
-    print(f"\nlog odds of {view['positive']} against {view['negative']}: weights of what an event has, and")
+    pair = f"{printable(view['positive'])} against {printable(view['negative'])}"
+    print(f"\nlog odds of {pair}: weights of what an event has, and")
     if "of" in view:
-        print(f"(of {view['of']})")
+        print(f"(of {printable(view['of'])})")
     rows = [("every event", view["bias"])]
     rows += [(f"no word of {name}, where there is one", share) for name, share in view["absent"].items()]
     print(table(rows, ("bias of", "log odds")))

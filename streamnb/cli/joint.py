@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streamnb.cli.printable import printable
 from streamnb.cli.tables import table
 from streamnb.errors import ConfigError
 from streamnb.model.independence import Comparison, Independence
@@ -131,7 +132,7 @@ def _independence(query: Query, found: Independence) -> str:
         if found
         else f"the largest difference is {most:.3g}, the tolerance {found.tolerance:g}"
     )
-    return f"{sentence}: {by}\n\n{table(rows, header)}"
+    return f"{printable(sentence)}: {by}\n\n{table(rows, header)}"
 
 
 def _values(side: Mapping[Any, str]) -> str:

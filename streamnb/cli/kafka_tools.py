@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from streamnb.adapters.kafka_tool import COMMAND_CONFIG, ToolLine
 from streamnb.config import Config
 from streamnb.engine.topics import Acl, Difference
 
 __all__ = ["COMMAND_CONFIG", "KafkaTools", "principal_of"]
-
-COMMAND_CONFIG = "admin.properties"
-"""How the lines call the file in which the tools find their own way to log in."""
 
 _ANYBODY = "User:NAME"
 
@@ -34,9 +31,7 @@ class KafkaTools:
     """
 
     def __init__(self, bootstrap: Iterable[str], *, is_secured: bool) -> None:
-        self._cluster = ["--bootstrap-server", ",".join(bootstrap)]
-        if is_secured:
-            self._cluster += ["--command-config", COMMAND_CONFIG]
+        self._line = ToolLine(",".join(bootstrap), is_secured=is_secured)
 
     @classmethod
     def of(cls, config: Config) -> KafkaTools:
@@ -65,9 +60,6 @@ class KafkaTools:
         if int(planned) > int(found):
             return self._line("kafka-topics.sh", "--alter", "--topic", topic, "--partitions", planned)
         return f"nothing takes partitions away: delete topic {topic} with its records, and create it again"
-
-    def _line(self, tool: str, *arguments: str) -> str:
-        return shlex.join([tool, *self._cluster, *arguments])
 
 
 def _camel(operation: str) -> str:

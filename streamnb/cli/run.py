@@ -8,10 +8,12 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from streamnb.cli import wiring
+from streamnb.cli.printable import printable
 from streamnb.cli.tables import print_report
 from streamnb.cli.watching import Waiting, watched
 from streamnb.config import Config
@@ -25,9 +27,12 @@ __all__ = ["run"]
 def run(options: argparse.Namespace) -> int:
     """Learn from the log until SIGTERM or SIGINT, or until its end."""
     config = wiring.load_config(options)
-    wiring.warm_up()  # before anyone waits for this learner
-    learner = wiring.learner(config)
-    unfinished = _learn(config, learner, options)
+    stop = _Stop()
+    if stop.interrupts(wiring.warm_up):  # before anyone waits for this learner
+        unfinished = "while the kernels were prepared"
+    else:
+        learner = wiring.learner(config)
+        unfinished = _learn(config, learner, options, stop)
     if unfinished:
         print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
         return 0
@@ -39,15 +44,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _learn(config: Config, learner: Learner, options: argparse.Namespace) -> str:
+def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: _Stop) -> str:
     """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when."""
-    stop = _Stop()
     waiting = Waiting(config.kafka.give_up_after, stop)
     with watched(config, waiting) as sensor:
         waiting.sensor = sensor
         try:
             log = wiring.open_log(config, waiting)
             wiring.check_topics(config, log)
+            config = wiring.fitted(config, log)
+            learner.settings = wiring.settings(config)
             worker = stop.worker = wiring.worker(
                 config, learner, log, sensor, accepts_loss=options.accept_loss
             )
@@ -72,17 +78,31 @@ class _Stop:
     def __init__(self) -> None:
         self.worker: Worker | None = None
         self._asked = False
+        self._interrupts = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
 
     def __call__(self) -> bool:
         return self._asked
 
+    def interrupts(self, work: Callable[[], object]) -> bool:
+        """Do what holds nothing and may take minutes; whether it was asked to stop, which ends it at once."""
+        self._interrupts = True
+        try:
+            work()
+        except KeyboardInterrupt:
+            self._asked = True
+        finally:
+            self._interrupts = False
+        return self._asked
+
     def _note(self, *_: object) -> None:
         self._asked = True
+        if self._interrupts:
+            raise KeyboardInterrupt
         if self.worker is not None:
             self.worker.stop()
 
 
 def _say_waiting(reason: NotElected) -> None:
-    print(f"standing by: {reason}", file=sys.stderr)
+    print(f"standing by: {printable(reason)}", file=sys.stderr)

@@ -16,6 +16,7 @@ from typing import Any
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.differences import State, differences, print_differences, time_of
+from streamnb.cli.printable import printable
 from streamnb.cli.snapshot_list import listed, print_list
 from streamnb.config import Config
 from streamnb.engine.checkpoint import Checkpoint, snapshot_of
@@ -25,7 +26,7 @@ from streamnb.engine.ports import Log
 from streamnb.engine.recovery import recover, standing
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
 
-__all__ = ["run"]
+__all__ = ["acquire", "run"]
 
 _TRY_AGAIN_SECONDS = 0.2
 
@@ -87,7 +88,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     """
     wiring.warm_up()  # while nothing is held
     with closing(wiring.existing_log(config)) as log:
-        _acquire(log, config.log.session_timeout)
+        acquire(log, config.log.session_timeout)
         identity = wiring.identity(config)
         end = _present(log, config, options)
         if options.to >= end.n:
@@ -106,7 +107,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
             file = str(snapshots.save(snapshot_of(checkpoint, target.learner.parts(), identity)))
         except SnapshotError as error:
             file = None
-            print(f"rolled back, but no snapshot was kept: {error}", file=sys.stderr)
+            print(f"rolled back, but no snapshot was kept: {printable(error)}", file=sys.stderr)
     if options.json:
         print(json.dumps({**plan, "n": checkpoint.n, "snapshot": file, "events": target.learner.consumed}))
     else:
@@ -121,7 +122,7 @@ def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoin
     return recover(log, snapshots, wiring.learner(config), identity, log.heartbeat)
 
 
-def _acquire(log: Log, session_timeout: float) -> None:
+def acquire(log: Log, session_timeout: float) -> None:
     """Become the learner; one that has died is waited for, until its session is over."""
     owner = f"{socket.gethostname()}:{os.getpid()}"
     deadline = time.monotonic() + session_timeout
@@ -173,7 +174,8 @@ class _Journal:
         self.first = 0
         self.rollbacks: dict[int, int] = {}
         self._events = array("q")  # of each record; -1 where it is no commit
-        for _, record in each_alive(entries(log, log.partitions(config.topics.journal)[0]), alive):
+        for entry in each_alive(entries(log, log.partitions(config.topics.journal)[0]), alive):
+            record = entry.record
             self.first = self.first if self._events else record.n
             if record.kind == "rollback":
                 self.rollbacks[record.n] = record.to

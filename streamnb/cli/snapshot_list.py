@@ -10,6 +10,7 @@ from typing import Any
 from streamnb.adapters.snapshot_files import Entry, SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.differences import time_of
+from streamnb.cli.printable import printable
 from streamnb.cli.tables import table
 from streamnb.config import Config
 from streamnb.engine.history import entries, find, is_on, last, path_to
@@ -59,7 +60,7 @@ class _Journal:
         self._first = 0 if first is None else first.record.n
         self._last = -1 if end is None else end.record.n
         since = entries(log, topic, found[0].offset) if found else ()
-        rollbacks = {record.n: record.to for _, record in since if record.kind == "rollback"}
+        rollbacks = {entry.record.n: entry.record.to for entry in since if entry.record.kind == "rollback"}
         self._path = path_to(self._last, rollbacks)
 
     def state(self, n: int, digest: str) -> str:
@@ -113,7 +114,7 @@ def _contents(snapshot: Snapshot, config: Config) -> dict[str, Any]:
 def print_list(answer: Mapping[str, Any]) -> None:
     """The list as a table."""
     if answer["unread"]:
-        print(f"what the files say, without the journal: {answer['unread']}", file=sys.stderr)
+        print(f"what the files say, without the journal: {printable(answer['unread'])}", file=sys.stderr)
     if not answer["snapshots"]:
         print(f"{answer['folder']} holds no snapshots")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from streamnb.cli.printable import printable
 from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
 
 __all__ = ["markdown_table", "print_posterior", "print_report", "table"]
@@ -13,7 +14,7 @@ _MOST_CLASSES = 10
 
 def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
     """Columns as wide as they need to be; numbers to the right."""
-    cells = [list(header), *([_text(value) for value in row] for row in rows)]
+    cells = [[printable(name) for name in header], *([_text(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = []
     for row in cells:
@@ -28,7 +29,7 @@ def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
 def markdown_table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
     """The same in Markdown, for a page; the first column to the left, the others to the right."""
     lines = [
-        header,
+        [printable(name) for name in header],
         ["---", *["--:"] * (len(header) - 1)],
         *([_text(value) for value in row] for row in rows),
     ]
@@ -94,7 +95,8 @@ def print_posterior(report: PosteriorReport) -> None:
     print(table(rows, ("hypothesis", "posterior", "log loss", "nats against the mixture")))
     rate = report.switching_rate
     terms = "ln(1/prior)" + (f" + T ln(1/(1-r)), T = {events:,}, r = {rate:g}" if rate else "")
-    print(f"regret {report.regret:,.2f} nats against {report.best}, at most {report.bound:,.2f} = {terms}")
+    best = printable(report.best)
+    print(f"regret {report.regret:,.2f} nats against {best}, at most {report.bound:,.2f} = {terms}")
 
 
 def _mass(probability: float) -> str:
@@ -116,7 +118,7 @@ def _size(scores: Scores) -> str:
 def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(value)
 
 
 def _is_number(cell: str) -> bool:

@@ -82,6 +82,7 @@ def planned_topics(config: Config, brokers: int) -> tuple[TopicSpec, ...]:
         replication=config.topics.replication if config.log.is_kafka else 1,
         retention=config.topics.retention,
         max_bytes=config.events.max_bytes,
+        largest_prediction=config.predictions.max_bytes,
         brokers=brokers,
     )
     return planned if config.log.is_kafka else tuple(topic._replace(settings={}) for topic in planned)

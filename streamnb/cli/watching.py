@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from streamnb.adapters.watchdog import Watchdog
+from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Committed, Sensor, Sensors, State
@@ -82,11 +83,11 @@ class Ticker(Sensor):
 
     def unsaved(self, reason: str) -> None:
         """Say so."""
-        print(f"no snapshot was kept: {reason}", file=sys.stderr)
+        print(f"no snapshot was kept: {printable(reason)}", file=sys.stderr)
 
     def noted(self, text: str) -> None:
         """Say so."""
-        print(text, file=sys.stderr)
+        print(printable(text), file=sys.stderr)
 
     def committed(self, commit: Committed) -> None:
         """Say how it goes, where it is time."""
@@ -138,7 +139,7 @@ class Waiting(Patience, Sensor):
             raise Unavailable(f"{error}{waited}")
         if not self._waits:
             self._waits = True
-            print(f"waiting: {error}", file=sys.stderr)
+            print(f"waiting: {printable(error)}", file=sys.stderr)
             self.sensor.entered(State.WAITING)
 
     def waits(self) -> None:

@@ -12,10 +12,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
 from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.cli.printable import printable
 from streamnb.cli.watching import Waiting
 from streamnb.config import (
     CLASSIFIERS,
@@ -43,6 +46,7 @@ from streamnb.model.one_at_a_time import OneAtATime
 from streamnb.model.priors import Prior
 from streamnb.model.stream_model import StreamModel
 from streamnb.model.warm import warm
+from streamnb.wire.dead_letter import largest_body
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
 
@@ -54,6 +58,7 @@ __all__ = [
     "Configured",
     "check_topics",
     "existing_log",
+    "fitted",
     "identity",
     "learner",
     "library",
@@ -69,24 +74,33 @@ __all__ = [
 
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
+_BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers
 _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 
 
 def load_config(options: argparse.Namespace, *more: str, without: Container[str] = ()) -> Config:
     """The configuration of a command: file, environment, flags; `--log` is a flag for log.url.
 
-    Keys to be left out keep their defaults.
+    Keys to be left out keep their defaults. Raises ConfigError, as `streamnb.config.load`, and for pruning
+    that would never come: a journal may hold it, from before it was refused.
     """
     path = None if options.config is None else Path(options.config)
     url = getattr(options, "log", None)
     log = [] if url is None else [f"log.url={url}"]
-    return configuration.load(path, os.environ, [*options.set, *log, *more], without)
+    config = configuration.load(path, os.environ, [*options.set, *log, *more], without)
+    unread = config.model.prune.unread
+    if unread and getattr(options, "holdout", None) is None:
+        raise ConfigError(
+            f"model.prune.{unread} says what to forget, but model.prune.every is 0, which is never: "
+            "set model.prune.every too, the events between two prunings, such as 10000"
+        )
+    return config
 
 
 def schema(config: Config) -> EventSchema:
     """How events are read."""
     return EventSchema(
-        attributes=tuple(AttributeSpec(a.name, a.kind, a.path) for a in config.attributes),
+        attributes=tuple(AttributeSpec(a.name, a.kind, a.path, a.values) for a in config.attributes),
         id_path=config.events.id,
         label_path=config.events.label,
         ts_path=config.events.ts,
@@ -149,6 +163,7 @@ def settings(config: Config) -> Settings:
         hypotheses=config.predictions.hypotheses,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
+        max_bytes=config.predictions.max_bytes,
     )
 
 
@@ -159,8 +174,12 @@ class Configured:
         self.shaping: Mapping[str, Any] = shaping_of(config)
 
     def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
-        """What is different from what was journalled, newer keys apart that have their defaults."""
-        return [Change(*changed) for changed in changes(shaping_of(restored(before)), self.shaping)]
+        """What is different from what was journalled, newer keys apart that have their defaults.
+
+        Both as a journal gives them back: a number is written as it was given, 0 or 0.0.
+        """
+        then, now = (shaping_of(restored(shaping)) for shaping in (before, self.shaping))
+        return [Change(*changed) for changed in changes(then, now)]
 
     def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
         """Let a learner go on under a configuration that was journalled."""
@@ -187,7 +206,7 @@ def snapshots(config: Config) -> SnapshotFolder:
     return SnapshotFolder(
         config.snapshot_folder,
         config.snapshots.keep,
-        lambda damaged: print(f"passing over {damaged.path}: {damaged.reason}", file=sys.stderr),
+        lambda damaged: print(printable(f"passing over {damaged.path}: {damaged.reason}"), file=sys.stderr),
     )
 
 
@@ -244,6 +263,31 @@ def check_topics(config: Config, log: Log) -> None:
     """Raise `UnknownTopic` where a topic is missing, before anything is learned."""
     for _, name in config.topics.names:
         log.partitions(name)
+
+
+def fitted(config: Config, log: Log) -> Config:
+    """The configuration with a limit of predictions that the topics take; says so where it is another."""
+    sizes = log.sizes([name for key, name in config.topics.names if key != "events"])
+    taken = [topic for topic in (config.topics.predictions, config.topics.metrics) if topic in sizes]
+    most = config.predictions.max_bytes
+    for topic in taken:
+        if not 0 < most <= sizes[topic]:
+            most = sizes[topic]
+            print(
+                f"topic {topic} takes records of up to {most:,} bytes: predictions that are larger become "
+                "dead letters; `streamnb doctor` says how to raise its max.message.bytes",
+                file=sys.stderr,
+            )
+    letters, needed = config.topics.dead_letters, largest_body(config.events.max_bytes) + _BESIDE_A_BODY
+    if sizes.get(letters, needed) < needed:
+        print(
+            f"topic {letters} takes records of up to {sizes[letters]:,} bytes: an event that is larger stops "
+            "the learner where it becomes a dead letter; `streamnb doctor` says how to raise its "
+            "max.message.bytes",
+            file=sys.stderr,
+        )
+    predictions = msgspec.structs.replace(config.predictions, max_bytes=most)
+    return msgspec.structs.replace(config, predictions=predictions)
 
 
 def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog:
@@ -307,7 +351,9 @@ def _attribute(declared: AttributeConfig) -> Attribute:
     smoothing: dict[str, Any] = {"alpha": declared.alpha, "m": declared.m, "p": declared.p}
     if declared.kind == "text":
         return Text(**smoothing, event_model=declared.event_model)
-    return Nominal(**smoothing) if declared.kind == "nominal" else Continuous()
+    if declared.kind == "nominal":
+        return Nominal(**smoothing, values=declared.values, n_values=declared.n_values)
+    return Continuous()
 
 
 def _classifier(read_by: ModelConfig, declared: Mapping[str, Attribute | str]) -> Any:

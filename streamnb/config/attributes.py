@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, Kind, choice, number, refused
+from streamnb.config.kinds import (
+    JSON_PATH,
+    NAME,
+    PROPORTION,
+    VALUES,
+    Kind,
+    choice,
+    number,
+    refused,
+    whole,
+)
 from streamnb.config.sections import Section
 from streamnb.config.table_lists import kinds_of, read_entries, write_tables
 from streamnb.errors import ConfigError
@@ -23,8 +33,10 @@ class AttributeConfig(Section, frozen=True):
         path: where its value lies; by default ``$.text`` for a text named "text", else ``$.features.<name>``.
         alpha: added to every count; None leaves smoothing to the model.
         m: equivalent sample size of the m-estimate, in place of alpha.
-        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
         event_model: "multinomial" or "bernoulli", for a text; None leaves it to the model.
+        values: the texts of all values of a nominal attribute; an event with another one is a dead letter.
+        n_values: in place of them, how many there are at least.
     """
 
     name: Annotated[str, NAME]
@@ -34,6 +46,8 @@ class AttributeConfig(Section, frozen=True):
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None
     event_model: Annotated[EventModel | None, choice("multinomial", "bernoulli")] = None
+    values: Annotated[tuple[str, ...] | None, VALUES] = None
+    n_values: Annotated[int | None, whole(1, 1 << 31)] = None
 
 
 def check_smoothing(key: str, alpha: float | None, m: float | None, p: float | None) -> None:
@@ -78,11 +92,18 @@ def _default_path(key: str, name: str, kind: str) -> str:
 
 def _check(key: str, attribute: AttributeConfig) -> None:
     """Refuse options that the attribute's kind has no use for, and smoothing that contradicts itself."""
-    foreign = {"text": (), "nominal": ("event_model",), "continuous": ("alpha", "m", "p", "event_model")}
+    declared = ("values", "n_values")
+    foreign = {
+        "text": declared,
+        "nominal": ("event_model",),
+        "continuous": ("alpha", "m", "p", "event_model", *declared),
+    }
     for name in foreign[attribute.kind]:
         if (value := getattr(attribute, name)) is not None:
             raise refused(f"{key}.{name}", value, f"no {name} for a {attribute.kind} attribute")
     check_smoothing(key, attribute.alpha, attribute.m, attribute.p)
+    if attribute.values is not None and attribute.n_values is not None:
+        raise refused(f"{key}.n_values", attribute.n_values, f"{key}.values or {key}.n_values")
 
 
 ATTRIBUTES = _Attributes(

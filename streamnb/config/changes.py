@@ -27,7 +27,7 @@ __all__ = ["Changed", "changes", "restored"]
 
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*|transition_m)
-        | attributes\.([\w-]+|".*")\.(alpha|m|p)
+        | attributes\.([\w-]+|".*")\.(alpha|m|p|values|n_values)
         | posterior\.(prediction|seed|memory)
         | predictions\..*
         | drift\..*
@@ -39,7 +39,7 @@ _MAY_CHANGE = re.compile(
 )
 _WEIGHED = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?)
-        | attributes\.([\w-]+|".*")\.(alpha|m|p)
+        | attributes\.([\w-]+|".*")\.(alpha|m|p|values|n_values)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -86,18 +86,22 @@ def restored(shaping: Mapping[str, Any]) -> Config:
     """The configuration that a journal holds; keys that are newer than the journal have their defaults.
 
     A new key's default is what was done before there was the key; but for ``model.kind``: before it, a model
-    was a mixture where hypotheses were declared, and else naive Bayes. Raises JournalError where the journal
-    has what this program does not know.
+    was a mixture where hypotheses were declared, and else naive Bayes; and for ``predictions.max_bytes``:
+    before it, a prediction could be of any size. Raises JournalError where the journal has what this program
+    does not know.
     """
-    model = shaping.get("model", {})
+    given, model = shaping, shaping.get("model", {})
     if isinstance(model, Mapping) and "kind" not in model:
         kind = "mixture" if shaping.get("hypotheses") else "naive_bayes"
         shaping = {**shaping, "model": {**model, "kind": kind}}
+    predictions = shaping.get("predictions", {})
+    if isinstance(predictions, Mapping) and "max_bytes" not in predictions:
+        shaping = {**shaping, "predictions": {**predictions, "max_bytes": 0}}
     try:
         config: Config = msgspec.convert(shaping, Config)
     except msgspec.ValidationError as error:
         raise JournalError(f"the journal's configuration is of another version: {error}") from error
-    unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(shaping_of(config))}
+    unknown = {key for key, _ in _flat(given)} - {key for key, _ in _flat(shaping_of(config))}
     if unknown:
         raise JournalError(
             f"the journal's configuration is of a later version of this program: {', '.join(sorted(unknown))}"

@@ -105,8 +105,11 @@ class KafkaConfig(Section, frozen=True):
 
 def _password_in(file: str) -> str:
     """What the file holds, without one line's end; UTF-8."""
+    path = Path(file)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # who reads a pipe waits for its writer
+        raise _no_password(file, "it is not a regular file")
     try:
-        text = Path(file).read_bytes().decode()
+        text = path.read_bytes().decode()
     except OSError as error:
         raise _no_password(file, error.strerror or "it cannot be read") from error
     except ValueError:  # the error itself would quote what the file holds

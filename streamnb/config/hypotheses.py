@@ -70,7 +70,7 @@ class HypothesisConfig(Section, frozen=True):
         likelihood: how texts are read; see `streamnb.model.hypotheses.Hypothesis`.
         alpha: added to every count.
         m: equivalent sample size of the m-estimate, in place of alpha.
-        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
         prior: of the labels: "learned", "uniform", or "given" by the model's `priors`.
         half_life: seconds of event time after which what was learned counts half; None never forgets.
         density: how continuous values are read: "gaussian", or "binned", which cannot forget.

@@ -13,14 +13,16 @@ from streamnb.config.addresses import parse_address
 from streamnb.config.secret import Secret
 from streamnb.config.toml import literal
 from streamnb.config.units import BYTES, SECONDS, format_duration, format_size, parse_duration, parse_size
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.wire.paths import parse_path, render_path
+from streamnb.wire.values import nominal
 
 __all__ = [
     "ABOVE_ZERO",
     "ADDRESS",
     "BOOLEAN",
     "JSON_PATH",
+    "LIMIT",
     "LOG_URL",
     "NAME",
     "PARENTS",
@@ -34,6 +36,7 @@ __all__ = [
     "STRING",
     "TOPIC",
     "TOPICS",
+    "VALUES",
     "VARIANCE",
     "WEIGHTS",
     "Kind",
@@ -127,6 +130,17 @@ def _topics(value: object) -> tuple[str, ...] | None:
     return topics if len(set(topics)) == len(names) else None
 
 
+def _values(value: object) -> tuple[str, ...] | None:
+    """The texts by which values are compared; None where one is no string, boolean or finite number."""
+    if not isinstance(value, list) or not all(isinstance(one, (str, bool, int, float)) for one in value):
+        return None
+    try:
+        texts = tuple(nominal(one, ()) for one in value)
+    except MalformedEvent:
+        return None
+    return texts if texts and len(set(texts)) == len(texts) else None
+
+
 STRING = _text("string", "a string", str)
 NAME = _matching("string", "a string that is not empty", ".+")
 LOG_URL = _text("URL", "sqlite:///FILE or kafka://HOST:PORT[,HOST:PORT ...]", _log_url)
@@ -156,6 +170,7 @@ JSON_PATH = _text(
     "JSON path", """a JSON path of at most 256 characters, such as $.user.age or $.user["e mail"]""", _path
 )
 
+VALUES = Kind("list", "a list of strings, booleans or finite numbers, none of them twice", _values)
 SECRET = Kind(
     "secret", "a string", lambda value: Secret(value) if isinstance(value, str) else None, is_text=True
 )
@@ -237,6 +252,14 @@ SIZE = Kind(
     "size",
     f'a size above 0 with its unit ({", ".join(reversed(BYTES))}), such as "512MiB"',
     _size,
+    lambda size: literal(format_size(size)),
+    is_text=True,
+)
+
+LIMIT = Kind(
+    "size",
+    f'0, or a size with its unit ({", ".join(reversed(BYTES))}), such as "512KiB"',
+    lambda value: parse_size(_bare_zero(value)),
     lambda size: literal(format_size(size)),
     is_text=True,
 )

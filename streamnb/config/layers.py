@@ -104,6 +104,8 @@ def _from_file(path: Path | None) -> Iterator[Given]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError
         raise ConfigError(f"{path}: is not TOML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested more deeply than any configuration") from None
     try:
         for key, value in _flatten(Config, table, ""):
             yield Given(str(path), key, value)

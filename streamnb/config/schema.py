@@ -18,6 +18,7 @@ from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorCo
 from streamnb.config.kinds import (
     BOOLEAN,
     JSON_PATH,
+    LIMIT,
     NAME,
     PARENTS,
     PRIOR_WEIGHT,
@@ -114,7 +115,7 @@ class PruneConfig(Section, frozen=True):
     """How the vocabulary is kept small (Joachims 1996).
 
     Attributes:
-        every: events between two prunings; 0 is never.
+        every: events between two prunings; 0 is never, but for the one of a holdout.
         min_count: words of a smaller total weight are forgotten.
         drop_most_frequent: so many of the most frequent words become stop words.
         max_attributes: the most words and values kept; 0 is no limit.
@@ -124,6 +125,12 @@ class PruneConfig(Section, frozen=True):
     min_count: Annotated[float, number(0)] = 0.0
     drop_most_frequent: Annotated[int, whole(0)] = 0
     max_attributes: Annotated[int, whole(0)] = 0
+
+    @property
+    def unread(self) -> str | None:
+        """The first key that says what to forget, where nothing says when."""
+        said = ("max_attributes", "min_count", "drop_most_frequent")
+        return None if self.every else next((name for name in said if getattr(self, name)), None)
 
 
 class ModelConfig(Section, frozen=True):
@@ -135,7 +142,7 @@ class ModelConfig(Section, frozen=True):
             a classifier of `CLASSIFIERS`. Where hypotheses are declared it is "mixture".
         alpha: added to every count, where `m` is None; 0 is read as the limit.
         m: equivalent sample size of the m-estimate (n_c + m p) / (n + m), in place of alpha.
-        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
         event_model: "multinomial" or "bernoulli", for texts that do not say.
         prior: "learned" (label frequency), "uniform", or "given" by `priors`.
         priors: label -> relative weight; a label left out has none.
@@ -246,10 +253,12 @@ class PredictionsConfig(Section, frozen=True):
     Attributes:
         evidence: the most items of evidence.
         hypotheses: whether it says how probable each hypothesis was.
+        max_bytes: a larger one becomes a dead letter; 0 is no limit.
     """
 
     evidence: Annotated[int, whole(0, 100)] = 0
     hypotheses: Annotated[bool, BOOLEAN] = False
+    max_bytes: Annotated[int, LIMIT] = 1000 << 10
 
 
 def _detectors(value: object) -> tuple[DetectorName, ...] | None:

@@ -14,6 +14,8 @@ from streamnb.errors import ConfigError
 
 __all__ = ["Member", "Section", "members", "nearest_key", "unknown", "walk"]
 
+_SHOWN = 200  # characters of a key that is unknown
+
 
 class Section(msgspec.Struct, frozen=True):
     """Some keys that belong together; ``Annotated[type, kind]`` declares one, another Section nests."""
@@ -44,11 +46,12 @@ def walk(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Member
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """The known key that `key` was most likely meant to be, whatever its case; None where none is near."""
     spellings = {name.lower(): name for name in known}
-    near = get_close_matches(key.lower(), spellings, n=1)
+    near = get_close_matches(key.lower(), spellings, n=1) if len(key) <= _SHOWN else []
     return spellings[near[0]] if near else None
 
 
 def unknown(key: str, known: Iterable[str]) -> ConfigError:
     """The error for a key that does not exist."""
     near = nearest_key(key, known)
-    return ConfigError(f"{key} is unknown" + (f"; did you mean {near}?" if near else ""))
+    shown = key if len(key) <= _SHOWN else f"{key[:_SHOWN]}... ({len(key):,} characters)"
+    return ConfigError(f"{shown} is unknown" + (f"; did you mean {near}?" if near else ""))

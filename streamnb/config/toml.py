@@ -31,7 +31,7 @@ def from_literal(text: str) -> object:
     """The value of one TOML literal; `text` itself where it is none, for the key's kind to refuse."""
     try:
         table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     return table["value"] if len(table) == 1 else text
 

@@ -58,6 +58,8 @@ def shaping_of(config: Config) -> dict[str, Any]:
     shaping["model"] |= config.model.own
     if config.events.entity is None:  # journals without entities are older than the key
         del shaping["events"]["entity"]
+    if not config.predictions.max_bytes:  # journals without a limit are older than the key
+        del shaping["predictions"]["max_bytes"]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     for hypothesis in shaping["hypotheses"]:
         if hypothesis["prior_weight"] is None:  # journals without trees are older than the key

@@ -41,12 +41,16 @@ __all__ = [
     "Origin",
     "SnapshotStore",
     "Snapshots",
+    "brief",
     "origin_of",
     "positions_of",
     "snapshot_of",
 ]
 
 _PART = "journal"
+_SHOWN = 200  # characters of a value in a message
+PROGRAM = "streamnb"
+"""The key of a fingerprint that holds the program's version."""
 
 
 class FoundSnapshot(Protocol):
@@ -106,6 +110,11 @@ class Change(NamedTuple):
     allowed: bool
 
 
+def brief(value: str) -> str:
+    """A value of a `Change` for a message: its beginning, and how long it is, where it is long."""
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
+
+
 class Configuration(Protocol):
     """The configuration as the engine sees it: what can be journalled, compared and applied."""
 
@@ -147,6 +156,11 @@ class Identity:
         return hashlib.sha256(repr(sorted(self.fingerprint.items())).encode()).hexdigest()[:16]
 
     @property
+    def program(self) -> str:
+        """The version of this program."""
+        return self.fingerprint.get(PROGRAM, "")
+
+    @property
     def shaping(self) -> Mapping[str, Any]:
         """What is journalled of the configuration."""
         return {} if self.configuration is None else self.configuration.shaping
@@ -160,17 +174,26 @@ class Origin:
         config_hash: of the configuration that holds.
         config: its keys and values.
         topic_ids: topic -> id.
+        program: the version of the program that goes on.
+        reading: the rules by which it reads and counts events.
     """
 
     config_hash: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
+    reading: int = 1
 
     def after(self, record: JournalRecord) -> Origin:
         """What holds after a record."""
+        changed: dict[str, Any] = {}
         if record.kind in {"genesis", "config"}:
-            return Origin(record.config_hash, record.config, record.topic_ids or self.topic_ids)
-        return replace(self, topic_ids=record.topic_ids) if record.kind == "loss" else self
+            changed |= {"config_hash": record.config_hash, "config": record.config}
+        if record.kind in {"genesis", "loss"}:
+            changed |= {"topic_ids": record.topic_ids}
+        if record.kind in {"genesis", "program"}:
+            changed |= {"program": record.fingerprint.get(PROGRAM, ""), "reading": record.reading}
+        return replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -246,7 +269,13 @@ BEFORE = Checkpoint(-1, START, START, {})
 
 def snapshot_of(checkpoint: Checkpoint, parts: Mapping[str, Part], identity: Identity) -> Snapshot:
     """The snapshot of a learner that stands at a checkpoint."""
-    origin = {"config": dict(checkpoint.origin.config), "topic_ids": dict(checkpoint.origin.topic_ids)}
+    known = checkpoint.origin
+    origin = {
+        "config": dict(known.config),
+        "topic_ids": dict(known.topic_ids),
+        "program": known.program,
+        "reading": known.reading,
+    }
     return Snapshot(
         journal_n=checkpoint.n,
         digest=checkpoint.digest,
@@ -258,10 +287,16 @@ def snapshot_of(checkpoint: Checkpoint, parts: Mapping[str, Part], identity: Ide
 
 
 def origin_of(snapshot: Snapshot) -> Origin:
-    """What a snapshot says of its journal. Raises SnapshotError where it does not."""
+    """What a snapshot says of its journal. Raises SnapshotError where it does not.
+
+    Those of version 0.1.0 do not name the program: it is the one that wrote them.
+    """
     try:
         meta = snapshot.parts[_PART].meta
-        return Origin(snapshot.config_hash, meta["config"], meta["topic_ids"])
+        program = meta.get("program", snapshot.fingerprint.get(PROGRAM, ""))
+        return Origin(
+            snapshot.config_hash, meta["config"], meta["topic_ids"], program, meta.get("reading", 1)
+        )
     except KeyError as error:
         raise SnapshotError(
             f"the snapshot at journal record {snapshot.journal_n} does not say what it was learned under: "

@@ -3,6 +3,9 @@
 A rollback takes up the state of an earlier record again. What was processed in between counts no more, so the
 state at a record is made by a *path* through the journal: the records up to the rollback's target, then the
 rollback and what follows it.
+
+Whoever may write to the journal's topic may leave *strays* there, records that are none of the chain's. Which
+of them are passed over, and which stop a reader, is in docs/adr/0013.
 """
 
 from __future__ import annotations
@@ -11,64 +14,203 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.engine.ports import Log, Partition
+from streamnb.errors import ForeignRecord, JournalError
 from streamnb.wire.journal import JournalRecord, decode_journal
 
-__all__ = ["Entry", "each_alive", "entries", "find", "is_on", "last", "path_to"]
+__all__ = [
+    "Entry",
+    "Stray",
+    "decoded",
+    "each_alive",
+    "entries",
+    "find",
+    "is_on",
+    "last",
+    "path_to",
+    "place_of",
+    "strays_listed",
+]
 
+_STRAYS_TOLD = 5  # with what they are, in a message
+_OFFSETS_TOLD = 100
 _READ_AT_ONCE = 10_000
+_LOOK_BACK = 100  # offsets, in search of the last record
+
+
+class Stray(NamedTuple):
+    """A record of the journal's topic that is none of the journal's: its offset, and what it is."""
+
+    offset: int
+    what: str
 
 
 class Entry(NamedTuple):
-    """A journal record and its offset in the journal's topic."""
+    """A journal record, its offset in the journal's topic, and the strays between the one before and it."""
 
     offset: int
     record: JournalRecord
+    strays: tuple[Stray, ...] = ()
 
 
-def entries(log: Log, journal: Partition, offset: int | None = None) -> Iterator[Entry]:
-    """The records from an offset on, the first kept where none is given, up to the end as it is now.
+Decoded = tuple[int, JournalRecord | JournalError]
 
-    A learner that is watched goes on writing. Raises JournalError for what is no journal record.
-    """
-    first, end = log.offsets(journal)
-    offset = first if offset is None else offset
-    while offset < end and (found := log.read(journal, offset, _READ_AT_ONCE)):
+
+def decoded(
+    log: Log, journal: Partition, offset: int, end: int, at_once: int = _READ_AT_ONCE
+) -> Iterator[Decoded]:
+    """Each offset and its record, or why it is none, from an offset up to another."""
+    while offset < end and (found := log.read(journal, offset, at_once)):
         for record in found:
-            yield Entry(record.offset, decode_journal(record.value))
+            if record.offset >= end:
+                return
+            try:
+                yield record.offset, decode_journal(record.value)
+            except JournalError as error:
+                yield record.offset, error
         offset = found[-1].offset + 1
 
 
-def find(log: Log, journal: Partition, n: int) -> Entry | None:
-    """Record `n`, None where it is not there: a binary search, as numbers rise with offsets."""
-    low, high = log.offsets(journal)
-    while low < high:
-        middle = (low + high) // 2
-        found = next(iter(log.read(journal, middle, 1)), None)
-        record = None if found is None else decode_journal(found.value)
-        if found is None or record is None or record.n > n:
-            high = middle
-        elif record.n == n:
-            return Entry(found.offset, record)
-        else:
-            low = found.offset + 1
+def entries(
+    log: Log, journal: Partition, offset: int | None = None, passing: frozenset[int] = frozenset()
+) -> Iterator[Entry]:
+    """The records from an offset on, the first kept where none is given, up to the end as it is now.
+
+    A learner that is watched goes on writing. Strays are passed over where the next record follows the one
+    before them, and they are bytes that no learner writes, or the journal lists them. `passing` are offsets
+    of others to be passed over.
+
+    Raises JournalError where a record does not follow, cannot be read, or nothing follows a stray, which may
+    then be the journal's last record, damaged. Strays before the first record of all hide nothing.
+    """
+    first, end = log.offsets(journal)
+    before: JournalRecord | None = None
+    strays: list[Stray] = []
+    listed: frozenset[int] | None = None
+    for at, record in decoded(log, journal, first if offset is None else offset, end):
+        fault = _fault(before, record)
+        if fault is None:
+            assert isinstance(record, JournalRecord)  # noqa: S101  else there is a fault
+            yield Entry(at, record, tuple(strays))
+            before, strays = record, []
+            continue
+        if not isinstance(record, ForeignRecord) and at not in passing:
+            listed = strays_listed(log, journal) if listed is None else listed
+            if at not in listed:
+                raise JournalError(_refused(journal, at, fault, before, record, strays))
+        strays.append(Stray(at, fault))
+    if before is not None and (left := [stray for stray in strays if stray.offset not in passing]):
+        raise JournalError(_unfollowed(journal, left, before.n))
+
+
+def strays_listed(log: Log, journal: Partition) -> frozenset[int]:
+    """The offsets that the journal says are to be passed over."""
+    found = decoded(log, journal, *log.offsets(journal))
+    return frozenset(
+        stray for _, record in found if isinstance(record, JournalRecord) for stray in record.strays
+    )
+
+
+def _fault(before: JournalRecord | None, record: JournalRecord | JournalError) -> str | None:
+    """Why a record is not the next of the chain."""
+    if isinstance(record, JournalError):
+        return str(record)
+    if before is not None and record.n != before.n + 1:
+        return f"the journal goes from record {before.n} to {record.n}"
+    if before is not None and record.previous != before.digest:
+        return f"journal record {record.n} does not follow record {before.n}: digests differ"
     return None
 
 
+def place_of(journal: Partition, offset: int) -> str:
+    """A place in the journal's topic, as it is told."""
+    return f"{journal.topic}/{journal.number} offset {offset}"
+
+
+def _refused(
+    journal: Partition,
+    offset: int,
+    fault: str,
+    before: JournalRecord | None,
+    record: JournalRecord | JournalError,
+    strays: Sequence[Stray],
+) -> str:
+    said = f"{place_of(journal, offset)}: {fault}"
+    for stray in strays[:_STRAYS_TOLD]:
+        said += f"; before it, at offset {stray.offset}: {stray.what}"
+    said += _more(strays)
+    if before is not None and isinstance(record, JournalRecord) and record.n <= before.n:
+        return f"{said}; if it is a copy, or another model's: streamnb journal skip {offset}"
+    return f"{said}; bring the journal back as it was, or begin a new log"
+
+
+def _unfollowed(journal: Partition, strays: Sequence[Stray], n: int) -> str:
+    what = "; ".join(
+        f"{place_of(journal, stray.offset)}: {stray.what}" for stray in strays[:_STRAYS_TOLD]
+    ) + _more(strays)
+    offsets = " ".join(str(stray.offset) for stray in strays[:_OFFSETS_TOLD])
+    if len(strays) > _OFFSETS_TOLD:
+        offsets = f"with each of their {len(strays):,} offsets, {offsets} ... {strays[-1].offset}"
+    return (
+        f"after journal record {n}, {what}; if somebody else wrote that (else record {n + 1} is damaged): "
+        f"streamnb journal skip {offsets}"
+    )
+
+
+def _more(strays: Sequence[Stray]) -> str:
+    """How many strays a message leaves out."""
+    more = len(strays) - _STRAYS_TOLD
+    return f"; and {more:,} more, up to offset {strays[-1].offset}" if more > 0 else ""
+
+
+def find(log: Log, journal: Partition, n: int) -> Entry | None:
+    """Record `n`, None where it is not there: a binary search, as numbers rise with offsets.
+
+    Where a stray that bears a number has misled it, all records are read. Raises JournalError as `entries`
+    does then.
+    """
+    first, end = low, high = log.offsets(journal)
+    while low < high:
+        middle = (low + high) // 2
+        found = _first(log, journal, middle, high)
+        if found is None or found.record.n > n:
+            high = middle
+        elif found.record.n < n:
+            low = found.offset + 1
+        else:
+            after = _first(log, journal, found.offset + 1, end)
+            if after is None or _fault(found.record, after.record) is None:
+                return found
+            break
+    oldest, newest = _first(log, journal, first, end), last(log, journal)
+    if oldest is None or newest is None or not oldest.record.n <= n <= newest.record.n:
+        return None
+    return next((entry for entry in entries(log, journal) if entry.record.n == n), None)
+
+
 def last(log: Log, journal: Partition) -> Entry | None:
-    """The last record; markers of transactions take offsets after it."""
+    """The last record, which has the greatest number; strays and markers of transactions may lie after it."""
     first, end = log.offsets(journal)
-    step = 1
+    step = _LOOK_BACK
     while end > first:
         start = max(first, end - step)
-        found = None
-        offset = start
-        while read := log.read(journal, offset, _READ_AT_ONCE):
-            found, offset = read[-1], read[-1].offset + 1
-        if found is not None:
-            return Entry(found.offset, decode_journal(found.value))
+        found = [
+            Entry(at, record)
+            for at, record in decoded(log, journal, start, log.offsets(journal)[1])
+            if isinstance(record, JournalRecord)
+        ]
+        if found:
+            return max(found, key=lambda entry: entry.record.n)
         if start == first:
             break
         step *= 2
+    return None
+
+
+def _first(log: Log, journal: Partition, offset: int, end: int) -> Entry | None:
+    """The first record that can be read, of those from one offset up to another."""
+    for at, record in decoded(log, journal, offset, end, 1):
+        if isinstance(record, JournalRecord):
+            return Entry(at, record)
     return None
 
 

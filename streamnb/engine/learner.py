@@ -6,20 +6,33 @@ the same predictions. It does no I/O and reads no clock; whoever calls it does.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress, repeat
+from operator import attrgetter
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from streamnb.engine.credible_report import class_rates, with_interval
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.posterior_report import posterior_of, posterior_report
 from streamnb.errors import MalformedEvent, SnapshotError
-from streamnb.events import DeadLetter, Drift, Event, Evidence, MetricsReport, ModelInfo, Prediction
+from streamnb.events import (
+    UNPUBLISHED,
+    DeadLetter,
+    Drift,
+    Event,
+    Evidence,
+    MetricsReport,
+    ModelInfo,
+    Prediction,
+)
 from streamnb.model.drift import DriftDetectors
+from streamnb.model.expected import count, reading
 from streamnb.model.naive_bayes import Posteriors
 from streamnb.model.progressive import ProgressiveValidation
 from streamnb.model.stream_model import StateCopying, StreamModel
@@ -27,10 +40,15 @@ from streamnb.wire.codec import decode_event, encode_metrics, encode_predictions
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part
+from streamnb.wire.values import LONGEST_NAME
 
 __all__ = ["Learner", "PartsCopy", "Pruning", "Settings", "Tally"]
 
 _AT_ONCE = 1000
+_BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
+_UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none
+_VALUE = attrgetter("value")
+_NUMBER_BYTES = 24  # of a probability, with colon and comma
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 
 
@@ -62,6 +80,7 @@ class Settings:
         hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
         pruning: what is forgotten, and when.
         detectors: who watches the predictions for drift; see `streamnb.model.drift`.
+        max_bytes: of a prediction with its key, and of a report; 0 is no limit.
     """
 
     schema: EventSchema
@@ -77,6 +96,7 @@ class Settings:
     hypotheses: bool = False
     pruning: Pruning = Pruning()
     detectors: tuple[str, ...] = ()
+    max_bytes: int = 0
 
 
 @dataclass
@@ -135,35 +155,53 @@ class Learner:
         self.dead_letters = 0
         self.tally = Tally()
         self._reported_at = -np.inf
+        self._sized = _UNSIZED  # classes; what a prediction takes that names them, and the longest
+        self._reported = 0  # records seen before the last report; no state: who begins with one was told
+
+    @property
+    def owes_report(self) -> bool:
+        """Whether records were seen since the last report."""
+        return self.consumed != self._reported
 
     def process(
-        self, records: Sequence[Record], now: float, alive: Callable[[], None] = lambda: None
+        self,
+        records: Sequence[Record],
+        now: float,
+        alive: Callable[[], None] = lambda: None,
+        most_bytes: float = math.inf,
     ) -> list[NewRecord]:
         """Predict and learn the events among `records` in order; the outputs of the commit at time `now`.
 
-        That may take long: `alive` is called before every few records.
+        It stops where outputs of `most_bytes` have been made, and may then go beyond that by 4 MiB, or by
+        those of one record; `consumed` says how many records were taken. That may take long: `alive` is
+        called before every few records. A commit of no records is a report of those that came after the one
+        before: a replay knows it by that.
         """
         outputs: list[NewRecord] = []
-        start, reported = 0, -1
-        while start < len(records):
-            alive()
-            stop = min(len(records), start + self._room())
-            outputs += self._process_part(records[start:stop], now)
-            start = stop
+        start, reported, left = 0, -1, most_bytes
+        while start < len(records) and left > 0:
+            before = self.consumed
+            made = self._process_part(records[start : start + self._room()], now, alive, left)
+            left -= sum([len(output.value) for output in made])
+            outputs += made
+            start += self.consumed - before
             if self.consumed % self.settings.report_every == 0:
                 outputs.append(self._report(now))
-                reported = stop
-        if reported < len(records) and records and now - self._reported_at >= self.settings.report_seconds:
+                reported = start
+        if not records or (reported < start and self._is_due(now)):
             outputs.append(self._report(now))
         return outputs
+
+    def _is_due(self, now: float) -> bool:
+        """Whether the last report is old, or of a time to come: the clock was put back."""
+        return not 0.0 <= now - self._reported_at < self.settings.report_seconds
 
     def report(self, now: float) -> MetricsReport:
         """The scores as they stand."""
         classes = self.model.classes
         labels = tuple(str(label) for label in classes) if len(classes) <= _MOST_CONFUSED else ()
-        confusion = self.progressive.confusion()
         # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
-        confusion = np.delete(confusion[: len(labels)], slice(len(labels), -1), axis=1)
+        confusion = self.progressive.confusion(len(labels))
         mass = self.settings.interval
         return MetricsReport(
             events=self.consumed,
@@ -202,9 +240,10 @@ class Learner:
 
         A drift detector that watched before goes on, and one that did not begins here.
         """
-        parts = self.parts()
+        parts, reported = self.parts(), self._reported
         self.settings, self.model = settings, model
         self.load(parts)
+        self._reported = reported
         self.drift.choose(settings.detectors)
 
     def load(self, parts: Mapping[str, Part]) -> None:
@@ -212,17 +251,22 @@ class Learner:
 
         The drift detectors are those of the state: it may be older than the settings, and gets theirs later.
         """
-        try:
-            self.model.load_state(parts["model"].meta, parts["model"].arrays)
-            self.progressive = ProgressiveValidation.from_state(*parts["progressive"])
+        with reading("such a learner", ValueError):
+            progressive = ProgressiveValidation.from_state(*parts["progressive"])
             watched = parts.get("drift")  # absent where nobody watched
-            self.drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
+            drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             counters = parts["learner"].meta
-            self.consumed = counters["consumed"]
-            self.dead_letters = counters["dead_letters"]
-            self._reported_at = counters.get("reported_at", -np.inf)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
+            consumed, dead_letters = count(counters, "consumed"), count(counters, "dead_letters")
+            reported_at = counters.get("reported_at", -np.inf)
+            if not isinstance(reported_at, (int, float)) or reported_at != reported_at:  # noqa: PLR0124  NaN
+                raise SnapshotError(f"reported_at: expected a time, found {reported_at!r}")
+            labels = parts["model"].meta.get("classes", [])
+            if not all(isinstance(label, str) for label in labels):
+                raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
+            self.model.load_state(*parts["model"])
+        self.progressive, self.drift = progressive, drift
+        self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
+        self._reported, self._sized = consumed, _UNSIZED
 
     def _room(self) -> int:
         """How many records may be taken at once: no report or pruning falls between them."""
@@ -232,24 +276,71 @@ class Learner:
         every = self.settings.pruning.every
         return min(room, every - self.model.n_events % every) if every else room
 
-    def _process_part(self, records: Sequence[Record], now: float) -> list[NewRecord]:
-        outputs: list[NewRecord] = []
+    def _process_part(
+        self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
+    ) -> list[NewRecord]:
+        """The dead letters of some records, and the predictions of the others, as far as `process` may go."""
+        alive()
         events: list[Event] = []
-        consumed: list[int] = []  # records up to each event
-        for number, record in enumerate(records, self.consumed + 1):
+        places: list[int] = []  # of each event among the records
+        refused: list[tuple[int, MalformedEvent]] = []
+        for place, record in enumerate(records):
             try:
                 events.append(decode_event(record.value, self.settings.schema, record.key))
-                consumed.append(number)
+                places.append(place)
             except MalformedEvent as error:
-                outputs.append(self._dead_letter(record, error))
-        self.consumed += len(records)
-        if events:
-            outputs += self._predict_then_learn(events, consumed, now)
-        return outputs
+                refused.append((place, error))
+        outputs: list[NewRecord] = []
+        done, left = 0, most_bytes
+        while done < len(events) and left > 0:
+            if done:
+                alive()
+            stop = done + self._few(events[done:])
+            at = [records[place] for place in places[done:stop]]
+            made = list(self._predict_then_learn(events[done:stop], at, places[done:stop], now))
+            left -= sum([len(output.value) for output in made])
+            outputs += made
+            done = stop
+        taken = len(records) if done == len(events) else places[done]
+        letters = [self._dead_letter(records[place], error) for place, error in refused if place < taken]
+        self.consumed += taken
+        return letters + outputs
+
+    def _few(self, events: Sequence[Event]) -> int:
+        """How many events may be predicted at once: so few that what is said of them is no more than 4 MiB.
+
+        Each prediction names all classes, those that are met on the way too.
+        """
+        classes = self.model.classes
+        size, longest = self._sizes(classes)
+        new = {event.label for event in events}.difference(classes, (None,))
+        longest = max([longest, *map(_class_bytes, new)])
+        if (size + 2 * longest + sum(map(_class_bytes, new))) * len(events) <= _BYTES_AT_ONCE:
+            return len(events)
+        total = 0
+        for number, event in enumerate(events):
+            total += size + 2 * longest  # it also says which was predicted, and which is true
+            if number and total > _BYTES_AT_ONCE:
+                return number
+            if event.label in new:
+                size += _class_bytes(event.label)
+                new.discard(event.label)
+        return len(events)
+
+    def _sizes(self, classes: Sequence[Any]) -> tuple[int, int]:
+        """What a prediction takes that names all classes, and what the longest does.
+
+        Classes only come, unless a state is loaded.
+        """
+        counted, size, longest = self._sized if self._sized[0] <= len(classes) else _UNSIZED
+        sizes = list(map(_class_bytes, classes[counted:]))
+        self._sized = len(classes), size + sum(sizes), max([longest, *sizes])
+        return self._sized[1:]
 
     def _predict_then_learn(
-        self, events: Sequence[Event], consumed: Sequence[int], now: float
+        self, events: Sequence[Event], records: Sequence[Record], places: Sequence[int], now: float
     ) -> Iterable[NewRecord]:
+        """Predict and learn events, that were in these records, at these places after `consumed` others."""
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         learned = self.model.n_events
         labels, weights = [event.label for event in events], [event.weight for event in events]
@@ -291,7 +382,18 @@ class Learner:
         self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
         keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
         outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
+        outputs = self._fitting(outputs, records, now)
+        consumed = [self.consumed + place + 1 for place in places] if self.drift.names else []
         return self._with_drifts(outputs, predictions, consumed) if self.drift.names else outputs
+
+    def _fitting(self, outputs: list[NewRecord], records: Sequence[Record], now: float) -> list[NewRecord]:
+        """Predictions; in place of those that are too large for their topic dead letters of their events."""
+        most = self.settings.max_bytes
+        if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:
+            for i, (output, record) in enumerate(zip(outputs, records, strict=True)):
+                if len(output.key or b"") + len(output.value) > most:
+                    outputs[i] = self._unpublished(output, record, now)
+        return outputs
 
     def _with_drifts(
         self, outputs: Iterable[NewRecord], predictions: Iterable[Prediction], consumed: Iterable[int]
@@ -348,23 +450,47 @@ class Learner:
     def _dead_letter(self, record: Record, error: MalformedEvent) -> NewRecord:
         self.dead_letters += 1
         self.tally.dead_letters[error.reason] += 1
+        return self._letter(record, error.reason, error.path)
+
+    def _letter(
+        self, record: Record, reason: str, path: str, about: tuple[tuple[str, str], ...] = ()
+    ) -> NewRecord:
         letter = DeadLetter(
-            record.value,
-            error.reason,
-            error.path,
-            *record.partition,
-            record.offset,
-            record.key,
-            record.headers,
+            record.value, reason, path, *record.partition, record.offset, record.key, record.headers, about
         )
         return NewRecord(
             self.settings.dead_letters, *dead_letter_record(letter, self.settings.schema.max_bytes)
         )
 
+    def _unpublished(self, output: NewRecord, record: Record, now: float) -> NewRecord:
+        """The dead letter of an event that was learned, and of which the prediction is too large."""
+        most, predictions = self.settings.max_bytes, self.settings.predictions
+        self.tally.dead_letters[UNPUBLISHED] += 1
+        about = (
+            ("id", (output.key or b"").decode()),
+            ("ts", repr(now)),
+            ("size", str(len(output.key or b"") + len(output.value))),
+            ("limit", str(most)),
+            ("remedy", f"raise predictions.max_bytes, and max.message.bytes of topic {predictions}"),
+        )
+        return self._letter(record, UNPUBLISHED, "$", about)
+
     def _report(self, now: float) -> NewRecord:
-        self._reported_at = now
+        """The report of now; without what grows with the classes, where it would be too large."""
+        self._reported_at, self._reported = now, self.consumed
         report = self.tally.report = self.report(now)
-        return NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(report))
+        encoded = encode_metrics(report)
+        if self.settings.max_bytes and len(encoded) > self.settings.max_bytes:
+            report = self.tally.report = msgspec.structs.replace(
+                report, labels=(), confusion=(), class_rates=()
+            )
+            encoded = encode_metrics(report)
+        return NewRecord(self.settings.metrics, self.settings.name.encode(), encoded)
+
+
+def _class_bytes(label: Any) -> int:
+    """About what a class takes in a prediction."""
+    return len(msgspec.json.encode(str(label))) + _NUMBER_BYTES
 
 
 def _by_class(posteriors: Posteriors) -> Iterable[dict[Any, float]]:

@@ -7,12 +7,25 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from streamnb.engine.checkpoint import BEFORE, Checkpoint, Identity
-from streamnb.engine.history import entries
+from streamnb.engine.checkpoint import BEFORE, Checkpoint, Identity, Snapshots
+from streamnb.engine.history import Entry, decoded, each_alive, entries, place_of
 from streamnb.engine.ports import Log, Partition
-from streamnb.errors import Fenced, JournalError
+from streamnb.engine.recovery import standing
+from streamnb.errors import Fenced, ForeignRecord, JournalError
+from streamnb.wire.codec import READING
+from streamnb.wire.journal import JournalRecord
 
-__all__ = ["accept_loss", "adopt_configuration", "begin", "missing_records", "partitions_of", "roll_back"]
+__all__ = [
+    "accept_loss",
+    "adopt_configuration",
+    "adopt_program",
+    "begin",
+    "missing_records",
+    "partitions_of",
+    "pass_over",
+    "restate",
+    "roll_back",
+]
 
 
 def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
@@ -26,9 +39,12 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         config=identity.shaping,
         fingerprint=identity.fingerprint,
         topic_ids=_topic_ids(log, identity),
+        reading=READING,
     )
     log.commit(transaction)
-    written = [entry.record for entry in entries(log, log.partitions(identity.journal)[0])]
+    journal = log.partitions(identity.journal)[0]
+    found = decoded(log, journal, *log.offsets(journal))
+    written = [record for _, record in found if isinstance(record, JournalRecord)]
     ours = written[0].digest == checkpoint.digest
     if not ours or any(after.previous != before.digest for before, after in pairwise(written)):
         raise JournalError(
@@ -43,8 +59,24 @@ def adopt_configuration(log: Log, checkpoint: Checkpoint, identity: Identity, no
     """Write down that from here on the present configuration holds, where it is another than before."""
     if checkpoint.origin.config_hash == identity.config_hash:
         return checkpoint
+    return restate(log, checkpoint, identity, now)
+
+
+def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+    """Write down the present configuration, be it another than before or not."""
     checkpoint, transaction = checkpoint.next(
         "config", identity, now, config_hash=identity.config_hash, config=identity.shaping
+    )
+    log.commit(transaction)
+    return checkpoint
+
+
+def adopt_program(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+    """Write down that from here on this version of the program goes on, where it is another than before."""
+    if (checkpoint.origin.program, checkpoint.origin.reading) == (identity.program, READING):
+        return checkpoint
+    checkpoint, transaction = checkpoint.next(
+        "program", identity, now, fingerprint=identity.fingerprint, reading=READING
     )
     log.commit(transaction)
     return checkpoint
@@ -95,6 +127,54 @@ def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: Identity, now
     checkpoint, transaction = checkpoint.next("rollback", identity, now, to=to)
     log.commit(transaction)
     return checkpoint
+
+
+def pass_over(
+    log: Log, snapshots: Snapshots, offsets: frozenset[int], identity: Identity, now: float
+) -> Checkpoint:
+    """Write down that records of the journal's topic are strays, so that no reader stops there.
+
+    Nothing is deleted. A record of the chain is refused, and so is one after its end whose number is yet to
+    come: what came before that is missing.
+
+    Args:
+        log: acquired.
+        snapshots: where they are found; the newest may know what a trimmed journal does not.
+        offsets: where the strays lie.
+        identity: what the journal belongs to.
+        now: the time of the record.
+
+    Raises:
+        JournalError: an offset holds no stray, or the journal is not whole without what is passed over.
+    """
+    journal = log.partitions(identity.journal)[0]
+    end = None
+    for end in each_alive(entries(log, journal, None, offsets), log.heartbeat):
+        if end.offset in offsets:
+            raise JournalError(f"{place_of(journal, end.offset)} is journal record {end.record.n} itself")
+    if end is None:
+        raise JournalError("the journal has no record yet, and strays before its first stop nobody")
+    for offset in offsets:
+        _check_stray(log, journal, offset, end)
+    checkpoint = standing(log, snapshots, identity, log.heartbeat, offsets)
+    checkpoint, transaction = checkpoint.next("foreign", identity, now, strays=tuple(sorted(offsets)))
+    log.commit(transaction)
+    return checkpoint
+
+
+def _check_stray(log: Log, journal: Partition, offset: int, end: Entry) -> None:
+    """Raises JournalError where there is no record, or one whose predecessors are missing."""
+    at, record = next(decoded(log, journal, offset, log.offsets(journal)[1], 1), (-1, None))
+    if at != offset:
+        raise JournalError(f"{place_of(journal, offset)}: there is no record")
+    is_own = isinstance(record, JournalRecord) and record.n > end.record.n
+    is_unread = isinstance(record, JournalError) and not isinstance(record, ForeignRecord)
+    if offset > end.offset and (is_own or is_unread):
+        what = record if isinstance(record, JournalError) else "a journal record with a number to come"
+        raise JournalError(
+            f"{place_of(journal, offset)}: {what}; the journal is whole up to record {end.record.n}, and "
+            "what came then would be forgotten: bring the journal back as it was, or begin a new log"
+        )
 
 
 def partitions_of(log: Log, identity: Identity) -> list[Partition]:

@@ -7,7 +7,7 @@ record to read. The journal is a topic of one partition in the same log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -122,6 +122,13 @@ class Log(Protocol):
         """What changes when a topic is deleted and made again. Raises `UnknownTopic`."""
         ...
 
+    def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """The most bytes that a record may have, with its key, of those of the topics that have such a limit.
+
+        A learner asks before `acquire` about the topics that it writes: what is sent at once goes by it.
+        """
+        ...
+
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The offset of the earliest record kept, and of the next record to be written."""
         ...
@@ -154,6 +161,13 @@ class Log(Protocol):
 
         Counted in offsets: a transaction's markers count until they have been passed, and so may records of a
         transaction that is open.
+        """
+        ...
+
+    def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:
+        """Which of these hold records that `poll` does not return, for a transaction of a producer's is open.
+
+        A line for each: partition, how far it is read, whose transaction it is, how to look and to end it.
         """
         ...
 

@@ -8,16 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from streamnb.engine.checkpoint import BEFORE, Change, Checkpoint, Identity, Snapshots, origin_of
-from streamnb.engine.history import Entry, each_alive, entries, find, is_on, last, path_to
+from streamnb.engine.checkpoint import BEFORE, Change, Checkpoint, Identity, Snapshots, brief, origin_of
+from streamnb.engine.history import (
+    Entry,
+    Stray,
+    each_alive,
+    entries,
+    find,
+    is_on,
+    last,
+    path_to,
+    place_of,
+)
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Log, Partition
+from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.engine.replay import SliceReader, replay
 from streamnb.errors import JournalError, SnapshotError
+from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
 __all__ = ["recover", "refuse_changes", "standing"]
+
+
+Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
 
 
 class _Start(NamedTuple):
@@ -35,7 +49,8 @@ def recover(
     identity: Identity,
     alive: Callable[[], None] = lambda: None,
     at: int | None = None,
-    passed: Callable[[Checkpoint], None] = lambda _: None,
+    passed: Passed = lambda *_: None,
+    stray: Callable[[Stray], None] = lambda _: None,
 ) -> Checkpoint:
     """Bring a fresh learner to where the journal stands, and write nothing; `BEFORE` for an empty journal.
 
@@ -56,16 +71,23 @@ def recover(
         identity: what the state has to belong to.
         alive: shows that all is well.
         at: stop after this journal record, under the configuration that held then; else at the end.
-        passed: is told after each record that was processed; the learner then stands there.
+        passed: is told after each record that was processed, and where the learner then stands; with what it
+            published, as far as this kind of machine did.
+        stray: is told of what lies between the journal's records and is none, perhaps twice.
 
     Raises:
         JournalError: journal, snapshot and log do not fit together, or belong to another configuration.
         SnapshotError: there are snapshots, and none can be read.
     """
     journal = log.partitions(identity.journal)[0]
-    start, end, path = _survey(log, journal, snapshots, at, alive)
+    start, end, path = _survey(log, journal, snapshots, at, alive, stray)
     if end.n < 0:
         return end
+    if end.origin.reading > READING:
+        raise JournalError(
+            f"streamnb {end.origin.program} has written this journal, and reads events by rules "
+            f"{end.origin.reading}; this program knows {READING}: run streamnb {end.origin.program} or later"
+        )
     if at is None:
         refuse_changes(end, identity)
     if start.snapshot is not None:
@@ -77,13 +99,19 @@ def recover(
 
 
 def standing(
-    log: Log, snapshots: Snapshots, identity: Identity, alive: Callable[[], None] = lambda: None
+    log: Log,
+    snapshots: Snapshots,
+    identity: Identity,
+    alive: Callable[[], None] = lambda: None,
+    passing: frozenset[int] = frozenset(),
 ) -> Checkpoint:
     """Where the journal stands, found by its records alone: the state may be beyond recovery.
 
-    Raises JournalError where the records do not follow each other.
+    Strays at the offsets `passing` are passed over. Raises JournalError where the records do not follow each
+    other.
     """
-    return _survey(log, log.partitions(identity.journal)[0], snapshots, None, alive)[1]
+    journal = log.partitions(identity.journal)[0]
+    return _survey(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
 
 
 def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Change]:
@@ -97,7 +125,7 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
             "predictions: run with that configuration, or begin a new log"
         )
     changes = identity.configuration.changes_since(origin.config)
-    refused = [f"{c.key} was {c.before} and is {c.after}" for c in changes if not c.allowed]
+    refused = [f"{c.key} was {brief(c.before)} and is {brief(c.after)}" for c in changes if not c.allowed]
     if refused:
         raise JournalError(
             f"what was learned cannot be continued under this configuration: {'; '.join(refused)}; "
@@ -107,7 +135,13 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
 
 
 def _survey(
-    log: Log, journal: Partition, snapshots: Snapshots, at: int | None, alive: Callable[[], None]
+    log: Log,
+    journal: Partition,
+    snapshots: Snapshots,
+    at: int | None,
+    alive: Callable[[], None],
+    stray: Callable[[Stray], None],
+    passing: frozenset[int] = frozenset(),
 ) -> tuple[_Start, Checkpoint, list[range]]:
     """Where to start, where the journal stands (or its record `at`), and which records made its state."""
     at_most = at
@@ -115,8 +149,10 @@ def _survey(
         found = snapshots.newest(at_most, alive)
         start = _start(log, journal, None if found is None else found.snapshot)
         checkpoint, rollbacks = start.checkpoint, {}
-        for entry in each_alive(entries(log, journal, start.offset), alive):
+        for entry in each_alive(entries(log, journal, start.offset, passing), alive):
             record = entry.record
+            for found_there in entry.strays:
+                stray(found_there)
             if entry.offset != start.offset:
                 checkpoint = checkpoint.after(record)
             if record.kind == "rollback":
@@ -136,9 +172,10 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None) -> _Start:
     if snapshot is None:
         first = next(entries(log, journal), None)
         if first is not None and first.record.n != 0:
+            before = "".join(f"; {place_of(journal, at)}: {what}" for at, what in first.strays)
             raise JournalError(
                 f"the journal begins with record {first.record.n}, and there is no snapshot to begin with: "
-                "bring one back, or begin a new log"
+                f"bring one back, or begin a new log{before}"
             )
         if first is not None and first.record.kind != "genesis":
             raise JournalError("the journal does not begin with its genesis")
@@ -175,12 +212,10 @@ def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
             f"the snapshot stands at journal record {n}, beyond the journal's end {end.record.n}: "
             "it is another journal's, or this one was cut short; move it away to go on without it"
         )
-    if n < first.record.n:
-        return (
-            f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}: "
-            f"record {n} itself has to be kept; bring a newer snapshot back, or begin a new log"
-        )
-    return f"the snapshot stands at journal record {n}, which the journal lacks: a record is missing there"
+    return (
+        f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}: "
+        f"record {n} itself has to be kept; bring a newer snapshot back, or begin a new log"
+    )
 
 
 class _Replay:
@@ -192,7 +227,7 @@ class _Replay:
         learner: Learner,
         identity: Identity,
         alive: Callable[[], None],
-        passed: Callable[[Checkpoint], None],
+        passed: Passed,
     ) -> None:
         self._log = log
         self._slices = SliceReader(log)
@@ -214,12 +249,14 @@ class _Replay:
                 continue
             before, checkpoint = checkpoint, checkpoint.after(entry.record)
             if is_on(path, entry.record.n):
-                self._process(before, checkpoint, entry.record)
-                self._passed(checkpoint)
+                outputs = self._process(before, checkpoint, entry.record)
+                self._passed(checkpoint, outputs if self._comparable else ())
             if checkpoint.n == end.n:
                 break
 
-    def _process(self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord) -> None:
+    def _process(
+        self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord
+    ) -> Sequence[NewRecord]:
         self._configured(checkpoint)
         self._comparable = self._comparable and record.machine == self._identity.machine
         outputs = replay(self._slices, self._learner, record, self._alive)
@@ -228,6 +265,7 @@ class _Replay:
                 f"replaying journal record {record.n} gave other outputs than it published: "
                 "the program or the configuration is not the one that wrote it"
             )
+        return outputs
 
     def _configured(self, checkpoint: Checkpoint) -> None:
         """Let the learner have the configuration that held at a checkpoint."""

@@ -23,7 +23,9 @@ _AHEAD_BYTES = 8 << 20  # of all partitions together
 def replay(
     slices: SliceReader, learner: Learner, record: JournalRecord, alive: Callable[[], None]
 ) -> Sequence[NewRecord]:
-    """Process what a commit processed; its outputs, which are published already."""
+    """Process what a commit processed; its outputs, which are published already. No other record has any."""
+    if record.kind != "commit":
+        return []
     records = [found for part in record.slices for found in slices.read(part, record.n)]
     return learner.process(records, record.now, alive)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 __all__ = [
+    "BATCH_BYTES",
     "HEADER_BYTES",
     "Acl",
     "Difference",
@@ -23,6 +24,9 @@ __all__ = [
 
 HEADER_BYTES = 64 << 10
 """Room for what a record holds beside its value: its key, the headers of a dead letter, Kafka's own bytes."""
+
+BATCH_BYTES = 1 << 10
+"""Room for what Kafka adds to a record, and to the batch that it comes in."""
 
 _DEFAULT_MESSAGE_BYTES = 1_048_588  # of a broker that was not told otherwise
 _MOST_REPLICAS = 3
@@ -118,6 +122,7 @@ def plan_topics(
     replication: int,
     retention: float,
     max_bytes: int,
+    largest_prediction: int,
     brokers: int,
 ) -> tuple[TopicSpec, ...]:
     """The topics of one model.
@@ -133,13 +138,17 @@ def plan_topics(
         replication: copies; 0 is three, or as many as there are brokers.
         retention: seconds for which records are kept, the journal's apart.
         max_bytes: of the largest event.
+        largest_prediction: bytes of the largest prediction, or report; 0 where they are not limited.
         brokers: how many there are.
     """
     copies = replication or min(_MOST_REPLICAS, brokers)
     largest = max(_DEFAULT_MESSAGE_BYTES, max_bytes + HEADER_BYTES)
     shared = {"cleanup.policy": "delete", "min.insync.replicas": str(max(1, copies - 1))}
     kept = {"retention.ms": str(round(retention * 1000))}
+    published = max(_DEFAULT_MESSAGE_BYTES, largest_prediction + BATCH_BYTES)
     own = {
+        "predictions": kept | {"max.message.bytes": str(published)},
+        "metrics": kept | {"max.message.bytes": str(published)},
         "events": kept | {"max.message.bytes": str(largest)},
         "dead_letters": kept | {"max.message.bytes": str(largest + HEADER_BYTES)},
         "journal": {

@@ -11,8 +11,9 @@ from typing import Any
 import numpy.typing as npt
 
 from streamnb.model.encoding import is_missing
+from streamnb.model.ranges import is_above_zero
 
-__all__ = ["answer_of", "load_state_of", "named", "state_of", "teach_one"]
+__all__ = ["answer_of", "load_state_of", "state_of", "teach_one"]
 
 
 def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
@@ -42,7 +43,7 @@ def teach_one(classifier: Any, x: Any, y: Any, w: float) -> None:
     A classifier whose `learn_one` takes no weight learns an event of any weight above zero once. Only one
     with the method `learn_unlabelled_one` is taught by events without a label.
     """
-    if not w > 0.0:
+    if not is_above_zero(w):
         return
     learn = classifier.learn_one
     if is_missing(y):
@@ -69,11 +70,6 @@ def load_state_of(classifier: Any, meta: Mapping[str, Any], arrays: Mapping[str,
     if not hasattr(classifier, "load_state"):
         raise TypeError(f"a {type(classifier).__name__} has no load_state() to go on from a snapshot by")
     classifier.load_state(meta, arrays)
-
-
-def named(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays whose name begins so, without it: those of one part of a state."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _takes_weight(learn: Callable[..., Any]) -> bool:

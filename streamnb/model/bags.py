@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.jit import allocating
+from streamnb.model.keyed_hash import hash_number, process_secret
 from streamnb.model.tables import Batch
 
 __all__ = ["Bags", "bags_of"]
@@ -34,7 +35,9 @@ class Bags(NamedTuple):
 
 
 @allocating
-def _fill(batch: Any, event_bags: Any, group: Any, bag_rows: Any, rows: Any, amounts: Any) -> Any:
+def _fill(
+    batch: Any, secret: Any, event_bags: Any, group: Any, bag_rows: Any, rows: Any, amounts: Any
+) -> Any:
     """Fill the arrays, which have room; the most rows of any bag."""
     bag, used, most = 0, 0, 0
     places = np.full(64, -1, dtype=np.int32)
@@ -56,7 +59,7 @@ def _fill(batch: Any, event_bags: Any, group: Any, bag_rows: Any, rows: Any, amo
                     row = batch.rows[j]
                     if row < 0:
                         continue
-                    place = (row * 0x9E3779B1) & (size - 1)
+                    place = np.int64(hash_number(secret, row)) & (size - 1)
                     while places[place] >= 0 and rows[places[place]] != row:
                         place = (place + 1) & (size - 1)
                     if places[place] < 0:
@@ -80,7 +83,7 @@ def bags_of(batch: Batch) -> Bags:
     event_bags, bag_rows = np.zeros(n + 1, dtype=np.int64), np.zeros(items + 1, dtype=np.int64)
     group, rows = np.empty(items, dtype=np.int32), np.empty(tokens, dtype=np.int32)
     amounts = np.empty(tokens, dtype=np.int64)
-    most = _fill(batch, event_bags, group, bag_rows, rows, amounts)
+    most = _fill(batch, process_secret(), event_bags, group, bag_rows, rows, amounts)
     b = event_bags[n]
     u = bag_rows[b]
     return Bags(event_bags, group[:b], bag_rows[: b + 1], rows[:u], amounts[:u], most)

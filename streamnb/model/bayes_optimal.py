@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from river import base
 
-from streamnb.model.any_classifier import answer_of, load_state_of, named, state_of, teach_one
+from streamnb.model.any_classifier import answer_of, load_state_of, state_of, teach_one
 from streamnb.model.draws import check_seed
 from streamnb.model.encoding import is_missing
 from streamnb.model.evidence import Item
+from streamnb.model.expected import named, reading
 from streamnb.model.posterior import SequentialPosterior, weighted_mean
 from streamnb.model.progressive import ESCAPE
+from streamnb.model.ranges import is_above_zero
 
 __all__ = ["BayesOptimalClassifier", "PredictionMode"]
 
@@ -121,7 +123,7 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
         learned. One without a label (None) says nothing of the models, and teaches those that have
         `learn_unlabelled_one`.
         """
-        if not is_missing(y) and w > 0.0:
+        if not is_missing(y) and is_above_zero(w):
             answers = [answer_of(model, x) for model in self._classifiers()]
             self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
         for model in self._classifiers():
@@ -183,17 +185,32 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Replace all that was learned by the `state` of a mixture of the same models; returns self.
 
-        Raises ValueError for a state of others, of another prior or switching rate.
+        Raises ValueError for a state of others, of another prior or switching rate, and SnapshotError for one
+        that is damaged; then no model is changed.
         """
-        if meta["type"] != type(self).__name__:
-            raise ValueError(f"this is the state of a {meta['type']}, not of a {type(self).__name__}")
-        posterior = SequentialPosterior.from_state(meta["posterior"], named(arrays, _POSTERIOR))
-        if _weighed_by(posterior) != _weighed_by(self._posterior):
-            raise ValueError(f"a state of other models, priors or switching rate: {posterior}")
-        for i, (model, model_meta) in enumerate(zip(self._classifiers(), meta["models"], strict=True)):
-            load_state_of(model, model_meta, named(arrays, _model(i)))
+        if meta.get("type") != type(self).__name__:
+            raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
+        with reading(f"a {type(self).__name__}"):
+            posterior = SequentialPosterior.from_state(meta["posterior"], named(arrays, _POSTERIOR))
+            if _weighed_by(posterior) != _weighed_by(self._posterior):
+                raise ValueError(f"a state of other models, priors or switching rate: {posterior}")
+            models = list(zip(self._classifiers(), meta["models"], strict=True))
+            self._load(models, arrays)
         self._posterior = posterior
         return self
+
+    def _load(self, models: Sequence[tuple[Any, Any]], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Let each model go on from its part of a state, or, where one cannot, none."""
+        before = [state_of(model) for model, _ in models]
+        loaded = 0
+        try:
+            for i, (model, meta) in enumerate(models):
+                load_state_of(model, meta, named(arrays, _model(i)))
+                loaded += 1
+        except Exception:
+            for (model, _), state in zip(models[:loaded], before, strict=False):
+                load_state_of(model, *state)
+            raise
 
     # -- inside -------------------------------------------------------------------------------------------
 

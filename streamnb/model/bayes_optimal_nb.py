@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
-from streamnb.model.any_classifier import named
 from streamnb.model.attributes import Attribute, Nominal, Text
 from streamnb.model.bags import Bags, bags_of
+from streamnb.model.bins import room_for_values
 from streamnb.model.collecting import most_features
 from streamnb.model.copying import StateCopy
 from streamnb.model.counts import NOMINAL, UNIT
@@ -20,6 +20,8 @@ from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.draws import check_seed, uniforms
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, text_kind, units
 from streamnb.model.evidence import LIMIT, Item, ranked
+from streamnb.model.expected import count, named
+from streamnb.model.expected import reading as reading_state
 from streamnb.model.histograms import words_above
 from streamnb.model.hypotheses import Readings, Sources, check_names
 from streamnb.model.hypothesis_kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
@@ -107,6 +109,8 @@ class BayesOptimalNB(NaiveBayes):
         self.seed = seed
         self.memory = memory
         self._readings = naive_part(hypotheses)
+        for reading in self._readings:
+            self._check_p(reading.p)
         self._plan = Plan.of(hypotheses)
         self._sources = Sources.of(self._readings)
         self._statistics = Statistics(self._sources)
@@ -208,28 +212,39 @@ class BayesOptimalNB(NaiveBayes):
         )
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Replace all that was learned by the `state` of a model with the same hypotheses; returns self."""
-        posterior = self._new_posterior()
-        if meta["type"] == type(self).__name__:
-            posterior = posterior_in(meta, arrays)
-            if _weighed_by(posterior) != _weighed_by(self._posterior):
-                raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
-            if Sources.from_description(meta.get("sources", {})) != self._sources:
-                raise ValueError("a state of other counts than the hypotheses need")
-            if self._learners.is_needed and meta.get("learners") != self._plan.described():
-                raise ValueError("a state of other learners than the hypotheses")
-            trees = TreeOpinions(self.hypotheses)
-            trees.load(meta.get("trees", []), named(arrays, _TREES))
+        """Replace all that was learned by the `state` of a model with the same hypotheses; returns self.
+
+        Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
+        """
+        learners, trees = Learners(self._plan, self.memory), TreeOpinions(self.hypotheses)
+        posterior, met = self._new_posterior(), 0
+        if meta.get("type") == type(self).__name__:
+            with reading_state(f"a {type(self).__name__}"):
+                posterior, met = posterior_in(meta, arrays), count(meta["posterior"], "met")
+                if _weighed_by(posterior) != _weighed_by(self._posterior):
+                    raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
+                if Sources.from_description(meta.get("sources", {})) != self._sources:
+                    raise ValueError("a state of other counts than the hypotheses need")
+                if self._learners.is_needed and meta.get("learners") != self._plan.described():
+                    raise ValueError("a state of other learners than the hypotheses")
+                trees.load(meta.get("trees", []), named(arrays, _TREES))
+                learners.load(named(arrays, _LEARNED), len(meta["classes"]))
         super().load_state(meta, arrays)
-        self._posterior, self._met = posterior, meta["posterior"]["met"]
-        learned = {n.removeprefix(_LEARNED): a for n, a in arrays.items() if n.startswith(_LEARNED)}
-        self._learners = Learners(self._plan, self.memory)
-        self._learners.load(learned, len(self.classes))
-        self._trees = trees
+        self._posterior, self._met, self._learners, self._trees = posterior, met, learners, trees
         self._smoothings = self._smoothings[:, :, :0]
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _encode(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any] | None = None,
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> Encoded:
+        """As any model, and the keys of features."""
+        return super()._encode(xs, ys, ws, ts).with_keys()
 
     def _predicted(self, x: Any) -> None:
         """Every event of many hypotheses needs a batch."""
@@ -336,7 +351,8 @@ class BayesOptimalNB(NaiveBayes):
         room = Room.of(self._plan, K, most)
         self._make_room(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
-        mode = _MODES[self.prediction]
+        # The mean of one is itself, bit for bit: it is not divided by its sum.
+        mode = MAP if sum(h.weight > 0.0 for h in self.hypotheses) == 1 else _MODES[self.prediction]
         draws = np.zeros(n)
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
             draws += uniforms(self.seed, self._met, n if learn else 1)
@@ -371,17 +387,19 @@ class BayesOptimalNB(NaiveBayes):
             )
             if done < n:
                 statistics.room_for_texts(bags.most)
-                self._make_room(2 * most)
+                self._make_room(
+                    2 * most, int(most and room_for_values(self._learners.bins.tables, batch, done))
+                )
         if learn:
             statistics.events += int(np.count_nonzero(batch.label >= 0))
             self._met += n
         return answers
 
-    def _make_room(self, features: int) -> None:
-        """Let the learners take what the statistics have met, and so many new features."""
+    def _make_room(self, features: int, places: int = 0) -> None:
+        """Let the learners take what the statistics have met, so many new features, and places of bins."""
         K = len(self._statistics.classes)
         known = int(np.count_nonzero(self._statistics.class_weights[:K]))
-        self._learners.room(K, known, len(self._statistics.layout.fields), features)
+        self._learners.room(K, known, len(self._statistics.layout.fields), features, places)
 
     def _presence(self) -> PresenceTables:
         presence = self._statistics.presence
@@ -402,8 +420,7 @@ class BayesOptimalNB(NaiveBayes):
 
 def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> SequentialPosterior:
     """The posterior in the `state` of such a model. Raises KeyError where it has none, and SnapshotError."""
-    own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
-    return SequentialPosterior.from_state(meta["posterior"], own)
+    return SequentialPosterior.from_state(meta["posterior"], named(arrays, _PREFIX))
 
 
 def _weighed_by(posterior: SequentialPosterior) -> tuple[object, ...]:

@@ -10,20 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes import Nominal
 from streamnb.model.counts import UNIT
 from streamnb.model.dag import Dag
 from streamnb.model.draws import uniforms
 from streamnb.model.elimination import maximum, sum_of_products
 from streamnb.model.encoding import is_missing, units, value_text
+from streamnb.model.expected import count
 from streamnb.model.factors import Factor, total
 from streamnb.model.family_tables import FamilyTables
 from streamnb.model.given_tables import given_tables
 from streamnb.model.independence import Independence
 from streamnb.model.joint_table import JointTable, MostProbable
+from streamnb.model.network_kernels import Shape, Smoothed
 from streamnb.model.network_smoothing import NetworkSmoothing
+from streamnb.model.network_worlds import Worlds
 
 __all__ = ["BayesianNetwork"]
 
+_WORLDS = 1 << 12  # ways to fill the gaps of an event that are counted through; of more, by elimination
+_PATTERNS, _FEW = 256, 64  # of events with gaps, of which it is kept how they can be filled in so few ways
 Name = Hashable
 Values = Mapping[Name, Any]
 
@@ -51,7 +57,8 @@ class BayesianNetwork:
 
     Args:
         parents: variable -> its parents, for every variable.
-        values: variable -> its values, where they are declared: then there are no others.
+        values: variable -> its values, where they are declared: then there are no others. Those of its
+            `Nominal` serve as well.
         tables: variable -> P(variable | parents), as a mapping from the values of its parents (a tuple; with
             one parent its value alone, with none the distribution itself) to {value: probability}.
         alpha: added to every count, (n_c + alpha) / (n + alpha k) with k values.
@@ -115,12 +122,19 @@ class BayesianNetwork:
         cells: int = 1 << 22,
     ) -> None:
         self._dag = Dag(parents)
-        declared, given = given_tables(self._dag, values or {}, tables or {})
+        own = {
+            name: nominal.values
+            for name, nominal in (attributes or {}).items()
+            if isinstance(nominal, Nominal) and nominal.values is not None
+        }
+        declared, given = given_tables(self._dag, {**own, **(values or {})}, tables or {})
         self._dag.numbers(attributes or {})
         self._tables = FamilyTables(self._dag, declared, cells)
         self._smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
         self._made_with = (parents, values, tables, alpha, m, attributes, weight, cells)
         self._events = 0
+        self._read_for: Shape | None = None  # for which layout of the tables `_smoothed` is
+        self._worlds: dict[Any, Worlds] = {}  # of events with gaps that came of late
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -148,10 +162,10 @@ class BayesianNetwork:
     def counts(self, name: Name) -> dict[tuple[str, ...], float]:
         """(values of the parents, value) -> examples counted; those above zero alone. Raises KeyError."""
         (v,) = self._dag.numbers([name])
-        table = self._tables.table(v)
+        table = self._tables.weights(v)
         values = [self._tables.values(u) for u in self._tables.family(v)]
         return {
-            tuple(values[axis][i] for axis, i in enumerate(at)): int(table[tuple(at)]) / UNIT
+            tuple(values[axis][i] for axis, i in enumerate(at)): float(table[tuple(at)]) / UNIT
             for at in np.argwhere(table)
         }
 
@@ -338,14 +352,17 @@ class BayesianNetwork:
         before: Iterable[tuple[int, tuple[int, ...], int]],
         after: Iterable[tuple[int, tuple[int, ...], int]],
     ) -> int:
-        """Count an event as these (variable, codes of its family, units) in place of those; units moved."""
+        """Expect of an event these (variable, codes of its family, weight) in place of those; what moved.
+
+        Weights are in units of 2^-30 example.
+        """
         change: dict[tuple[int, tuple[int, ...]], int] = {}
         for sign, parts in ((-1, before), (1, after)):
             for v, codes, weight in parts:
                 change[v, codes] = change.get((v, codes), 0) + sign * weight
         for (v, codes), weight in change.items():
             if weight:
-                self._tables.add(v, codes, weight)
+                self._tables.expect(v, codes, weight)
         return sum(map(abs, change.values()))
 
     def expected(self, row: Sequence[int]) -> list[tuple[int, list[tuple[tuple[int, ...], float]]]]:
@@ -355,21 +372,33 @@ class BayesianNetwork:
         is left out; all are of an event that given tables rule out.
         """
         known = {v: code for v, code in enumerate(row) if self._tables.is_known(v, code)}
-        found: list[tuple[int, list[tuple[tuple[int, ...], float]]]] = []
-        if self._log_probability(known)[0] == -math.inf:
-            return found
-        for v in range(len(self._dag)):
-            family = self._tables.family(v)
-            gaps = tuple(u for u in family if u not in known)
-            live = [np.flatnonzero(self._tables.is_live(u)).tolist() for u in gaps]
-            if all(live):
-                shares = self._shares(gaps, known)
-                cells = []
-                for at in np.ndindex(*map(len, live)):
-                    codes = {u: live[axis][i] for axis, (u, i) in enumerate(zip(gaps, at, strict=True))}
-                    cells.append((tuple(codes.get(u, known.get(u, -1)) for u in family), float(shares[at])))
-                found.append((v, cells))
-        return found
+        gaps = [v for v in range(len(self._dag)) if v not in known]
+        values = {v: tuple(np.flatnonzero(self._tables.is_live(v)).tolist()) for v in gaps}
+        key = tuple(known.items()), tuple(values.values())
+        worlds = self._worlds.get(key)
+        if worlds is None:
+            worlds = Worlds.of([self._tables.family(v) for v in range(len(self._dag))], known, values)
+            if len(self._worlds) == _PATTERNS:
+                self._worlds.clear()
+            if worlds.number <= _FEW:
+                self._worlds[key] = worlds
+        if 0 < worlds.number <= _WORLDS:
+            shares = worlds.weighed(self._tables, self._reads())
+        elif self._log_probability(known)[0] == -math.inf:
+            shares = None
+        else:
+            shares = [
+                self._shares(tuple(u for u in self._tables.family(v) if u not in known), known)
+                .ravel()
+                .tolist()
+                for v, _ in worlds.cells
+            ]
+        if shares is None:
+            return []
+        return [
+            (v, list(zip(cells, own, strict=True)))
+            for (v, cells), own in zip(worlds.cells, shares, strict=True)
+        ]
 
     # -- state --------------------------------------------------------------------------------------------
 
@@ -386,14 +415,21 @@ class BayesianNetwork:
 
         Raises SnapshotError, and changes nothing, where it is none.
         """
-        events = meta.get("events")
-        if meta.get("type") != type(self).__name__ or type(events) is not int or events < 0:
-            raise SnapshotError(f"this is a state of {meta.get('type')!r} with {events!r} events")
+        events = count(meta, "events")
+        if meta.get("type") != type(self).__name__:
+            raise SnapshotError(f"this is a state of {meta.get('type')!r}")
         self._tables.load_state(meta, arrays)
         self._events = events
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _reads(self) -> Smoothed:
+        """How counts are read, for the kernels; anew where tables have grown."""
+        if self._read_for is not self._tables.shape:
+            self._read_for = self._tables.shape
+            self._smoothed = self._smoothing.arrays(self._tables, np.zeros(0))
+        return self._smoothed
 
     def _live(self, v: int) -> list[str]:
         live = self._tables.is_live(v)

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import UnlearnError
 from streamnb.model.conjugate import Conjugate, checked_counts, examples, positive
 from streamnb.model.credible import beta_intervals
+from streamnb.model.expected import reading
 from streamnb.model.rising import log_rising_ratio
 
 __all__ = ["Beta", "BetaBernoulli"]
@@ -144,10 +145,8 @@ class BetaBernoulli(Conjugate):
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The posterior that `state` described. Raises SnapshotError."""
         counts = checked_counts(arrays, 2)
-        try:
+        with reading("a Beta posterior", ValueError):
             posterior = cls(meta["alpha"], meta["beta"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"this is no Beta prior: {error!r}") from error
         posterior._successes, posterior._failures = counts
         return posterior
 

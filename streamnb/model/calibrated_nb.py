@@ -29,7 +29,7 @@ class CalibratedNB(BayesOptimalNB):
         likelihood: how texts are read: "multinomial", "presence", "bernoulli" or "complement".
         alpha: added to every count, above zero.
         m: use the m-estimate (n_c + m p) / (n + m), above zero, in place of alpha.
-        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
         prior: "learned" (frequency), "uniform", or label -> relative weight (a label left out has none).
         half_life: what was learned counts half after this time (seconds of event time); None never forgets.
         density: how continuous values are read: "gaussian", or "binned".

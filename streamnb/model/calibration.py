@@ -14,10 +14,10 @@ from typing import Any
 
 from streamnb.model.jit import kernel
 
-__all__ = ["FIRST_POWER", "FLOOR", "learn_power", "temper"]
+__all__ = ["FIRST_POWER", "FLOOR", "LEAST_POWER", "MOST_POWER", "learn_power", "temper"]
 
 FIRST_POWER = 0.5
-_LEAST, _MOST = 0.02, 4.0
+LEAST_POWER, MOST_POWER = 0.02, 4.0
 FLOOR = -20.0  # ln P below this counts as this: one event that was called impossible is to teach, not to ruin
 _MEMORY = 0.999  # of the curvature, which is thereby a mean over about a thousand events and can follow drift
 
@@ -46,4 +46,4 @@ def learn_power(
     powers[c, 1] = _MEMORY * powers[c, 1] + weight * max(square - mean * mean, 0.0)
     if powers[c, 1] > 0.0:
         power = powers[c, 0] - weight * gradient / powers[c, 1]
-        powers[c, 0] = min(max(power, _LEAST), _MOST)
+        powers[c, 0] = min(max(power, LEAST_POWER), MOST_POWER)

@@ -40,7 +40,8 @@ class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped her
 
     Args:
         attributes: name -> `Nominal` or `Continuous`, or just "nominal", "continuous"; others are taken by
-            the type of their value. One that is declared as a text is left out.
+            the type of their value. One that is declared as a text is left out, and one called `text` where
+            nothing declares it.
         alpha: smoothing of P(a), 1e-6 to 1e6 examples.
         prior_weight: what P(a) counts in P(a | b), 1e-6 to 1e6 examples.
         max_values: values of an attribute that have counts of their own; the rest share one.
@@ -112,8 +113,8 @@ class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped her
 
     @property
     def root(self) -> Any:
-        """The attribute without a parent, the first that was met, by name; None where there is none."""
-        return next((name for _, name in self._model.coded.numbers), None)
+        """The attribute at which the tree begins, the first by name; None where there is none."""
+        return self._model.root
 
     def log_likelihood_one(self, x: Any) -> float:
         """Log P(x) in nats, of the attributes and values that are known: 0 where there is none.
@@ -145,8 +146,13 @@ class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped her
         codes = self._model.encode(rows, self._kinds, weights > 0)
         return self._run(codes, np.where(weights > 0, 0, -1), weights, learn=True)
 
+    def rebuild(self) -> Self:
+        """Make the tree anew, of the counts as they are; returns self. See `TreeAugmentedNB.rebuild`."""
+        self._model.counts.grow_tree()
+        return self
+
     def unlearn_one(self, x: Any, w: float = 1.0) -> None:
-        """Undo ``learn_one(x, w)``, exactly; the tree is made anew of what is left.
+        """Undo ``learn_one(x, w)``, exactly; the tree is made anew of what is left. See `TreeAugmentedNB`.
 
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
         """
@@ -180,6 +186,7 @@ class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped her
         if found != own:
             raise ValueError(f"this is the state of a {found}, not of a {own}")
         self._model = TreeModel.from_state(self.memory, meta, arrays)
+        self._kinds = Kinds(self.attributes or {}, self._model.coded.numbers)
         return self
 
     # -- inside -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numbers
 import struct
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from types import NoneType
@@ -29,11 +29,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
+from streamnb.model.attributes import TEXT, Attribute, Continuous, Nominal, Text
 from streamnb.model.columns import Column, columns_of, is_frame
 from streamnb.model.counts import NOMINAL
 from streamnb.model.encoding import CONTINUOUS, is_missing, value_text
+from streamnb.model.expected import reading
 from streamnb.model.moments import LARGEST
+from streamnb.model.saved_names import checked_attributes
 
 __all__ = ["LEFT_OUT", "MISSING", "REST", "CodedValues", "KeyColumn", "Kinds", "key_columns", "magnitudes"]
 
@@ -55,14 +57,20 @@ class Kinds:
 
     Args:
         attributes: name -> `Nominal` or `Continuous`, or just "nominal", "continuous". A text is more than
-            one value: one that is declared as such is left out.
+            one value: one that is declared as such is left out, and so is what is called `text` where nothing
+            declares it.
+        met: the attributes, as (kind, name), of a state: in one from before that rule `text` may be a value.
 
     Raises:
-        ValueError: for smoothing of an attribute's own.
+        ValueError: for smoothing of an attribute's own, or values that are declared.
     """
 
-    def __init__(self, attributes: Mapping[Any, Attribute | str]) -> None:
+    def __init__(
+        self, attributes: Mapping[Any, Attribute | str], met: Container[tuple[int, Hashable]] = ()
+    ) -> None:
         self._declared = {name: _declared_kind(name, spec) for name, spec in attributes.items()}
+        if not any((kind, TEXT) in met for kind in (NOMINAL, CONTINUOUS)):
+            self._declared.setdefault(TEXT, LEFT_OUT)
 
     def of(self, name: Any, value: Any) -> int:
         """NOMINAL or CONTINUOUS; it hangs on the value's type alone. Of a text LEFT_OUT."""
@@ -108,6 +116,14 @@ class CodedValues:
     def sizes(self) -> npt.NDArray[np.int64]:
         """How many codes each attribute has, the REST among them."""
         return np.array([len(codes) for codes in self.codes], dtype=np.int64)
+
+    @property
+    def ranks(self) -> npt.NDArray[np.int64]:
+        """The place of each attribute by name, whenever it came. Shape (attributes,)."""
+        by_name = sorted(self.numbers.items(), key=lambda one: (repr(one[0][1]), one[0][0]))
+        ranks = np.empty(len(by_name), dtype=np.int64)
+        ranks[[number for _, number in by_name]] = np.arange(len(by_name))
+        return ranks
 
     @property
     def n_values(self) -> int:
@@ -170,18 +186,16 @@ class CodedValues:
         ]
 
     @classmethod
+    @reading("attributes and their values", ValueError)
     def from_description(cls, most: int, described: Iterable[Any]) -> CodedValues:
         """Of a description. Raises SnapshotError where it is none."""
         values = cls(most)
-        try:
-            for kind, name, keys in described:
-                number = values.attribute(kind, name)
-                for key in keys:
-                    values.code(number, _checked_key(kind, key), adds=True)
-                if len(values.codes) != number + 1 or len(values.codes[number]) != len(keys) + 1:
-                    raise SnapshotError(f"attribute {name!r} is there twice, or a value of it is")
-        except (TypeError, ValueError) as error:
-            raise SnapshotError(f"this describes no attributes: {error}") from error
+        for kind, name, keys in described:
+            number = values.attribute(kind, *checked_attributes([name]))
+            for key in keys:
+                values.code(number, _checked_key(kind, key), adds=True)
+            if len(values.codes) != number + 1 or len(values.codes[number]) != len(keys) + 1:
+                raise SnapshotError(f"attribute {name!r} is there twice, or a value of it is")
         return values
 
     def _number(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> None:
@@ -286,7 +300,7 @@ def _declared_kind(name: Any, spec: Attribute | str) -> int:
         return LEFT_OUT
     if isinstance(spec, Nominal):
         raise ValueError(  # noqa: TRY004  a nominal attribute is of the right type
-            f"attribute {name!r}: smoothing is that of the model, and no attribute's own"
+            f"attribute {name!r}: smoothing is that of the model, and no attribute's own; values are met"
         )
     raise ValueError(f"attribute {name!r}: expected 'nominal', 'continuous' or 'text', not {spec!r}")
 

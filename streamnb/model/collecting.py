@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.bins import CODE, FIRST_EDGES, LAYOUTS, PAIRED, bin_of, code_of, is_in_use
+from streamnb.model.bins import CODE, CODES, LAYOUTS, PAIRED, bin_of, code_of, first_edge, is_in_use
 from streamnb.model.counts import NOMINAL, UNIT
+from streamnb.model.expected import MOST, Expected, counts, whole
 from streamnb.model.features import (
     COUNTS,
     KEY_BITS,
@@ -41,11 +42,20 @@ from streamnb.model.features import (
     row_in,
 )
 from streamnb.model.jit import allocating, inlined, kernel
+from streamnb.model.keyed_hash import hash_word
 from streamnb.model.memory import prefetch
 from streamnb.model.softmax import LOG_OF_ONE
 from streamnb.model.vocabulary import STOPPED
 
-__all__ = ["Collected", "Context", "collect", "most_features", "note_attributes", "put_value"]
+__all__ = [
+    "Collected",
+    "Context",
+    "collect",
+    "expected_context",
+    "most_features",
+    "note_attributes",
+    "put_value",
+]
 
 MOST_PAIRED = 12  # attributes; 66 pairs of them
 _SELECTED_AFTER = 256 * UNIT
@@ -92,11 +102,22 @@ class Context(NamedTuple):
         return cls(one - 1, one.copy(), np.zeros(MOST_PAIRED, dtype=np.int64), one.copy())
 
 
+def expected_context(classes: int) -> dict[str, Expected]:
+    """The arrays of a state's `Context`."""
+    return {
+        "last_label": whole(1, low=-1, high=classes - 1),
+        "learned": counts(1),
+        "chosen": whole(MOST_PAIRED, low=-1, high=MOST),
+        "n_chosen": whole(1, low=-1, high=MOST_PAIRED),
+    }
+
+
 class Collected(NamedTuple):
     """The features of an event: room for `most`. Singles come first, then pairs.
 
     Attributes:
         keys: uint64[most].
+        hashes: uint64[most], of the keys, by which their slots are found.
         rows: int64[most], NOBODY where there is none, and below that `by_place` of those met once.
         values: float64[most], v.
         owners: int64[most], index of the owner.
@@ -114,6 +135,7 @@ class Collected(NamedTuple):
     """
 
     keys: npt.NDArray[np.uint64]
+    hashes: npt.NDArray[np.uint64]
     rows: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
     owners: npt.NDArray[np.int64]
@@ -132,6 +154,7 @@ class Collected(NamedTuple):
     def of(cls, most: int) -> Collected:
         """Room for so many features."""
         return cls(
+            np.empty(most, dtype=np.uint64),
             np.empty(most, dtype=np.uint64),
             np.empty(most, dtype=np.int64),
             np.empty(most, dtype=np.float64),
@@ -162,18 +185,21 @@ def most_features(batch: Any) -> int:
 
 
 @inlined
-def _put(keys: Any, values: Any, owners: Any, places: Any, n: int, key: Any, owner: int, times: float) -> int:
+def _put(secret: Any, out: Any, places: Any, n: int, key: Any, owner: int, times: float) -> int:
     """Add a feature, or how often it occurs where it is there already; how many there are."""
+    keys, values = out.keys, out.values
     mask = np.uint64(places.size - 1)
     key &= KEY_BITS
-    place = key & mask
+    hashed = hash_word(secret, key)
+    place = hashed & mask
     while True:
         at = places[place]
         if at < 0:
             places[place] = n
             keys[n] = key
+            out.hashes[n] = hashed
             values[n] = times
-            owners[n] = owner
+            out.owners[n] = owner
             return n + 1
         if keys[at] == key:
             values[at] += times
@@ -192,9 +218,9 @@ def _put_attribute(out: Any, attribute: Any, key: Any) -> None:
 
 
 @inlined
-def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
+def _put_items(batch: Any, e: int, kinds: Any, secret: Any, places: Any, out: Any) -> None:
     """Words and nominal values."""
-    keys, values, owners, owner_keys, n, m = out.keys, out.values, out.owners, out.owner_keys, 0, 0
+    owner_keys, n, m = out.owner_keys, 0, 0
     token_keys, rows = batch.keys, batch.rows
     previous = np.int64(-1)
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
@@ -206,14 +232,14 @@ def _put_items(batch: Any, e: int, kinds: Any, places: Any, out: Any) -> None:
         first = batch.item_rows[item]
         for j in range(first, batch.item_rows[item + 1]):
             if rows[j] != STOPPED:
-                n = _put(keys, values, owners, places, n, token_keys[j], m - 1, times)
+                n = _put(secret, out, places, n, token_keys[j], m - 1, times)
         if kinds[g] == NOMINAL:
             _put_attribute(out, 2 * g, token_keys[first])
     out.n[0], out.n[2] = n, m
 
 
 @kernel
-def put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any) -> None:
+def put_value(f: Any, value: float, bits: Any, bins: Any, secret: Any, places: Any, out: Any) -> None:
     """A continuous value: its code, and its bin in every layout in use."""
     field, told, found = np.uint64(f) << _BYTE | _FIELD, False, out.of_value[out.n[4]]
     out.n[4] += 1
@@ -224,15 +250,15 @@ def put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any)
         if layout != CODE:
             if not is_in_use(bins, f, layout):
                 continue
-            first = FIRST_EDGES[layout]
-            part = np.uint64(bin_of(bins.edges[f], first, first + bins.n_edges[f, layout], value))
-        elif bins.n_codes[f] < 0 or code_of(bins, f, value) == bins.codes.shape[1]:
+            first = first_edge(bins, f, layout)
+            part = np.uint64(bin_of(bins.pool, first, first + bins.n_edges[f, layout], value))
+        elif bins.n_codes[f] < 0 or code_of(bins, f, value) == CODES:
             continue
         m = out.n[2]
         key = mixed(mixed(_IS_VALUE, field + np.uint64(layout)), part)
         out.owner_keys[m] = mixed(_IS_OWNER, field + np.uint64(layout))
         n = out.n[0]
-        out.n[0] = _put(out.keys, out.values, out.owners, places, n, key, m, 1.0)
+        out.n[0] = _put(secret, out, places, n, key, m, 1.0)
         out.n[2] += 1
         if out.n[0] > n:
             found[layout] = n
@@ -244,19 +270,19 @@ def put_value(f: Any, value: float, bits: Any, bins: Any, places: Any, out: Any)
 
 
 @kernel
-def _put_label(last: int, places: Any, out: Any) -> None:
+def _put_label(last: int, secret: Any, places: Any, out: Any) -> None:
     """The label before."""
     m, key = out.n[2], mixed(_IS_LABEL, np.uint64(last))
     out.owner_keys[m] = mixed(_IS_OWNER, _IS_LABEL)
-    out.n[0] = _put(out.keys, out.values, out.owners, places, out.n[0], key, m, 1.0)
+    out.n[0] = _put(secret, out, places, out.n[0], key, m, 1.0)
     out.n[2] += 1
     _put_attribute(out, _LABEL, key)
 
 
 @kernel
-def _put_adjacent(batch: Any, e: int, places: Any, out: Any) -> None:
+def _put_adjacent(batch: Any, e: int, secret: Any, places: Any, out: Any) -> None:
     """Pairs of adjacent words; they belong to the owner of the words."""
-    keys, values, owners, n, m = out.keys, out.values, out.owners, out.n[1], -1
+    n, m = out.n[1], -1
     token_keys, rows = batch.keys, batch.rows
     previous = np.int64(-1)
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
@@ -265,22 +291,21 @@ def _put_adjacent(batch: Any, e: int, places: Any, out: Any) -> None:
         previous = g
         for j in range(batch.item_rows[item], batch.item_rows[item + 1] - 1):
             if rows[j] != STOPPED and rows[j + 1] != STOPPED:
-                key = mixed(token_keys[j], token_keys[j + 1])
-                n = _put(keys, values, owners, places, n, key, m, times)
+                n = _put(secret, out, places, n, mixed(token_keys[j], token_keys[j + 1]), m, times)
     out.n[1] = n
 
 
 @inlined
-def _put_pair(sort: Any, pair: Any, key: Any, places: Any, out: Any) -> None:
+def _put_pair(sort: Any, pair: Any, key: Any, secret: Any, places: Any, out: Any) -> None:
     """A pair of two values, and its owner."""
     m = out.n[2]
     out.owner_keys[m] = mixed(_IS_OWNER, mixed(sort, pair))
-    out.n[1] = _put(out.keys, out.values, out.owners, places, out.n[1], key, m, 1.0)
+    out.n[1] = _put(secret, out, places, out.n[1], key, m, 1.0)
     out.n[2] = m + 1
 
 
 @kernel
-def _put_attribute_pairs(context: Any, places: Any, out: Any) -> None:
+def _put_attribute_pairs(context: Any, secret: Any, places: Any, out: Any) -> None:
     """Pairs of the values of chosen attributes, each with an owner of its own."""
     chosen = max(context.n_chosen[0], 0)
     out.slots[:chosen] = -1
@@ -295,9 +320,9 @@ def _put_attribute_pairs(context: Any, places: Any, out: Any) -> None:
                 pair = np.uint64(out.attributes[a] + 1) << np.uint64(32) | np.uint64(out.attributes[b] + 1)
                 key = mixed(out.attribute_keys[a], out.attribute_keys[b])
                 fine = mixed(out.fine_keys[a], out.fine_keys[b])
-                _put_pair(_PAIR, pair, key, places, out)
+                _put_pair(_PAIR, pair, key, secret, places, out)
                 if fine != key:
-                    _put_pair(_FINE_PAIR, pair, fine, places, out)
+                    _put_pair(_FINE_PAIR, pair, fine, secret, places, out)
 
 
 @kernel
@@ -306,7 +331,7 @@ def _find_owners(out: Any, features: Any, most: int) -> None:
     slots, table, size = features.slots, features.table, features.size
     for o in range(out.n[2]):
         key = out.owner_keys[o] & KEY_BITS
-        place = find_slot(slots, table, key)
+        place = find_slot(slots, table, key, hash_word(features.secret, key))
         row = np.int64(NOBODY) if is_met_once(slots[place]) else row_in(slots[place])
         if slots[place] == 0 and size[0] < most:
             row = add_feature(slots, table, size, key, NOBODY, place)
@@ -326,12 +351,12 @@ def _find_features(
     mask = np.uint64(slots.size - 1)
     stride = weights.shape[1] * weights.shape[2]
     for i in range(first, stop):
-        prefetch(slots, np.int64(out.keys[i] & mask))
+        prefetch(slots, np.int64(out.hashes[i] & mask))
     for i in range(first, stop):
-        prefetch(table, row_in(slots[out.keys[i] & mask]) * table.shape[1])  # of one met once: nowhere
+        prefetch(table, row_in(slots[out.hashes[i] & mask]) * table.shape[1])  # of one met once: nowhere
     for i in range(first, stop):
         key, owner = out.keys[i], out.owner_rows[out.owners[i]]
-        place = find_slot(slots, table, key)
+        place = find_slot(slots, table, key, out.hashes[i])
         slot = slots[place]
         row = row_in(slot)
         if slot == 0:
@@ -423,15 +448,16 @@ def collect(
     places = out.places[:size]
     places[:] = -1
     out.n[:] = 0
-    _put_items(batch, e, kinds, places, out)
+    secret = features.secret
+    _put_items(batch, e, kinds, secret, places, out)
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
-        put_value(np.int64(batch.value_field[v]), batch.value[v], bits[v], bins, places, out)
+        put_value(np.int64(batch.value_field[v]), batch.value[v], bits[v], bins, secret, places, out)
     if context.last_label[0] >= 0:
-        _put_label(context.last_label[0], places, out)
+        _put_label(context.last_label[0], secret, places, out)
     out.n[1] = out.n[0]
     if pairs:
-        _put_adjacent(batch, e, places, out)
-        _put_attribute_pairs(context, places, out)
+        _put_adjacent(batch, e, secret, places, out)
+        _put_attribute_pairs(context, secret, places, out)
     _find_owners(out, features, most)
     none: Any = np.int64(0)  # of a type: literals would be compiled anew
     _find_features(out, none, out.n[0], features, most, none, batch.label[e])
@@ -471,7 +497,8 @@ def _select(features: Any, context: Any, out: Any) -> None:
     n = out.n[3]
     told = np.full(n, -np.inf)
     for a in range(n):
-        place = find_slot(features.slots, features.table, out.attribute_keys[a] & KEY_BITS)
+        key = out.attribute_keys[a] & KEY_BITS
+        place = find_slot(features.slots, features.table, key, hash_word(features.secret, key))
         row = row_in(features.slots[place])
         if row >= 0:
             told[a] = score[features.table[row, OWNER]]

@@ -165,7 +165,7 @@ class Columns:
             for column, number in zip(columns, numbers, strict=True)
             if number < 0
         )
-        most = mark_repeats(batch, layout.kinds) if layout.has_bernoulli else 0
+        most = mark_repeats(batch, layout.kinds, vocabulary.secret) if layout.has_bernoulli else 0
         return Encoded(batch, most, skipped, known, items.tokens)
 
 
@@ -203,7 +203,7 @@ def _by_value(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
     texts = [text for column in columns for text in column.texts]
     sizes = np.array([len(column.texts) for column in columns], dtype=np.int64)
     owners, everything = np.repeat(groups, sizes), np.ones(len(texts), dtype=np.bool_)
-    tokens = Tokens(texts, everything, owners)
+    tokens = Tokens(texts, everything, owners, vocabulary.secret)
     text_rows = vocabulary.rows(tokens, owners, ~everything)
     first = np.cumsum(sizes) - sizes
     which = np.stack([column.values for column in columns])
@@ -239,9 +239,8 @@ def _added(
     new = new[np.argsort(begins[new])]
     everything = np.ones(len(new), dtype=np.bool_)
     text_rows = np.full(len(texts), UNKNOWN, dtype=np.int32)
-    text_rows[new] = vocabulary.rows(
-        Tokens([texts[text] for text in new.tolist()], everything, owners[new]), owners[new], everything
-    )
+    tokens = Tokens([texts[text] for text in new.tolist()], everything, owners[new], vocabulary.secret)
+    text_rows[new] = vocabulary.rows(tokens, owners[new], everything)
     return np.where(np.arange(rows.size) >= begins[chosen], text_rows[chosen], rows)
 
 
@@ -263,9 +262,10 @@ def _in_order(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
             event_items, item_group, np.zeros(1, dtype=np.int64), nothing, np.zeros(0, dtype=np.uint64)
         )
     are_whole = np.array([column.kind == NOMINAL for column in columns], dtype=np.bool_)
-    tokens = Tokens(items, np.broadcast_to(are_whole, present.shape)[present], item_group)
+    are_whole = np.broadcast_to(are_whole, present.shape)[present]
+    tokens = Tokens(items, are_whole, item_group, vocabulary.secret)
     rows = vocabulary.rows(tokens, item_group, np.repeat(is_added, np.diff(event_items)))
-    return _Items(event_items, item_group, tokens.item_tokens, rows, tokens.hashes, tokens)
+    return _Items(event_items, item_group, tokens.item_tokens, rows, np.zeros(0, dtype=np.uint64), tokens)
 
 
 def _values(

@@ -14,12 +14,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError
 from streamnb.model.counts import UNIT
 from streamnb.model.encoding import units
+from streamnb.model.expected import checked, counts
 
 __all__ = ["Conjugate", "checked_counts", "examples", "positive"]
 
@@ -122,10 +121,5 @@ def positive(name: str, value: float) -> float:
 
 def checked_counts(arrays: Mapping[str, npt.NDArray[Any]], size: int) -> list[int]:
     """The counts of a state; raises SnapshotError unless there are `size`, none of them below zero."""
-    counts = arrays.get("counts")
-    if set(arrays) != {"counts"} or counts is None or counts.dtype != np.int64 or counts.shape != (size,):
-        raise SnapshotError(f"expected {size} counts as int64 and nothing else, found {sorted(arrays)}")
-    if (counts < 0).any():
-        raise SnapshotError("a count is below zero")
-    found: list[int] = counts.tolist()
+    found: list[int] = checked(arrays, {"counts": counts(size)})["counts"].tolist()
     return found

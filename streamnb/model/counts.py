@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from streamnb.model.expected import MOST, reject
 from streamnb.model.growing import grown, with_room
 from streamnb.model.histograms import Histograms, histograms_of, resized, texts_held, widened
 from streamnb.model.jit import kernel
@@ -21,9 +23,12 @@ __all__ = [
     "NOMINAL",
     "UNIT",
     "Counts",
+    "Ints",
+    "add_rows",
     "widen_rows",
 ]
 
+Ints = npt.NDArray[np.int64]
 UNIT = 1024
 MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
 
@@ -91,6 +96,27 @@ class Counts:
         if columns > have or self._texts() >= texts_held(self.histograms):
             self._resize_histograms(self.histograms.used.size, columns, self._texts())
 
+    def load(self, name: str, table: Ints, totals: Ints, vocabulary: Vocabulary) -> None:
+        """Take over the table and totals of a state; there is room, and each is in its range.
+
+        Args:
+            name: of the table, in what is said of it.
+            table: int64[rows, K].
+            totals: int64[groups, K].
+            vocabulary: whose rows they are, of these groups.
+
+        Raises SnapshotError where they contradict each other.
+        """
+        rows, K = table.shape
+        groups = vocabulary.groups[:rows]
+        reject(name, table.any(axis=1) & (groups < 0), "a count of a word that was dropped for good")
+        reject(name, table.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
+        if (self.slot >= 0).any():
+            words = np.flatnonzero((self.slot[groups] >= 0) & (groups >= 0))
+            reject(name, table[words] > totals[groups[words]], "a word in more texts than there are")
+        self.table[:rows, :K], self.totals[:, :K] = table, totals
+        self.derive(vocabulary)
+
     def derive(self, vocabulary: Vocabulary) -> None:
         """Make `live` and the histograms anew from the table, after it was replaced or added to.
 
@@ -113,6 +139,15 @@ class Counts:
 
     def _resize_histograms(self, length: int, columns: int, texts: int) -> None:
         self.histograms = resized(self.histograms, length, columns, texts)
+
+
+@kernel
+def add_rows(table: Any, groups: Any, sums: Any) -> None:
+    """Add each row to the sums of its group; those of stopped words, which have no counts, to none."""
+    for row in range(table.shape[0]):
+        if groups[row] >= 0:
+            for k in range(table.shape[1]):
+                sums[groups[row], k] += table[row, k]
 
 
 @kernel

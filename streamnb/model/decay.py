@@ -21,15 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.counts import NOMINAL, UNIT, widen_rows
+from streamnb.model.expected import FINITE, Expected, counts, real, reject
 from streamnb.model.growing import grown
 from streamnb.model.jit import inlined, kernel
-from streamnb.model.moments import learn_value
+from streamnb.model.moments import FARTHEST, learn_value
 from streamnb.model.vectors import multiply_by
 from streamnb.model.vocabulary import Vocabulary
 
 __all__ = ["Decayed", "DecayedTables", "ages", "learn_decayed", "row_scale"]
 
 _EPOCH = 32.0  # half-lives: weights up to 2^32 leave room for the squares of the largest values
+_HEAVIEST = 2.0**96  # units, at the beginning of an epoch
 _LATEST = 2.0**52  # half-lives that time goes on for
 _FORGOTTEN = 1e-200  # a weight of moments below it is none: squares and quotients of it would be no doubles
 
@@ -225,11 +227,39 @@ class Decayed:
             },
         }
 
+    def expected(self) -> dict[str, Expected]:
+        """The arrays of a state."""
+        cells = "decays", "fields", "classes"
+        return {
+            "decayed_clock": real("times", low=-FINITE, high=FINITE),
+            "decayed_epoch": counts("decays"),
+            "decayed_totals": real("decays", "groups", "classes", low=0.0, high=_HEAVIEST),
+            "decayed_classes": real("decays", "classes", low=0.0, high=_HEAVIEST),
+            "decayed_n": real(*cells, low=0.0, high=_HEAVIEST),
+            "decayed_mean": real(*cells, low=-FARTHEST, high=FARTHEST),
+            "decayed_M2": real(*cells, low=0.0),
+            "decayed_table": real("rows", "decays", "classes", low=0.0, high=_HEAVIEST),
+            "decayed_row_epoch": counts("rows", "decays"),
+        }
+
     def load(self, arrays: Mapping[str, npt.NDArray[Any]], groups: int, fields: int, classes: int) -> None:
-        """Take over a `state` with its rows; there is room."""
+        """Take over a `state` with its rows, which is as `expected`; there is room.
+
+        Raises SnapshotError where the times in it do not fit together.
+        """
         tables = self.tables
-        tables.clock[...] = arrays["decayed_clock"] if arrays["decayed_clock"].size else np.nan
-        tables.epoch[...] = arrays["decayed_epoch"]
+        clock, epoch, row_epoch = (arrays[f"decayed_{name}"] for name in ("clock", "epoch", "row_epoch"))
+        reject(
+            "decayed_clock",
+            clock.size not in {0, 2} or (clock[:-1] > clock[1:]).any(),
+            "not the first and the latest time",
+        )
+        tables.clock[...] = clock if clock.size else np.nan
+        tables.epoch[...] = epoch
+        age = np.empty(epoch.size)
+        ages(tables, np.nan, age)
+        reject("decayed_epoch", (age < 0.0) | (age >= _EPOCH), f"not that of the time {clock}")
+        reject("decayed_row_epoch", row_epoch > epoch, "a row was learned later than now")
         rows = len(arrays["decayed_row_epoch"])
         tables.table[:rows, :, :classes] = arrays["decayed_table"]
         tables.row_epoch[:rows] = arrays["decayed_row_epoch"]

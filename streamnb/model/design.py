@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.model.encoding import value_text
 from streamnb.model.moments import LARGEST
+from streamnb.model.ranges import nearest_double
 
 __all__ = ["PLAIN", "Design", "Row", "is_no_target", "plain", "real"]
 
@@ -54,7 +56,8 @@ class Design:
 
         Values beyond +-1e140 are read as +-1e140, whose squares still sum within a double.
 
-        Raises TypeError, and adds nothing, for a value that is no number, boolean, string or None.
+        Raises TypeError, and adds nothing, for a value that is no number, boolean, string or None, and
+        ValueError for half a surrogate pair.
         """
         found = {0: first}
         fresh: list[tuple[dict[Any, int], Any, float]] = []
@@ -63,7 +66,7 @@ class Design:
             if type(value) is float and -LARGEST <= value <= LARGEST:  # the common case first
                 columns, key, number = self._numbers, name, value
             elif isinstance(value, str):
-                columns, key, number = self._values, (name, value), 1.0
+                columns, key, number = self._values, (name, value_text(value)), 1.0
             else:
                 columns, key, number = self._numbers, name, real(name, value)
             if number != 0.0:
@@ -163,10 +166,7 @@ def real(name: Any, value: Any) -> float:
         if not isinstance(value, (Real, np.bool_)):
             kind = type(value).__name__
             raise TypeError(f"attribute {name!r}: expected a number or a string, got {kind}")
-        try:
-            value = float(value)
-        except OverflowError:  # an integer beyond every double
-            value = LARGEST if value > 0 else -LARGEST
+        value = nearest_double(value, LARGEST)
     number: float = value
     if not math.isfinite(number):
         return 0.0

@@ -14,7 +14,9 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.conjugate import Conjugate, checked_counts, examples, positive
 from streamnb.model.credible import beta_intervals
 from streamnb.model.encoding import is_missing
+from streamnb.model.expected import reading
 from streamnb.model.rising import log_beta, log_rising_ratio
+from streamnb.model.saved_names import checked_names
 
 __all__ = ["DirichletCategorical"]
 
@@ -190,12 +192,10 @@ class DirichletCategorical(Conjugate):
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The posterior that `state` described. Raises SnapshotError."""
-        try:
-            labels, alpha = meta["labels"], meta["alpha"]
+        with reading("a Dirichlet posterior", ValueError):
+            labels, alpha = checked_names(meta["labels"]), meta["alpha"]
             posterior = cls(dict(zip(labels, alpha, strict=False)), meta["other"])
-            fits = len(set(labels)) == len(labels) >= len(alpha) and not any(map(is_missing, labels))
-        except (KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"this is no Dirichlet prior: {error!r}") from error
+            fits = len(labels) >= len(alpha)
         if not fits or (len(labels) > len(alpha) and not posterior._other):
             raise SnapshotError(f"{len(labels)} labels do not fit {len(alpha)} imaginary counts")
         counts = checked_counts(arrays, len(labels))

@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import UnlearnError
 from streamnb.model.counts import UNIT
+from streamnb.model.expected import MOST, checked, count, counts, reject
 from streamnb.model.transitions import Counts, Floats, log_m_estimate
 
 __all__ = ["Emissions"]
@@ -132,14 +133,10 @@ class Emissions:
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The emissions that `state` described. Raises SnapshotError."""
-        symbols, states, declared = meta.get("symbols"), meta.get("states"), meta.get("declared")
-        if not (type(symbols) is int and type(states) is int and type(declared) is int):
-            raise SnapshotError(f"this is no state of emissions: {dict(meta)}")
-        table = arrays.get("table")
-        if set(arrays) != {"table"} or table is None or table.dtype != np.int64:
-            raise SnapshotError(f"expected one table of counts, found the arrays {sorted(arrays)}")
-        if table.shape != (symbols, states) or not 0 <= declared <= symbols or (table < 0).any():
-            raise SnapshotError(f"counts of shape {table.shape} for {symbols} symbols and {states} states")
+        symbols, states = count(meta, "symbols"), count(meta, "states")
+        declared = count(meta, "declared", most=symbols)
+        table = checked(arrays, {"table": counts(symbols, states)})["table"]
+        reject("table", table.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
         made = cls(symbols, states, declared)
         made.add(table, np.arange(symbols), np.arange(states))
         return made

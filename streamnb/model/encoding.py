@@ -15,6 +15,7 @@ import numpy.typing as npt
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts
 from streamnb.model.kernels import mark_repeats
 from streamnb.model.moments import LARGEST
+from streamnb.model.ranges import is_above_zero, lies_between
 from streamnb.model.tables import Batch
 from streamnb.model.tokenizer import Tokens, encode_text
 from streamnb.model.vocabulary import Vocabulary
@@ -39,9 +40,9 @@ _HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64
 
 def units(weight: float) -> int:
     """A weight in units of 1/1024 example. Raises ValueError where it is negative, nan or beyond 2^20."""
-    if not 0.0 <= weight <= _HEAVIEST:
+    if not lies_between(0.0, weight, _HEAVIEST):
         raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
-    return round(weight * UNIT)
+    return round((float(weight) if isinstance(weight, np.floating) else weight) * UNIT)
 
 
 def is_missing(value: Any) -> bool:
@@ -50,22 +51,35 @@ def is_missing(value: Any) -> bool:
         return not math.isfinite(value)
     if type(value) is str or type(value) is int or type(value) is bool:
         return False
-    return value is None or (isinstance(value, numbers.Real) and not math.isfinite(value))
+    return value is None or (isinstance(value, numbers.Real) and not _is_finite(value))
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a fraction, or an integer, beyond every double
+        return True
 
 
 def value_text(value: Any) -> str:
     """The text by which nominal values are compared: 3 and 3.0 are "3", True is "true".
 
-    Raises TypeError for anything but strings, booleans and numbers.
+    Raises TypeError for anything but strings, booleans and numbers, and ValueError for half a surrogate pair,
+    which no UTF-8 holds, and for a fraction beyond every double.
     """
     if isinstance(value, str):
-        return value
+        if not value.isascii():
+            value.encode()
+        return value if type(value) is str else str.__str__(value)
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, numbers.Real):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError as error:
+            raise ValueError("no finite double holds this number") from error
         return str(int(number)) if number.is_integer() else repr(number)
     raise TypeError(f"expected a string, a boolean or a number, got {type(value).__name__}")
 
@@ -125,6 +139,12 @@ class Encoded(NamedTuple):
     known: npt.NDArray[np.int64]
     tokens: Tokens | None
 
+    def with_keys(self) -> Encoded:
+        """With the keys of features, which not every model needs."""
+        if self.tokens is None:  # there are none, or they have been made value by value
+            return self
+        return self._replace(batch=self.batch._replace(keys=self.tokens.hashes))
+
 
 class Asked(NamedTuple):
     """What is to become of n events.
@@ -155,7 +175,7 @@ class Asked(NamedTuple):
             if given is not None and len(given) != n:
                 raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
         asked = cls([None] * n if labels is None else list(labels), np.full(n, UNIT), np.full(n, np.nan))
-        if weights is not None and any(weight != 1.0 for weight in weights):
+        if weights is not None and any(type(weight) is not float or weight != 1.0 for weight in weights):
             asked.weights[:] = [units(weight) for weight in weights]
         if times is not None and any(time is not None for time in times):
             asked.times[:] = [_seconds(time) for time in times]
@@ -213,9 +233,9 @@ class EventWriter:
     def token(self, kind: int, name: Name, token: str, times: float) -> None:
         """Write a token of a bag of words, with how often it occurs; Bernoulli asks only whether it does.
 
-        Raises ValueError for a negative count of a multinomial bag.
+        Raises ValueError for a negative count of a multinomial bag, and for one that is no number.
         """
-        amount = UNIT * (times > 0) if kind == BERNOULLI else units(times)
+        amount = UNIT * is_above_zero(times) if kind == BERNOULLI else units(times)
         if amount > 0:
             self._write(kind, name, token.encode(), whole=True, amount=amount)
         elif kind == BERNOULLI:  # a text is present, though this word is not
@@ -275,7 +295,7 @@ class EventWriter:
             item_amount=np.array(self._amount)[group >= 0],
             item_rows=item_rows,
             rows=rows,
-            keys=tokens.hashes if tokens else np.zeros(0, dtype=np.uint64),
+            keys=np.zeros(0, dtype=np.uint64),
             event_values=_kept(ends_of_values, field),
             value_field=field[field >= 0],
             value=np.array(self._value)[field >= 0],
@@ -284,7 +304,7 @@ class EventWriter:
             time=asked.times,
         )
         skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
-        most = mark_repeats(batch, layout.kinds) if layout.has_bernoulli else 0
+        most = mark_repeats(batch, layout.kinds, vocabulary.secret) if layout.has_bernoulli else 0
         return Encoded(batch, most, skipped, known, tokens)
 
     def _write(self, kind: int, name: Name, item: bytes, *, whole: bool, amount: int) -> None:
@@ -301,7 +321,8 @@ class EventWriter:
         items = self._item if known.all() else list(compress(self._item, known))
         if not items:
             return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None
-        tokens = Tokens(items, np.array(self._whole).view(np.bool_)[known], group[known])
+        whole = np.array(self._whole).view(np.bool_)[known]
+        tokens = Tokens(items, whole, group[known], vocabulary.secret)
         return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds[known]), tokens
 
 
@@ -323,19 +344,16 @@ def _numbers(
         number: of a name, made where `adds` says so.
     """
     numbers = np.array([number(name, adds=False) for name in names], dtype=np.int32)
-    found = numbers[places]
-    if numbers.size and numbers.min() < 0:
-        first = {
-            i: met[0]
-            for i in np.flatnonzero(numbers < 0)
-            if (met := np.flatnonzero(adds & (places == i))).size
-        }
-        listed = list(names)
-        for i in sorted(first, key=first.__getitem__):
-            later = places == i
-            later[: first[i]] = False
-            found[later] = number(listed[i], adds=True)
-    return found
+    before = numbers[places]
+    met = np.flatnonzero(adds & (before < 0))
+    if not met.size:
+        return before
+    first = np.full(numbers.size, places.size)  # where each new name is met first
+    np.minimum.at(first, places[met], met)
+    listed, new = list(names), np.count_nonzero(first < places.size)
+    for i in np.argsort(first, kind="stable")[:new].tolist():
+        numbers[i] = number(listed[i], adds=True)
+    return np.where(np.arange(places.size) < first[places], before, numbers[places])
 
 
 def _kept(ends: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

@@ -1,7 +1,9 @@
 """The counts of a network: for each variable a table of (values of its parents) x (its values).
 
-A count is int64 in units of 1/1024 example, so that sums are exact in any order. Tables grow as values are
-met; none may have more cells than a limit, beyond which new values are left out.
+A count is int64 in units of 1/1024 example, so that sums are exact in any order. What is expected of events
+with gaps is counted beside it, in int64 too, in units of 2^-30 example, of which a cell holds 2^63: 8.6e9
+examples. Tables grow as values are met; none may have more cells than a limit, beyond which new values are
+left out.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.dag import Dag
+from streamnb.model.expected import MOST, checked, counts, reading, reject, whole
 from streamnb.model.network_kernels import Shape, learn_event, unlearn
 
-__all__ = ["FamilyTables"]
+__all__ = ["FINE", "FamilyTables"]
 
 Ints = npt.NDArray[np.int64]
 _PLAIN = (str, bool, int, float)
+FINE = 1 << 20
+"""How many units of expected counts are one of a count."""
 
 
 class Codes(dict[Any, int]):
@@ -57,6 +62,7 @@ class FamilyTables:
                 raise ValueError(f"the table of {dag.names[v]!r} has {size:,} cells; at most {cells:,}")
         room = [2 if self.is_open[v] else self._size(v) for v in range(len(dag))]
         self.shape = _shape(dag, room, self.is_open)
+        self.fine = np.zeros(0, dtype=np.int64)  # laid out as the counts; empty where nothing was expected
         self._derive()
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -85,13 +91,26 @@ class FamilyTables:
 
     def table(self, v: int) -> Ints:
         """The counts of a variable's table: a view, axes as of `family`, an entry for each code."""
-        sizes = tuple(slice(len(self._codes[u])) for u in self.family(v))
-        return self._whole_table(v)[sizes]
+        return self._codes_of(v, self.shape.counts)
+
+    def weights(self, v: int) -> npt.NDArray[Any]:
+        """The counts with what was expected, in units: float64 where there is any, else int64."""
+        if not self.fine.size:
+            return self.table(v)
+        expected: npt.NDArray[Any] = self.table(v) + self._codes_of(v, self.fine) / FINE
+        return expected
+
+    def expect(self, v: int, codes: Sequence[int], weight: int) -> None:
+        """Add to what is expected of one cell, in units of 2^-30, of codes as the axes of `family`."""
+        if not self.fine.size:
+            self.fine = np.zeros_like(self.shape.counts)
+        self._whole_table(v, self.fine)[tuple(codes)] += weight
 
     @property
     def n_bytes(self) -> int:
         """Memory of the tables, bytes, room to grow included."""
-        return sum(array.nbytes for array in (self.shape.counts, self.shape.totals, self.shape.met))
+        shape = self.shape
+        return sum(array.nbytes for array in (shape.counts, shape.totals, shape.met, self.fine))
 
     # -- learning -----------------------------------------------------------------------------------------
 
@@ -131,12 +150,6 @@ class FamilyTables:
                 self.shape.met[v, code] += weight
                 self.shape.live[v] = np.count_nonzero(self.is_live(v))
 
-    def add(self, v: int, codes: Sequence[int], weight: int) -> None:
-        """Add to one cell of one table, of codes as the axes of `family`; what takes away is negative."""
-        self._whole_table(v)[tuple(codes)] += weight
-        row = sum(code * stride for code, stride in zip(codes, self._strides(v), strict=False))
-        self.shape.totals[self.shape.first_row[v] + row] += weight
-
     def merge(self, other: FamilyTables) -> None:
         """Add all counts of another of the same variables. Raises ValueError for too many cells."""
         places = []
@@ -151,6 +164,9 @@ class FamilyTables:
         for v in range(len(self.dag)):
             at = np.ix_(*(places[u] for u in self.family(v)))
             self._whole_table(v)[at] += other.table(v)
+            if other.fine.size:
+                self.fine = self.fine if self.fine.size else np.zeros_like(self.shape.counts)
+                self._whole_table(v, self.fine)[at] += other._codes_of(v, other.fine)
             self.shape.met[v, places[v]] += other.shape.met[v, : len(places[v])]
         self._derive()
 
@@ -169,31 +185,38 @@ class FamilyTables:
         tables = [self.table(v).ravel() for v in range(len(self.dag))]
         met = [self.shape.met[v, : len(codes)] for v, codes in enumerate(self._codes)]
         empty = np.zeros(0, dtype=np.int64)
-        return {"variables": variables}, {
-            "counts": np.concatenate([empty, *tables]),
-            "met": np.concatenate([empty, *met]),
-        }
+        arrays = {"counts": np.concatenate([empty, *tables]), "met": np.concatenate([empty, *met])}
+        if self.fine.any():
+            fine = [self._codes_of(v, self.fine).ravel() for v in range(len(self.dag))]
+            arrays["fine"] = np.concatenate([empty, *fine])
+        return {"variables": variables}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Replace all counts by those of a state. Raises SnapshotError, with nothing changed."""
-        try:
+        with reading("a network"):
             codes = [self._read_values(v, one) for v, one in enumerate(meta["variables"])]
-            counts, met = arrays["counts"], arrays["met"]
-        except (IndexError, KeyError, TypeError) as error:
-            raise SnapshotError(f"no tables of a network: {error!r}") from error
-        sizes = [[len(codes[u]) for u in self.family(v)] for v in range(len(codes))]
-        wanted = (sum(map(math.prod, sizes)), sum(map(len, codes)))
-        for array, size in zip((counts, met), wanted, strict=True):
-            if array.dtype != np.int64 or array.shape != (size,) or array.min(initial=0) < 0:
-                raise SnapshotError(f"expected {size} counts, found {array.dtype} of shape {array.shape}")
+            sizes = [[len(codes[u]) for u in self.family(v)] for v in range(len(codes))]
+        cells = sum(map(math.prod, sizes))
+        expected = {"counts": counts(cells), "met": counts(sum(map(len, codes)))}
+        if "fine" in arrays:
+            expected["fine"] = whole(cells, low=-MOST, high=MOST)
+        found = checked(arrays, expected)
+        fine = found.get("fine", np.zeros(cells, dtype=np.int64))
+        for name in ("counts", "met"):
+            reject(name, found[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
+        reject("fine", found["counts"] + fine / FINE < 0.0, "with it, a count is below 0")
+        reject("fine", np.abs(fine).sum(dtype=np.float64) > MOST, "expected counts whose sum overflows")
         if len(codes) != len(self.dag) or max(map(math.prod, sizes), default=0) > self.cells:
             raise SnapshotError("a state of a network with other variables, or with more cells")
         self._codes = codes
         room = [max(2, len(c)) if self.is_open[v] else len(c) for v, c in enumerate(codes)]
         self.shape = _shape(self.dag, room, self.is_open)
-        for v, part in enumerate(_cut(counts, sizes)):
+        for v, part in enumerate(_cut(found["counts"], sizes)):
             self.table(v)[...] = part.reshape(sizes[v])
-        for v, part in enumerate(_cut(met, [[len(c)] for c in codes])):
+        self.fine = np.zeros_like(self.shape.counts) if fine.any() else fine[:0]
+        for v, part in enumerate(_cut(fine, sizes) if fine.any() else ()):
+            self._codes_of(v, self.fine)[...] = part.reshape(sizes[v])
+        for v, part in enumerate(_cut(found["met"], [[len(c)] for c in codes])):
             self.shape.met[v, : part.size] = part
         self._derive()
 
@@ -202,14 +225,16 @@ class FamilyTables:
     def _size(self, v: int) -> int:
         return len(self._codes[v])
 
-    def _strides(self, v: int) -> list[int]:
-        return self.shape.stride[self.shape.starts[v] : self.shape.starts[v + 1]].tolist()  # type: ignore[no-any-return]
-
-    def _whole_table(self, v: int) -> Ints:
-        """With the room to grow."""
+    def _whole_table(self, v: int, tables: Ints | None = None) -> Ints:
+        """With the room to grow: of the counts, or of others that are laid out as they are."""
         room = [int(self.shape.room[u]) for u in self.family(v)]
         first = int(self.shape.offset[v])
-        return self.shape.counts[first : first + math.prod(room)].reshape(room)
+        tables = self.shape.counts if tables is None else tables
+        return tables[first : first + math.prod(room)].reshape(room)
+
+    def _codes_of(self, v: int, tables: Ints) -> Ints:
+        """Without it: a view with an entry for each code."""
+        return self._whole_table(v, tables)[tuple(slice(len(self._codes[u])) for u in self.family(v))]
 
     def _read_values(self, v: int, one: Mapping[str, Any]) -> Codes:
         name, parents = self.dag.names[v], [self.dag.names[u] for u in self.dag.parents[v]]
@@ -226,10 +251,14 @@ class FamilyTables:
 
     def _make_room(self, room: Sequence[int]) -> None:
         """Let each variable have so many values, no fewer than before."""
-        tables, met = [self._whole_table(v) for v in range(len(self.dag))], self.shape.met
+        every = range(len(self.dag))
+        tables, met = [self._whole_table(v) for v in every], self.shape.met
+        fine = [self._whole_table(v, self.fine) for v in every] if self.fine.size else []
         self.shape = _shape(self.dag, room, self.is_open)
-        for v, table in enumerate(tables):
-            self._whole_table(v)[tuple(slice(n) for n in table.shape)] = table
+        self.fine = np.zeros_like(self.shape.counts) if fine else self.fine
+        for into, of in ((self.shape.counts, tables), (self.fine, fine)):
+            for v, table in enumerate(of):
+                self._whole_table(v, into)[tuple(slice(n) for n in table.shape)] = table
         self.shape.met[:, : met.shape[1]] = met
         self._derive()
 

@@ -1,9 +1,11 @@
 """Features: what the gradient learners know of words, values and pairs of them, found by a 48-bit key.
 
 A feature's key is a hash of what it stands for, so that a pair of words needs no name of its own; two of n
-features share a key with probability about n^2 / 2^49. Rows are in the order in which they were learned. Each
-feature belongs to an *owner*, the feature that says that its attribute is present at all: the owner's counts
-are the class totals by which the feature's counts are read.
+features share a key with probability about n^2 / 2^49. Keys stand in states, and are the same in every
+process. Where the slot of a key is says another hash, with a secret: keys could be chosen so that all meet
+in one chain. Rows are in the order in which they were learned. Each feature belongs to an *owner*, the
+feature that says that its attribute is present at all: the owner's counts are the class totals by which the
+feature's counts are read.
 
 Most pairs are met once and never again. Until its second event a pair has no row, but its slot alone, which
 holds its key and the class of that event: eight bytes in place of hundreds.
@@ -18,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.counts import UNIT
+from streamnb.model.expected import MOST, Expected, real, whole
 from streamnb.model.growing import grown
 from streamnb.model.jit import inlined, kernel
+from streamnb.model.keyed_hash import hash_word, process_secret
 
 __all__ = [
     "COUNTS",
@@ -54,6 +58,7 @@ _CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
 _ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_LOAD = 0.6
+_HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
 
 
 class FeatureTables(NamedTuple):
@@ -67,6 +72,7 @@ class FeatureTables(NamedTuple):
             column 1 on; then of each learner the sum of squared gradients and its weights by class.
         size: int64[2], R, and how many features were met once.
         memory: int64[1], the budget, bytes.
+        secret: uint64[2], of the hash by which slots are found.
     """
 
     slots: npt.NDArray[np.uint64]
@@ -74,6 +80,7 @@ class FeatureTables(NamedTuple):
     weights: npt.NDArray[np.float32]
     size: npt.NDArray[np.int64]
     memory: npt.NDArray[np.int64]
+    secret: npt.NDArray[np.uint64]
 
 
 @inlined
@@ -86,10 +93,10 @@ def mixed(a: Any, b: Any) -> Any:
 
 
 @inlined
-def find_slot(slots: Any, table: Any, key: Any) -> Any:
-    """The place of a key's slot, or of the free one that ends its chain."""
+def find_slot(slots: Any, table: Any, key: Any, hashed: Any) -> Any:
+    """The place of a key's slot, or of the free one that ends its chain; `hashed` is the hash of the key."""
     mask = np.uint64(slots.size - 1)
-    place = key & mask
+    place = hashed & mask
     while True:
         slot = slots[place]
         if slot == _NONE:
@@ -180,24 +187,24 @@ def _row_bytes(features: Any, classes: Any) -> Any:
 
 
 @inlined
-def _enter(slots: Any, key: Any, slot: Any) -> None:
+def _enter(slots: Any, secret: Any, key: Any, slot: Any) -> None:
     """Put the slot of a key that is not there yet."""
     mask = np.uint64(slots.size - 1)
-    place = key & mask
+    place = hash_word(secret, key) & mask
     while slots[place] != _NONE:
         place = (place + _ONE) & mask
     slots[place] = slot
 
 
 @kernel
-def _fill(size: int, slots: Any, table: Any, once: Any) -> None:
+def _fill(size: int, secret: Any, slots: Any, table: Any, once: Any) -> None:
     """Enter the first `size` rows into empty `slots`, and those among `once` that are features met once."""
     for row in range(size):
         key = np.uint64(table[row, KEY])
-        _enter(slots, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
+        _enter(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
     for i in range(once.size):
         if once[i] & _MET_ONCE:
-            _enter(slots, once[i] & KEY_BITS, once[i])
+            _enter(slots, secret, once[i] & KEY_BITS, once[i])
 
 
 class Features:
@@ -213,9 +220,17 @@ class Features:
     def __init__(self, learners: int, memory: int) -> None:
         self._size = np.zeros(2, dtype=np.int64)
         self._memory = np.array([memory], dtype=np.int64)
+        self._secret = process_secret()
         self._slots = np.zeros(64, dtype=np.uint64)
         self.table = np.zeros((32, COUNTS + 2), dtype=np.int64)
         self.weights = np.zeros((32, 1 + learners, 1 + 2), dtype=np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: held for name, held in vars(self).items() if name != "_secret"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _secret=process_secret())  # it may come from another process
+        self._refill(int(self._size.sum()), self._slots)
 
     @property
     def size(self) -> int:
@@ -235,7 +250,7 @@ class Features:
     @property
     def tables(self) -> FeatureTables:
         """As the kernels take them."""
-        return FeatureTables(self._slots, self.table, self.weights, self._size, self._memory)
+        return FeatureTables(self._slots, self.table, self.weights, self._size, self._memory, self._secret)
 
     def room(self, classes: int, known: int, features: int) -> None:
         """Let the tables hold `classes` columns, and so many new features as far as the budget goes.
@@ -259,13 +274,27 @@ class Features:
     def _refill(self, entries: int, once: npt.NDArray[np.uint64]) -> None:
         """Lay out slots for so many entries."""
         self._slots = np.zeros(max(64, 1 << int(entries / _MAX_LOAD).bit_length()), dtype=np.uint64)
-        _fill(self.size, self._slots, self.table, once)
+        _fill(self.size, self._secret, self._slots, self.table, once)
+
+    def expected(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> dict[str, Expected]:
+        """The arrays of a state, which these are to be."""
+        lowest, highest = np.zeros(COUNTS + classes, dtype=np.int64), np.full(COUNTS + classes, MOST)
+        highest[KEY] = KEY_BITS
+        lowest[OWNER], highest[OWNER] = NOBODY, max(0, np.size(arrays["features"], 0) - 1)
+        low = np.full((self.weights.shape[1], 1 + classes), -_HEAVIEST)
+        low[0] = low[:, 0] = 0.0  # logarithms of counts, and sums of squares
+        once, latest = 1 << 63, min(classes, NO_CLASS)
+        return {
+            "features": whole("features", COUNTS + classes, low=lowest, high=highest),
+            "feature_weights": real("features", *low.shape, low=low, high=_HEAVIEST, dtype=np.float32),
+            "features_met_once": whole(
+                "features met once", low=once, high=once + (latest << 48) - 1, dtype=np.uint64
+            ),
+        }
 
     def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
-        """Replace everything by what a state holds."""
-        table, weights, once = (
-            np.array(arrays[name]) for name in ("features", "feature_weights", "features_met_once")
-        )
+        """Replace everything by what a state holds, which is as `expected`."""
+        table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
         self._size[:] = 0
         self.room(classes, classes, 0)
         if len(table) > len(self.table):

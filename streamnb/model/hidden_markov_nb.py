@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
-from streamnb.model.any_classifier import named
 from streamnb.model.attributes import Attribute, EventModel
 from streamnb.model.columns import is_frame
 from streamnb.model.copying import StateCopy
 from streamnb.model.encoding import Encoded, EventWriter, is_missing, units, value_text
 from streamnb.model.entities import Entities
 from streamnb.model.evidence import LIMIT, Item, odds, ranked
+from streamnb.model.expected import named, reading
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
 from streamnb.model.priors import Prior
 from streamnb.model.sequence_kernels import Chains, Steps, filter_batch
@@ -95,7 +95,7 @@ class HiddenMarkovNB(NaiveBayes):
         for name, value in (("transition_m", transition_m), ("time_to_live", time_to_live)):
             if not 0.0 <= value < math.inf:
                 raise ValueError(f"{name} must be finite and not negative, not {value!r}")
-        if entity in self._declared:
+        if entity in (attributes or {}):
             raise ValueError(f"{entity!r} names the entity: it cannot be an attribute, too")
         self.entity = entity
         self.transition_m = transition_m
@@ -183,11 +183,12 @@ class HiddenMarkovNB(NaiveBayes):
         return self._statistics.copying(type(self).__name__, {"chains": meta}, arrays)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Replace all that was learned by the `state` of such a model; returns self."""
-        if meta["type"] == type(self).__name__:
-            K = len(meta["classes"])
-            transitions = Transitions.from_state({"states": K}, named(arrays, TRANSITIONS))
-            entities = Entities.from_state(named(arrays, ENTITIES), self.entities, K)
+        """Replace all that was learned by the `state` of such a model; returns self. Errors as of any."""
+        if meta.get("type") == type(self).__name__:
+            with reading(f"a {type(self).__name__}"):
+                K = len(meta["classes"])
+                transitions = Transitions.from_state({"states": K}, named(arrays, TRANSITIONS))
+                entities = Entities.from_state(named(arrays, ENTITIES), self.entities, K)
         super().load_state(meta, arrays)
         self._transitions, self._entities = transitions, entities
         return self

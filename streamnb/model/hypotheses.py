@@ -60,7 +60,7 @@ class Hypothesis:
         likelihood: how texts are read.
         alpha: added to every count, above zero; 1 where neither it nor m is given.
         m: use the m-estimate (n_c + m p) / (n + m), above zero, in place of alpha.
-        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
         prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
         half_life: what was learned counts half after this time (seconds of event time); None never forgets.
         density: how continuous values are read: "gaussian", or "binned", by how often their bin was met with

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.binned import score_binned
+from streamnb.model.bins import has_room_for_values
 from streamnb.model.decay import learn_decayed
 from streamnb.model.draws import choose
 from streamnb.model.histograms import has_room
@@ -55,7 +56,10 @@ def chosen(log_posterior: Any, mode: int, uniform: float) -> int:
 
 @kernel
 def _answer(log_posterior: Any, by_hypothesis: Any, mode: int, uniform: float, probabilities: Any) -> None:
-    """What is predicted of one event, given P_h(class | event) (H, K)."""
+    """What is predicted of one event, given P_h(class | event) (H, K).
+
+    The mean is divided by its sum, for the weights sum to 1 but for rounding.
+    """
     if mode != MIXTURE:
         copy_to(probabilities, by_hypothesis[chosen(log_posterior, mode, uniform)])
         return
@@ -64,6 +68,12 @@ def _answer(log_posterior: Any, by_hypothesis: Any, mode: int, uniform: float, p
         weight = math.exp(log_posterior[h])
         for k in range(probabilities.size):
             probabilities[k] += weight * by_hypothesis[h, k]
+    total = 0.0
+    for k in range(probabilities.size):
+        total += probabilities[k]
+    if total > 0.0:
+        for k in range(probabilities.size):
+            probabilities[k] /= total
 
 
 @kernel
@@ -103,7 +113,7 @@ def run_hypotheses(
         trees: float64[T, n, K], log P(class, event) of the hypotheses that are trees, worked out before.
         answers: are filled.
 
-    Returns n, or the event before which the histograms need room for one more text, or the features.
+    Returns n, or the event before which the histograms need room for one more text, or features or bins do.
     """
     tables, presence, decayed, learners, weights = state
     H = plan.kind.size
@@ -118,6 +128,8 @@ def run_hypotheses(
         if learns and not has_room(presence.histograms, presence.slot, presence.texts, k, bags.most):
             return e
         if learns and most and not has_room_for_features(learners.features, tables.classes, most):
+            return e
+        if learns and most and not has_room_for_values(learners.bins, batch, e):
             return e
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if most:  # what is fetched ahead here is read by learners soon after

@@ -126,18 +126,18 @@ def _split(above: Any, below: Any, exponent: Any) -> None:
 
 
 @inlined
-def _set_smoothing(readings: Any, g: int, is_text: bool, live: int, scratch: Any) -> float:
+def _set_smoothing(readings: Any, g: int, is_text: bool, values: float, scratch: Any) -> float:
     """The smoothing of every hypothesis for group g; the largest power of two in a factor of such a group."""
     low, high = 1.0, 1.0
     for h in range(scratch.s.size):
         is_bernoulli = is_text and readings.likelihood[h] == BERNOULLI
-        values = 2.0 if is_bernoulli else float(max(live, 1))
+        among = 2.0 if is_bernoulli else max(values, 1.0)
         if readings.m[h, g] < 0.0:
             scratch.s[h] = readings.alpha[h, g] * UNIT
-            scratch.S[h] = scratch.s[h] * values
-            scratch.rest[h] = scratch.s[h] * (values - 1.0)
+            scratch.S[h] = scratch.s[h] * among
+            scratch.rest[h] = scratch.s[h] * (among - 1.0)
         else:
-            p = 1.0 / values if math.isnan(readings.p[h, g]) else readings.p[h, g]
+            p = 1.0 / among if math.isnan(readings.p[h, g]) else readings.p[h, g]
             scratch.s[h] = readings.m[h, g] * p * UNIT
             scratch.S[h] = readings.m[h, g] * UNIT
             scratch.rest[h] = readings.m[h, g] * (1.0 - p) * UNIT
@@ -308,7 +308,7 @@ def _score_text(
 ) -> None:
     """Add the factors of a text."""
     g = bags.group[bag]
-    bits = _set_smoothing(readings, g, True, tables.live[g], scratch)
+    bits = _set_smoothing(readings, g, True, float(tables.live[g]), scratch)
     bits = max(bits, _fetch_totals(tables, presence, decayed, g, True, scratch)) + 1.0
     if presence.slot.size > 0 and presence.slot[g] >= 0:
         _score_absence(tables, presence, readings, g, scratch)
@@ -360,16 +360,19 @@ def _score_text(
 def _score_nominal(
     tables: Any, presence: Any, decayed: Any, readings: Any, bags: Any, bag: int, scratch: Any
 ) -> None:
-    """Add the factor of a nominal attribute."""
-    g = bags.group[bag]
-    _set_smoothing(readings, g, False, tables.live[g], scratch)
+    """Add the factor of a nominal attribute; a bag without a row is a value that was never met."""
+    g, first, stop = bags.group[bag], bags.bag_rows[bag], bags.bag_rows[bag + 1]
+    _set_smoothing(readings, g, False, max(float(tables.live[g]), tables.declared[g]), scratch)
     _fetch_totals(tables, presence, decayed, g, False, scratch)
     table, presence_table, counts, others = tables.table, presence.table, scratch.counts, scratch.others
     fading, epoch, row_epoch, scale = decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale
-    for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
-        if not _fetch_counts(bags.rows[j], table, presence_table, True, counts, others):
-            continue
-        if scale.size:
+    for j in range(first, max(stop, first + 1)):
+        is_met = j < stop and _fetch_counts(bags.rows[j], table, presence_table, True, counts, others)
+        if not is_met:
+            if tables.live[g] >= tables.declared[g]:
+                continue
+            counts[:] = 0.0
+        elif scale.size:
             _fetch_decayed(bags.rows[j], fading, epoch, row_epoch, scale, counts, others)
         for h in range(scratch.s.size):
             source, s, S = readings.plain[h], scratch.s[h], scratch.S[h]

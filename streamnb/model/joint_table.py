@@ -204,9 +204,11 @@ class JointTable:
         summed = kept.sum(axis=tuple(i for i, axis in enumerate(left) if axis not in wanted))
         order = [axis for axis in left if axis in wanted]
         table = np.asarray(summed).transpose([order.index(axis) for axis in wanted])
-        if not (total := float(kept.sum())) > 0.0:
+        if not kept.any():
             raise ValueError(f"the evidence {dict(given)!r} has probability 0")
-        return [self._values[name] for name in names], table / total if given else table
+        if table.size < self._table.size:  # divided by its own sum: rounding takes no share of it above 1
+            table = table / table.sum()
+        return [self._values[name] for name in names], table
 
     def _side(self, names: Any) -> tuple[Name, ...]:
         """One variable, or several."""
@@ -236,12 +238,15 @@ def _array(values: Mapping[Name, Sequence[str]], given: Any) -> npt.NDArray[np.f
     shape = tuple(map(len, values.values()))
     if (cells := math.prod(shape)) > MOST_CELLS:
         raise ValueError(f"a table of {cells:,} cells over {len(shape)} variables; at most {MOST_CELLS:,}")
-    if isinstance(given, Mapping):
-        table = np.zeros(shape)
-        for key, p in given.items():
-            table[_place(values, key)] = p
-    else:
-        table = np.array(given, dtype=np.float64)
+    try:
+        if isinstance(given, Mapping):
+            table = np.zeros(shape)
+            for key, p in given.items():
+                table[_place(values, key)] = p
+        else:
+            table = np.array(given, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError("no double holds one of these probabilities") from error
     if table.shape != shape:
         raise ValueError(f"expected an array of shape {shape}, got {table.shape}")
     wrong = np.argwhere(~((table >= 0.0) & (table < np.inf)))

@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
-from streamnb.model.encoding import is_missing
+from streamnb.model.encoding import is_missing, value_text
+from streamnb.model.expected import checked, count, counts, reading, whole
 from streamnb.model.moments import LARGEST
+from streamnb.model.ranges import nearest_double
 
 __all__ = ["KeptEvent", "KeptEvents", "apportioned", "as_plain"]
 
+_ROWS = ("ends", "weights", "parts")
 _TOO_LONG = 10**4300  # Python writes and reads no longer integer; as a number it is cut to LARGEST
 
 
@@ -50,8 +53,12 @@ def apportioned(weight: int, shares: Sequence[float]) -> tuple[int, ...]:
     """
     exact = [weight * share for share in shares]
     parts = [int(part) for part in exact]
+    left = weight - sum(parts)
+    if not 0 <= left <= len(parts):  # shares that do not quite sum to 1
+        parts[max(range(len(parts)), key=parts.__getitem__)] += left
+        return tuple(parts)
     most_lost = sorted(range(len(parts)), key=lambda k: parts[k] - exact[k])
-    for k in most_lost[: weight - sum(parts)]:
+    for k in most_lost[:left]:
         parts[k] += 1
     return tuple(parts)
 
@@ -116,25 +123,30 @@ class KeptEvents:
         }
 
     @classmethod
+    @reading("kept events", ValueError)
     def from_state(
         cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], classes: int
     ) -> Self:
         """The events that `state` described. Raises SnapshotError."""
         kept = cls()
-        try:
-            text, ends = arrays["events"].tobytes(), arrays["ends"].tolist()
-            weights, parts = arrays["weights"].tolist(), arrays["parts"]
-            if parts.shape != (len(ends), classes) or len(weights) != len(ends):
-                raise SnapshotError(f"{len(ends)} kept events, {len(weights)} weights, parts {parts.shape}")
-            for first, end, weight, row in zip([0, *ends], ends, weights, parts.tolist(), strict=False):
-                if weight < 0 or min(row, default=0) < 0 or sum(row) not in {0, weight}:
-                    raise SnapshotError(f"a kept event of weight {weight} was learned as {row}")
-                kept._events.append(KeptEvent(_from_pairs(json.loads(text[first:end])), weight, tuple(row)))
-            kept._next = meta["next"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"no kept events: {error!r}") from error
-        if type(kept._next) is not int or not 0 <= kept._next <= len(kept):
-            raise SnapshotError(f"a turn of {kept._next!r} among {len(kept)} kept events")
+        found = checked(
+            arrays,
+            {
+                "events": whole("bytes", low=0, high=255, dtype=np.uint8),
+                "ends": counts("events"),
+                "weights": counts("events"),
+                "parts": counts("events", "classes"),
+            },
+            classes=classes,
+        )
+        text, ends, weights, parts = found["events"].tobytes(), *(found[n].tolist() for n in _ROWS)
+        if [*ends, len(text)] != sorted([*ends, len(text)]) or len(text) not in {0, *ends[-1:]}:
+            raise SnapshotError(f"kept events of {len(text)} bytes do not end at {ends}")
+        for first, end, weight, row in zip([0, *ends], ends, weights, parts, strict=False):
+            if sum(row) not in {0, weight}:
+                raise SnapshotError(f"a kept event of weight {weight} was learned as {row}")
+            kept._events.append(KeptEvent(_from_pairs(json.loads(text[first:end])), weight, tuple(row)))
+        kept._next = count(meta, "next", most=len(kept))
         return kept
 
 
@@ -144,19 +156,19 @@ def as_plain(x: Any) -> Any:
     A model learns the same of it. It takes part in nothing that its owner does to the event later.
     """
     if isinstance(x, str):
-        return str(x)
+        return value_text(x)
     return {name: _plain_value(value) for name, value in x.items() if not is_missing(value)}
 
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, str):
-        return str(value)
+        return value_text(value)
     if isinstance(value, Mapping):
         return as_plain(value)
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if not isinstance(value, numbers.Integral):
-        return float(value)
+        return nearest_double(value, LARGEST)
     whole = int(value)
     if abs(whole) < _TOO_LONG:
         return whole

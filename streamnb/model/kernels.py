@@ -12,6 +12,7 @@ import numpy as np
 from streamnb.model.counts import BERNOULLI, UNIT
 from streamnb.model.histograms import has_room, highest_count, histogram_move
 from streamnb.model.jit import allocating, inlined, kernel
+from streamnb.model.keyed_hash import hash_number
 from streamnb.model.logspace import normalise
 from streamnb.model.memory import prefetch
 from streamnb.model.moments import learn_value, unlearn_value
@@ -121,18 +122,21 @@ def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
 
 
 @allocating
-def mark_repeats(batch: Any, kinds: Any) -> int:
-    """Within each Bernoulli text, keep the first of equal rows; the most rows of any text."""
+def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:
+    """Within each Bernoulli text, keep the first of equal rows; the most rows of any text.
+
+    `secret` is that of the hash: an event may hold rows that were chosen.
+    """
     size, most = 2, np.int64(0)
     for e in range(batch.event_items.size - 1):
         most = max(most, batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]])
     while size < 2 * most:
         size *= 2
-    return mark_repeats_within(batch, kinds, np.empty(size, dtype=np.int32))
+    return mark_repeats_within(batch, kinds, secret, np.empty(size, dtype=np.int32))
 
 
 @kernel
-def mark_repeats_within(batch: Any, kinds: Any, room: Any) -> int:
+def mark_repeats_within(batch: Any, kinds: Any, secret: Any, room: Any) -> int:
     """The same; `room` holds a power of two that is at least twice the rows of any event, or more."""
     most = 0
     for e in range(batch.event_items.size - 1):
@@ -144,13 +148,13 @@ def mark_repeats_within(batch: Any, kinds: Any, room: Any) -> int:
             start, end = batch.item_rows[first], batch.item_rows[last]
             if kinds[batch.item_group[first]] == BERNOULLI and end > start:
                 most = max(most, end - start)
-                _keep_first(batch.rows, start, end, room)
+                _keep_first(batch.rows, start, end, secret, room)
             first = last
     return most
 
 
 @inlined
-def _keep_first(rows: Any, start: int, end: int, room: Any) -> None:
+def _keep_first(rows: Any, start: int, end: int, secret: Any, room: Any) -> None:
     """Of equal rows from `start` to `end`, keep the first."""
     size = 2
     while size < 2 * (end - start):
@@ -161,12 +165,12 @@ def _keep_first(rows: Any, start: int, end: int, room: Any) -> None:
         row = rows[j]
         if row < 0:
             continue
-        place = (row * 0x9E3779B1) & (size - 1)
-        while room[place] >= 0 and room[place] != row:
-            place = (place + 1) & (size - 1)
-        if room[place] == row:
+        at: Any = np.int64(hash_number(secret, row)) & (size - 1)
+        while room[at] >= 0 and room[at] != row:
+            at = (at + 1) & (size - 1)
+        if room[at] == row:
             rows[j] = STOPPED
-        room[place] = row
+        room[at] = row
 
 
 @inlined

@@ -28,12 +28,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError
+from streamnb.model.expected import checked, real
 from streamnb.model.jit import inlined, kernel
 
 __all__ = ["LaplaceUnits", "log_sigmoid", "sigmoid"]
 
 Array = npt.NDArray[np.float64]
+_FARTHEST = 1e150  # of a mean: by no value of up to 1e140 does its sum leave the doubles
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 class LaplaceUnits:
@@ -45,10 +47,11 @@ class LaplaceUnits:
     """
 
     def __init__(self, units: int, variance: float) -> None:
-        self._variance = variance
+        self.variance = variance
         self._columns = 0
         self._means = np.zeros((units, 0))
         self._roots = np.zeros((units, 0, 0))
+        self._moved = np.zeros((units, 2))
         self._scratch = np.zeros(0)
 
     def __len__(self) -> int:
@@ -73,61 +76,77 @@ class LaplaceUnits:
             self._roots = np.pad(self._roots, ((0, 0), (0, more), (0, more)))
             self._scratch = np.zeros(self._scratch.size + more)
         for column in range(self._columns, columns):
-            self._roots[:, column, column] = math.sqrt(self._variance)
+            self._roots[:, column, column] = math.sqrt(self.variance)
         self._columns = max(columns, self._columns)
 
     def add(self, unit: int, sign: float = 1.0) -> None:
         """Add a unit that has learned what another has, or, with sign -1, the opposite of it."""
         self._means = np.concatenate([self._means, sign * self._means[unit : unit + 1]])
         self._roots = np.concatenate([self._roots, self._roots[unit : unit + 1]])
+        self._moved = np.concatenate([self._moved, self._moved[unit : unit + 1]])
 
     def order(self, units: list[int]) -> None:
         """Put the units into this order."""
-        self._means, self._roots = self._means[units], self._roots[units]
+        self._means, self._roots, self._moved = self._means[units], self._roots[units], self._moved[units]
 
     def net(self, unit: int, columns: npt.NDArray[np.int64], values: Array) -> float:
         """w^T x of a unit."""
         return float(self._means[unit, columns] @ values)
 
-    def learn(
-        self, columns: npt.NDArray[np.int64], values: Array, targets: list[float], weight: float
-    ) -> None:
-        """Learn an event by the target of each unit."""
+    def learn(self, columns: npt.NDArray[np.int64], values: Array, targets: Array, weight: float) -> None:
+        """Learn an event by the target of each unit, float64[units]."""
         d = self._columns
-        _learn(
-            self._means,
-            self._roots,
-            d,
-            columns,
-            values,
-            np.array(targets, dtype=np.float64),
-            weight,
-            self._scratch,
-        )
+        _learn(self._means, self._roots, self._moved, d, columns, values, targets, weight, self._scratch)
+
+    def due(self, far: float, least: float, most: float) -> npt.NDArray[np.int64]:
+        """The units that have had no rest for `most` events, or moved far with `least` of them.
+
+        Far are squared steps, in standard deviations, that sum to more than `far` for each column.
+        """
+        if not _any_due(self._moved, far * self._columns, least, most):
+            return _NONE
+        moved, events = self._moved.T
+        return np.flatnonzero((events >= most) | ((events >= least) & (moved > far * self._columns)))
+
+    def rest(self, unit: int) -> None:
+        """Count steps of a unit from here."""
+        self._moved[unit] = 0.0
+
+    def replace(self, unit: int, mean: Array, root: Array) -> None:
+        """Replace the Gaussian of one unit."""
+        self.means[unit], self.roots[unit] = mean, root
 
     def settle(self, means: Array, roots: Array) -> None:
         """Replace what was learned by these Gaussians."""
         self._means, self._roots = np.array(means, order="C"), np.array(roots, order="C")
+        self._moved = np.zeros((len(means), 2))
         self._columns = means.shape[1]
         self._scratch = np.zeros(self._columns)
 
     def arrays(self) -> dict[str, Array]:
         """All that was learned, copied."""
-        return {"means": self.means.copy(), "roots": self.roots.copy()}
+        return {"means": self.means.copy(), "roots": self.roots.copy(), "moved": self._moved.copy()}
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes, room to grow included."""
+        return self._means.nbytes + self._roots.nbytes
 
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, npt.NDArray[Any]], units: int, columns: int, variance: float
     ) -> Self:
-        """The units of these arrays. Raises SnapshotError where they do not fit."""
-        shapes = {"means": (units, columns), "roots": (units, columns, columns)}
-        found = {name: array.shape for name, array in arrays.items()}
-        if found != shapes:
-            raise SnapshotError(f"expected weights of the shapes {shapes}, found {found}")
-        if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values()):
-            raise SnapshotError("weights that are no finite numbers")
+        """The units of these arrays; "moved" may be absent. Raises SnapshotError where they do not fit."""
+        widest = 1.001 * math.sqrt(variance)  # a posterior is not wider than its prior
+        expected = {
+            "means": real(units, "columns", low=-_FARTHEST, high=_FARTHEST),
+            "roots": real(units, "columns", "columns", low=-widest, high=widest),
+            "moved": real(units, 2, low=0.0),
+        }
+        found = checked({"moved": np.zeros((units, 2)), **arrays}, expected, columns=columns)
         restored = cls(units, variance)
-        restored.settle(arrays["means"], arrays["roots"])
+        restored.settle(found["means"], found["roots"])
+        restored._moved = found["moved"].copy()
         return restored
 
 
@@ -147,6 +166,7 @@ def log_sigmoid(m: float) -> float:
 def _learn(
     means: Any,
     roots: Any,
+    moved: Any,
     d: int,
     columns: Any,
     values: Any,
@@ -156,7 +176,17 @@ def _learn(
 ) -> None:
     """Learn an event with each unit."""
     for u in range(targets.size):
-        _learn_unit(means[u], roots[u], d, columns, values, targets[u], weight, v)
+        moved[u, 0] += _learn_unit(means[u], roots[u], d, columns, values, targets[u], weight, v)
+        moved[u, 1] += 1.0
+
+
+@kernel
+def _any_due(moved: Any, far: float, least: float, most: float) -> bool:
+    """See `LaplaceUnits.due`."""
+    found = False
+    for u in range(len(moved)):
+        found |= moved[u, 1] >= most or (moved[u, 1] >= least and moved[u, 0] > far)
+    return found
 
 
 @inlined
@@ -169,8 +199,8 @@ def _learn_unit(
     target: float,
     weight: float,
     v: Any,
-) -> None:
-    """See the module's text; v is scratch."""
+) -> Any:
+    """See the module's text; v is scratch. Returns the squared step, in standard deviations."""
     m0 = 0.0
     for j in range(d):
         v[j] = 0.0
@@ -182,7 +212,7 @@ def _learn_unit(
     for j in range(d):
         s += v[j] * v[j]
     if s * weight == 0.0:
-        return
+        return 0.0
     m = _mode(m0, s * weight, target)
     e = math.exp(-abs(m))
     a = weight * e / ((1.0 + e) * (1.0 + e))
@@ -195,6 +225,7 @@ def _learn_unit(
         mean[i] += move * g
         for j in range(d):
             S[i, j] -= narrow * g * v[j]
+    return move * (m - m0)
 
 
 @inlined

@@ -177,7 +177,7 @@ def _part_of(key: Any, keys: Any, parts: Any, default: Any) -> Any:
 
 
 @allocating
-def _parts_of_singles(batch: Any, bits: Any, parts: Any, bins: Any) -> Any:
+def _parts_of_singles(batch: Any, bits: Any, parts: Any, learners: Any) -> Any:
     """Keys of all features that are no pairs, rising, but for the label before; and which part each is."""
     tokens, alone, n = batch.keys.size, parts.alone, batch.keys.size
     keys = np.empty(tokens + (LAYOUTS + 1) * batch.value.size, dtype=np.uint64)
@@ -187,7 +187,8 @@ def _parts_of_singles(batch: Any, bits: Any, parts: Any, bins: Any) -> Any:
     for v in range(batch.value.size):
         alone.n[:] = 0
         alone.places[:] = -1
-        put_value(np.int64(batch.value_field[v]), batch.value[v], bits[v], bins, alone.places, alone)
+        field, secret = np.int64(batch.value_field[v]), learners.features.secret
+        put_value(field, batch.value[v], bits[v], learners.bins, secret, alone.places, alone)
         for i in range(alone.n[0]):
             keys[n], owners[n] = alone.keys[i], parts.batch.rows.size + v
             n += 1
@@ -222,19 +223,17 @@ def _parts_of_pairs(batch: Any, parts: Any, context: Any, collected: Any, single
 
 
 @allocating
-def _parts_of_features(
-    batch: Any, bits: Any, parts: Any, context: Any, bins: Any, collected: Any, own: Any
-) -> None:
+def _parts_of_features(batch: Any, bits: Any, parts: Any, learners: Any, collected: Any, own: Any) -> None:
     """Fill own int64[2, >= features] with the two parts of every feature that was collected of an event.
 
     It is the same part twice but for a pair, and the last column, the prior's, for what is no part.
     """
     rest = parts.base.size
-    singles, owners = _parts_of_singles(batch, bits, parts, bins)
+    singles, owners = _parts_of_singles(batch, bits, parts, learners)
     for i in range(collected.n[0]):
         own[:, i] = _part_of(collected.keys[i], singles, owners, rest)
     if collected.n[1] > collected.n[0]:
-        pairs, two = _parts_of_pairs(batch, parts, context, collected, singles, owners)
+        pairs, two = _parts_of_pairs(batch, parts, learners.context, collected, singles, owners)
         for i in range(collected.n[0], collected.n[1]):
             for side in range(2):
                 own[side, i] = _part_of(collected.keys[i], pairs, two[side], rest)
@@ -359,7 +358,7 @@ def mean_log_odds(
     _of_calibrated(plan, learners, room.untempered, classes, by_reading, odds)
     if plan.rates.size:
         own = np.empty((2, collected.keys.size), dtype=np.int64)
-        _parts_of_features(batch, bits, parts, learners.context, learners.bins, collected, own)
+        _parts_of_features(batch, bits, parts, learners, collected, own)
         _of_learners(plan, learners, collected, room.scales, own, classes, odds)
     for h in range(H):
         if plan.kind[h] == TREE:

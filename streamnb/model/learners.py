@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.bins import Bins, BinTables
-from streamnb.model.calibration import FIRST_POWER
-from streamnb.model.collecting import Collected, Context
+from streamnb.model.bins import Bins, BinTables, expected_bins, packed_bins
+from streamnb.model.calibration import FIRST_POWER, LEAST_POWER, MOST_POWER
+from streamnb.model.collecting import Collected, Context, expected_context
 from streamnb.model.confidence import CONFIDENCES
+from streamnb.model.expected import LARGE, Expected, checked, counts, named, real, reject
 from streamnb.model.features import COUNTS, Features, FeatureTables
 from streamnb.model.hypotheses import Hypothesis, check_weight
 
@@ -366,10 +367,10 @@ class Learners:
             self._confidence,
         )
 
-    def room(self, classes: int, known: int, fields: int, features: int) -> None:
-        """Let there be so many classes, of which `known` have examples, fields and new features."""
+    def room(self, classes: int, known: int, fields: int, features: int, places: int = 0) -> None:
+        """Let there be so many classes, of which `known` have examples, fields, features, places for bins."""
         if self._plan.takes_features:
-            self.bins.room(fields)
+            self.bins.room(fields, places)
             self.features.room(classes, known, features)
         more = classes - self._bias.shape[2]
         if more > 0:
@@ -400,15 +401,49 @@ class Learners:
         return small
 
     def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
-        """Replace everything by a state."""
+        """Replace everything by a state. Raises SnapshotError where it is none of these hypotheses."""
         if not self.is_needed:
             return
-        self._bias, self._pool_bias = (np.array(arrays[name]) for name in ("bias", "pool_bias"))
-        self._powers = np.array(arrays["powers"])
-        self._pool_weights = np.array(arrays["pool_weights"])
-        self._covariance = np.array(arrays["pool_covariance"])
-        self._confidence = np.array(arrays["pool_confidence"])
+        found = checked(arrays, self._expected(arrays, classes), classes=classes)
+        self._check(found)
+        bins = packed_bins(named(found, "bins_")) if self._plan.takes_features else {}
+        self._bias, self._pool_bias = found["bias"].copy(), found["pool_bias"].copy()
+        self._powers, self._pool_weights = found["powers"].copy(), found["pool_weights"].copy()
+        self._covariance, self._confidence = found["pool_covariance"].copy(), found["pool_confidence"].copy()
         if self._plan.takes_features:
-            self.bins.load(arrays)
-            self._context = Context(*(np.array(arrays[f"context_{name}"]) for name in Context._fields))
-            self.features.load(arrays, classes)
+            self.bins.load(bins)
+            self._context = Context(*(found[f"context_{name}"].copy() for name in Context._fields))
+            self.features.load(found, classes)
+
+    def _expected(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> dict[str, Expected]:
+        """The arrays of a state."""
+        P, pooled = self._pool_weights.shape
+        any_and_square = np.array([[-LARGE], [0.0]])  # a bias, and a sum of squares
+        lowest, highest = np.array([[LEAST_POWER, 0.0], [MOST_POWER, LARGE]])
+        widest = 1.001 * pooled * self._plan.variances[:, np.newaxis, np.newaxis]  # more no event makes it
+        expected = {
+            "bias": real(len(self._bias), 2, "classes", low=any_and_square),
+            "powers": real(*self._powers.shape, low=lowest, high=highest),
+            "pool_weights": real(P, pooled),
+            "pool_covariance": real(P, pooled, pooled, low=-widest, high=widest),
+            "pool_bias": real(P, 2, "classes", low=any_and_square),
+            "pool_confidence": counts(*self._confidence.shape),
+        }
+        if self._plan.takes_features:
+            expected |= self.features.expected(arrays, classes)
+            expected |= {
+                f"bins_{name}": array for name, array in expected_bins(named(arrays, "bins_")).items()
+            }
+            expected |= {f"context_{name}": array for name, array in expected_context(classes).items()}
+        return expected
+
+    @staticmethod
+    def _check(found: Mapping[str, npt.NDArray[Any]]) -> None:
+        """What pools have learned. Raises SnapshotError."""
+        covariance, counted = found["pool_covariance"], found["pool_confidence"]
+        reject("pool_covariance", covariance != covariance.swapaxes(1, 2), "not symmetric")
+        if covariance.size:
+            lowest = np.linalg.eigvalsh(covariance).min(axis=1)
+            traces = np.trace(covariance, axis1=1, axis2=2)
+            reject("pool_covariance", lowest < -1e-3 * traces, "a variance below zero")
+        reject("pool_confidence", counted[:, :, 1] > counted[:, :, 0], "more often right than asked")

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.counts import UNIT
+from streamnb.model.moments import NO_SPREAD
 
 __all__ = [
     "Curve",
@@ -198,6 +199,8 @@ def gaussians(n: Array, mean: Array, M2: Array) -> tuple[Array, Array]:
     all its variances are zero. Sums run over the classes in order, as the kernels' do, to the same last bit.
     """
     weights = n / UNIT
+    rounding = NO_SPREAD * mean
+    M2 = np.where(weights * rounding * rounding < M2, M2, 0.0)  # as `moments.spread`
     weight, inside, centre, between = np.zeros((4, len(n)))
     for k in range(n.shape[1]):
         weight += weights[:, k]

@@ -61,6 +61,7 @@ class _Group(NamedTuple):
         absent: what a Bernoulli text says that holds none of them; of other kinds nothing.
         seen: float64[n, 2], how often in the positive and in the negative class, in examples.
         adds: float64[n, 2], what each adds to the log odds of its class in an average event of that class.
+        unmet: what a value adds that is not among the keys: nothing, unless it is one of those declared.
     """
 
     kind: int
@@ -70,6 +71,13 @@ class _Group(NamedTuple):
     absent: Limit
     seen: Array
     adds: Array
+    unmet: Limit
+
+    def weight(self, place: int | None) -> Limit:
+        """Of the key at this place; None is that of a word or value that is no key."""
+        if place is None:
+            return self.unmet
+        return Limit(float(self.weights.log[place]), float(self.weights.misses[place]))
 
     def items(self, places: Iterator[int] | range) -> Iterator[Weight]:
         """Those at these places."""
@@ -141,9 +149,9 @@ class LinearView:
                 log, misses = log + absent.log, misses + absent.misses
         for (owner, key), times in features.times.items():
             group, places = self._numbered.get(owner, (None, {}))
-            if group is not None and key in places:
-                log += times * float(group.weights.log[places[key]])
-                misses += times * float(group.weights.misses[places[key]])
+            if group is not None:
+                adds = group.weight(places.get(key))
+                log, misses = log + times * adds.log, misses + times * adds.misses
         for name, value in features.values():
             if name in self._curves:
                 log += self._curves[name].log_odds(value)
@@ -272,13 +280,19 @@ def _groups(statistics: Statistics, tables: Tables, columns: Array) -> list[_Gro
     for (kind, name), g in statistics.layout.groups.items():
         mine = rows[ends[g] : ends[g + 1]]
         counts, totals = tables.table[mine[:, None], columns], tables.totals[g, columns]
-        values = 2.0 if kind == BERNOULLI else float(max(tables.live[g], 1))
+        values = 2.0 if kind == BERNOULLI else max(float(tables.live[g]), tables.declared[g], 1.0)
         how = smoothing(tables.alpha[g], tables.m[g], tables.p[g], values)
         weights, absent = _weights(kind, counts, totals, how)
         laplace, _ = _weights(kind, counts, totals, smoothing(1.0, -1.0, math.nan, values))
+        unmet = Limit(0.0, 0.0)
+        if tables.live[g] < tables.declared[g]:
+            log, misses = log_odds_of_values(np.zeros((1, 2)), totals, how)
+            unmet = Limit(log.item(), misses.item())
         seen = counts / UNIT
         adds = seen / events * np.stack([laplace.log, -laplace.log], axis=1)
-        found.append(_Group(kind, name, [keys[row] for row in mine.tolist()], weights, absent, seen, adds))
+        found.append(
+            _Group(kind, name, [keys[row] for row in mine.tolist()], weights, absent, seen, adds, unmet)
+        )
     return found
 
 

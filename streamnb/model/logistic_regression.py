@@ -15,12 +15,16 @@ from streamnb.errors import SnapshotError
 from streamnb.model.counts import UNIT
 from streamnb.model.design import PLAIN, Design, Row, plain
 from streamnb.model.encoding import is_missing, units
+from streamnb.model.expected import named
+from streamnb.model.kept_rows import KeptRows
 from streamnb.model.laplace import LaplaceUnits, log_sigmoid, sigmoid
 from streamnb.model.newton import optimum
+from streamnb.model.revisiting import go_back
 
 __all__ = ["LogisticRegression"]
 
 _CHUNK = 256
+_KEPT = "kept_"  # of the names of arrays in a state
 
 
 class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is untyped here
@@ -28,9 +32,15 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
 
         P(y = +1 | x) = 1 / (1 + exp(-w^T x))        min over w of  1/2 w^T w + C sum log(1 + exp(-y w^T x))
 
-    That is the mode of P(w | D) under the prior N(0, C I). Each event moves the mode and narrows the Gaussian
-    around it (see `laplace`), which costs O(d^2) of d columns; after one pass over real tables the sum above
-    is within 2 % of its minimum. `refine` takes the events again and comes to the minimum itself.
+    That is the mode of P(w | D) under the prior N(0, C I). Each event moves the mode and narrows the
+    Gaussian around it (see `laplace`), which costs O(d^2) of d columns. That alone hangs on the order of
+    events: sorted by class it ends at up to 6 times the minimum. So a uniform sample of the events is
+    kept, to which the model goes back whenever there are an eighth more of them (see `revisiting`). Up to
+    `memory` events all are kept, and in any order the sum above is within a thousandth of its minimum;
+    beyond, within a few per cent for columns that the sample determines. What n kept events cannot give
+    is about d / (2 n) nats an event: 2,048 of 6,000 with 104 columns, sorted by class, come to 1.01 (C =
+    .01), 1.04 (C = 1) and 1.12 times (C = 100) the minimum. `refine` takes all events again and comes to
+    the minimum itself.
 
     x has a constant 1 beside its attributes, whose weight (the bias) is regularised as the others are: that
     is the lecture's separator through the origin. As w^T w weighs weights of any unit alike, attributes
@@ -47,12 +57,13 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         no label        an event whose label is None or NaN is not learned.
         huge            numbers beyond +-1e140 are read as +-1e140.
 
-    What was learned depends on the order of events, a little: it is not merged or unlearned.
+    What was learned depends on the order of events: it is not merged or unlearned.
 
     Args:
         C: how much the events count against the prior: its variance; from 1e-12 to 1e12.
         features: the most columns; those met later are left out. n columns take 8 n^2 to 18 n^2 bytes (with
             room to grow) for each class, and for one more.
+        memory: how many events are kept; k events of n columns take 8 k n to 12 k n bytes. 0 keeps none.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -65,7 +76,7 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         >>> for x, y in events:
         ...     model.learn_one(x, y)
         >>> round(model.predict_proba_one({"x": 1})["yes"], 3)
-        0.667
+        0.665
 
         Bias b and weight w of x = 1 are alike. At the minimum they are the sum of what each event says,
         b = sum (d - h) = 3 - 4 h, with h = 1 / (1 + exp(-b - w)):
@@ -80,19 +91,24 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         updating of conditional probabilities on directed graphical structures, Networks 20.
     """
 
-    def __init__(self, C: float = 1.0, features: int = 512) -> None:
+    def __init__(self, C: float = 1.0, features: int = 512, memory: int = 2048) -> None:
         if not 1e-12 <= C <= 1e12:
             raise ValueError(f"C must lie between 1e-12 and 1e12, not {C!r}")
         if features < 1:
             raise ValueError(f"features must be at least 1, not {features!r}")
+        if memory < 0:
+            raise ValueError(f"memory must be 0 or more events, not {memory!r}")
         self.C = C
         self.features = features
+        self.memory = memory
         self._design = Design(features)
         self._labels: dict[Any, int] = {}
         # The first unit has every event against it: what a class that is yet to come will have learned. Two
         # classes have one more unit, that of the second; from three classes on each has its own.
         self._units = LaplaceUnits(1, C)
         self._units.room(1)
+        self._kept = KeptRows(memory)
+        self._goals = np.zeros((0, 1))  # of each class: the targets of its events
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -100,6 +116,11 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
     def classes(self) -> list[Any]:
         """Every class met, in the order in which they were met."""
         return list(self._labels)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the weights and of the kept events, bytes, room to grow included."""
+        return self._units.n_bytes + self._kept.n_bytes
 
     @property
     def weights(self) -> dict[Any, float]:
@@ -147,12 +168,15 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
 
         Raises TypeError or ValueError, and learns nothing, for a value that is none.
         """
-        weight = units(w)
+        weight = units(w) / UNIT
         if weight and not is_missing(y):
             hash(y)  # a label that cannot be one is refused before columns are added
             row = self._row(x, adds=True)
             self._meet(y)
-            self._units.learn(*row, self._targets(y), weight / UNIT)
+            label = self._labels[y]
+            self._units.learn(*row, self._goals[label], weight)
+            self._kept.offer(*row, label, weight, len(self._design))
+            go_back(self._units, self._kept, self._targets)
 
     def refine(self, events: Collection[tuple[Mapping[Any, Any], Any]], passes: int = 100) -> int:
         """Go through events again and again, until the weights are those of the minimum over them.
@@ -172,12 +196,15 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         """
         if isinstance(events, Iterator):
             raise TypeError("events that can be iterated only once cannot be gone through again")
+        kept = KeptRows(self.memory)
         for x, y in events:  # columns and classes first
             if not is_missing(y):
-                self._row(x, adds=True)
+                row = self._row(x, adds=True)
                 self._meet(y)
+                kept.offer(*row, self._labels[y], 1.0, len(self._design))
         found = optimum(self._units.means, lambda: self._chunks(events), 1.0 / self.C, passes)
         self._units.settle(found.means, found.roots)
+        self._kept = kept
         return found.passes
 
     # -- state --------------------------------------------------------------------------------------------
@@ -192,11 +219,16 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
             "C": self.C,
             "classes": [plain(label) for label in self._labels],
             "columns": self._design.described(),
+            "memory": self._kept.size,
+            "seen": self._kept.seen,
         }
-        return meta, self._units.arrays()
+        kept = {f"{_KEPT}{name}": array for name, array in self._kept.arrays().items()}
+        return meta, {**self._units.arrays(), **kept}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same C; returns self.
+        """Replace all that was learned by the `state` of a model of the same C and memory; returns self.
+
+        After a state that has no kept events, such as those of versions that kept none, none are kept.
 
         Raises SnapshotError, and changes nothing, where it is none.
         """
@@ -210,9 +242,19 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
             raise SnapshotError("a class occurs twice")
         design = Design.from_description(meta.get("columns"), self.features)
         count = {0: 1, 1: 1, 2: 2}.get(len(classes), len(classes) + 1)
-        self._units = LaplaceUnits.from_arrays(arrays, count, len(design), self.C)
+        size = meta.get("memory", 0)
+        if size not in (0, self.memory):
+            raise SnapshotError(f"this is a state with a memory of {size!r} events, not {self.memory}")
+        rows = named(arrays, _KEPT)
+        kept = KeptRows(0)
+        if "memory" in meta:
+            kept = KeptRows.from_arrays(rows, size, meta.get("seen"), len(design), len(classes))
+        weights = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
+        self._units = LaplaceUnits.from_arrays(weights, count, len(design), self.C)
+        self._kept = kept
         self._design = design
         self._labels = {label: k for k, label in enumerate(classes)}
+        self._goals = self._targets(np.arange(len(classes)))
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -234,28 +276,29 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
             self._units.order([0, 2, 1])
         if k >= 1:
             self._units.add(0)
+        self._goals = self._targets(np.arange(k + 1))
 
-    def _targets(self, label: Any) -> list[float]:
-        """Of each unit: whether the event is for it."""
-        targets = [0.0] * len(self._units)
-        k = self._labels[label]
+    def _targets(self, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Of events by the numbers of their labels, whether they are for each unit: float64[n, units]."""
+        targets = np.zeros((labels.size, len(self._units)))
         if len(self._labels) >= 3:
-            targets[1 + k] = 1.0
-        elif k == 1:
-            targets[1] = 1.0
+            targets[np.arange(labels.size), 1 + labels] = 1.0
+        elif len(self._labels) == 2:
+            targets[:, 1] = labels
         return targets
 
     def _chunks(
         self, events: Collection[tuple[Mapping[Any, Any], Any]]
-    ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-        """All labelled events, as rows and targets."""
+    ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+        """All labelled events, as rows, targets and weights."""
         labelled = ((x, y) for x, y in events if not is_missing(y))
         while chunk := list(islice(labelled, _CHUNK)):
             rows = np.zeros((len(chunk), len(self._design)))
             for i, (x, _) in enumerate(chunk):
                 columns, values = self._row(x, adds=False)
                 rows[i, columns] = values
-            yield rows, np.array([self._targets(y) for _, y in chunk])
+            labels = np.array([self._labels[y] for _, y in chunk])
+            yield rows, self._targets(labels), np.ones(len(chunk))
 
     def _second(self) -> Any:
         if len(self._labels) != 2:

@@ -7,6 +7,29 @@
 
 References: Welford (1962), Technometrics 4(3); Chan, Golub and LeVeque (1979), STAN-CS-79-773.
 Weights n are int64 in units of 1/1024 example; M2 is in examples. Variance is M2 / n (maximum likelihood).
+
+What counts as spread. A mean goes from where it is towards a value, by a share of the way, and a rounded sum
+passes no double that the exact one does not pass: so a mean lies between the values, to the one rounding of
+the step, after any number of them. Values within j units in the last place, each at most eps |mean|, are then
+no farther than (j + 1) eps |mean| from any mean on the way, and M2 / n, a weighted mean of products of two
+such distances, is at most ((j + 1) eps |mean|)^2. Up to j = 7, as sums of a few terms differ that are equal
+on paper, it is read as none:
+
+    no spread    M2 / n <= (8 eps mean)^2          eps = 2^-52
+
+A Gaussian as narrow as that could not tell neighbouring doubles apart. Beyond it deviations have digits left:
+milliseconds in seconds since 1970 are 6e-13 of the mean, 300 times the limit. It does not grow with n: the
+bound of the sums of all roundings does, but the mean cannot leave the values.
+
+What unlearning leaves. Weights are exact, moments rounded, at each step by the size of what they are then: of
+a cell that held values up to L, N values of weight 1 learned and unlearned, n of them at most and n' at last,
+
+    |mean error| <= 4 N eps L n / n'        |M2 error| <= 32 N^2 eps L^2 n / n'
+
+for n mean is wrong by (n + 6) u L more with each step (u = eps / 2; see `exact_moments` of the verification),
+and M2 by 8 eps L^2 and what the means on both sides of the step make wrong, 4 L |mean error|. So a value
+is unlearned as if it had never been there while its square times eps is small beside the variance that
+stays; 1e20 among ones takes with it what was known of them.
 """
 
 from __future__ import annotations
@@ -20,11 +43,24 @@ import numpy.typing as npt
 from streamnb.model.counts import UNIT
 from streamnb.model.jit import inlined, kernel
 
-__all__ = ["LARGEST", "Moments", "learn_value", "merge_moments", "unlearn_value"]
+__all__ = [
+    "FARTHEST",
+    "LARGEST",
+    "NO_SPREAD",
+    "Moments",
+    "learn_value",
+    "merge_moments",
+    "spread",
+    "unlearn_value",
+]
 
+NO_SPREAD = 8 * 2.0**-52
+"""A standard deviation up to so much of the mean is rounding; see above."""
 _ROUNDING = 16 * 2.0**-52
 LARGEST = 1e140
 """Continuous values beyond +-LARGEST are read as +-LARGEST, whose squares still sum within a double."""
+FARTHEST = 1.001 * LARGEST
+"""No mean is farther from zero: rounding may carry it a little beyond the values."""
 
 
 @inlined
@@ -36,6 +72,13 @@ def learn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: in
     # Never negative but where rounding carried the mean beyond x, as it does once old weight is almost gone.
     M2[f, k] += max((weight / UNIT) * delta * (x - mean[f, k]), 0.0)
     n[f, k] = total
+
+
+@inlined
+def spread(n: Any, mean: Any, M2: Any, k: int) -> float:
+    """M2 of class k (examples x the attribute's unit squared); 0 where it is no more than rounding leaves."""
+    rounding = NO_SPREAD * mean[k]
+    return M2[k] if M2[k] > n[k] / UNIT * rounding * rounding else 0.0
 
 
 @kernel

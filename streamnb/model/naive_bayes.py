@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from river import base
 
 from streamnb.errors import UnlearnError
-from streamnb.model.attributes import Attribute, Continuous, EventModel, Nominal, Text, check_smoothing
+from streamnb.model.attributes import (
+    TEXT,
+    Attribute,
+    Continuous,
+    EventModel,
+    Nominal,
+    Text,
+    check_smoothing,
+    some_of,
+)
 from streamnb.model.columns import Column, Columns, columns_of, is_frame
 from streamnb.model.copying import StateCopy
 from streamnb.model.counts import NOMINAL, UNIT
@@ -74,14 +83,17 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
     """Naive Bayes over text, nominal and continuous attributes, one likelihood factor each.
 
     A missing attribute (absent, None, or a number that is not finite) drops its factor, in learning and in
-    predicting. Words and nominal values never seen are skipped. Attributes that are not declared are taken
-    by the type of their value: strings and booleans are nominal, other numbers continuous.
+    predicting. Words and nominal values never seen are skipped, but for values that are declared; where a
+    list declares them, others are refused (see `Nominal`). Attributes that are not declared are taken by the
+    type of their value: strings and booleans are nominal, other numbers continuous; but what is called `text`
+    is a text, as it is in the events of a log.
 
     Args:
         attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".
         alpha: smoothing of every discrete attribute that does not say otherwise; 0 is read as the limit.
         m: use the m-estimate (n_c + m p) / (n + m) in place of alpha.
-        p: prior estimate of the m-estimate; None is uniform over the values seen.
+        p: prior estimate of the m-estimate; None is uniform over the values declared or seen. Where values
+            are declared it is refused unless it sums to 1 over them.
         prior: "learned" (frequency), "uniform", or label -> relative weight (a label left out has none).
         event_model: of texts that do not say otherwise, "multinomial" or "bernoulli".
 
@@ -96,6 +108,8 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
     References:
         Mitchell, Machine Learning (1997), chapter 6; Manning, Raghavan and Schuetze (2008), chapter 13.
     """
+
+    _implied: ClassVar[Mapping[Any, Attribute]] = {TEXT: Text()}
 
     def __init__(
         self,
@@ -116,14 +130,25 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         self.p = p
         self.prior = prior
         self.event_model = event_model
-        self._declared = {name: _attribute(name, spec) for name, spec in (attributes or {}).items()}
         self._statistics = Statistics()
+        self._declared = self._declaring()
+        self._closed = {
+            name: _texts_of(name, values)
+            for name, spec in self._declared.items()
+            if (values := getattr(spec, "values", None)) is not None
+        }
+        self._check_p(p)
         self._read_with: tuple[Any, ...] = ()
-        self._smoothing = np.zeros((3, 0))  # alpha, m and p of each group
+        self._smoothing = np.zeros((4, 0))  # alpha, m, p and declared values of each group
         self._given = np.zeros(0)  # relative weight of each class where priors are given
         self._one_by_one = OneByOne()
 
     # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def declared(self) -> dict[Any, Attribute]:
+        """What attributes are by declaration, or by name alone; others go by the type of their value."""
+        return dict(self._declared)
 
     @property
     def classes(self) -> list[Any]:
@@ -270,6 +295,9 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.
 
+        That is the rounding of the largest value that the class has held of the attribute (see `moments` for
+        the bound): one that is some 1e7 standard deviations of the others away leaves noise of their size.
+
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
         """
         weight = units(w)
@@ -293,6 +321,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise ValueError("only models of the same class and parameters can be merged")
         self._statistics.merge(other._statistics)
+        self._read_with = ()
         return self
 
     def prune(
@@ -322,10 +351,14 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         return self._statistics.copying(type(self).__name__)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same class; returns self."""
-        if meta["type"] != type(self).__name__:
-            raise ValueError(f"this is the state of a {meta['type']}, not of a {type(self).__name__}")
+        """Replace all that was learned by the `state` of a model of the same class; returns self.
+
+        Raises ValueError for one of another class, and SnapshotError for one that is damaged.
+        """
+        if meta.get("type") != type(self).__name__:
+            raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
         self._statistics = Statistics.from_state(meta, arrays)
+        self._declared = self._declaring()
         self._read_with = ()
         return self
 
@@ -334,6 +367,13 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
     @property
     def _multiclass(self) -> bool:
         return True
+
+    def _declaring(self) -> dict[Any, Attribute]:
+        """The attributes as declared, and those implied; but in a state from before `text` may be a value."""
+        layout = self._statistics.layout
+        is_value = (NOMINAL, TEXT) in layout.groups or TEXT in layout.fields
+        declared = {name: _attribute(name, spec) for name, spec in (self.attributes or {}).items()}
+        return declared if is_value else {**self._implied, **declared}
 
     def _texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
         """The event, and which of its attributes are texts."""
@@ -352,6 +392,8 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         """Write one attribute that is not missing where its kind wants it."""
         kind = self._kind(name, value)
         if kind == NOMINAL:
+            if name in self._closed:
+                _check_listed(value, self._closed[name])
             writer.nominal(name, value)
         elif kind == CONTINUOUS:
             writer.continuous(name, value)
@@ -374,11 +416,13 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
         """Learn an event without a batch; False, and nothing learned, where it needs one."""
-        weight = UNIT if w == 1.0 else units(w)
+        weight = UNIT if type(w) is float and w == 1.0 else units(w)
         return self._one_by_one.learned(self._statistics, self._reading(), self._in_one(x), y, weight)
 
     def _in_one(self, x: Any) -> OneEvent | None:
-        """The event as arrays; None where it needs a batch."""
+        """The event as arrays; None where it needs a batch, which refuses what is not to be taken."""
+        if self._closed and not self._takes(x):
+            return None
         return self._one_by_one.of_shape(self._statistics, x, self._kind)
 
     def _encode(
@@ -399,8 +443,22 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         return self._statistics.encode(writer, asked)
 
     def _columns(self, frame: Any) -> list[Column] | None:
-        """The columns of a data frame; None where its rows have to be written one by one."""
-        return columns_of(frame, self._kind)
+        """The columns of a data frame; None where its rows are to be written one by one, or be refused."""
+        columns = columns_of(frame, self._kind)
+        if any(
+            name in self._closed and not self._closed[name].keys() >= set(map(bytes.decode, texts))
+            for _, name, _, _, texts in columns or ()
+        ):
+            return None
+        return columns
+
+    def _takes(self, x: Any) -> bool:
+        """Whether every value of an attribute whose values are listed is one of them."""
+        given = ((x.get(name), texts) for name, texts in self._closed.items())
+        return all(
+            is_missing(value) or (type(value) in {str, int, bool} and value_text(value) in texts)
+            for value, texts in given
+        )
 
     def _write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
         """Write events and finish each; those that are one text each go the short way, all at once."""
@@ -510,16 +568,17 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
             smoothing[0],
             smoothing[1],
             smoothing[2],
+            smoothing[3],
             prior,
             mode,
         )
 
     def _reading(self) -> Reading:
-        """Smoothing (alpha, m, p) of each group, weights of given priors, and the prior's mode, as of now."""
+        """Smoothing (alpha, m, p, declared) of groups, weights of given priors, and the prior's mode, now."""
         counts, K = self._statistics.counts, len(self._statistics.classes)
         read_with = (self.alpha, self.m, self.p)
         if read_with != self._read_with:
-            self._read_with, self._smoothing = read_with, np.zeros((3, 0))
+            self._read_with, self._smoothing = read_with, np.zeros((4, 0))
             counts.histograms.stale[:] = True
         if self._smoothing.shape[1] < counts.kinds.size:
             more = self._smoothing_from(self._smoothing.shape[1])
@@ -530,12 +589,29 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         return self._smoothing, self._given, prior_mode(self.prior)
 
     def _smoothing_from(self, first: int) -> npt.NDArray[np.float64]:
-        """alpha, m (-1: use alpha) and p (nan: uniform) of the groups from `first` on. Shape (3, groups)."""
+        """alpha, m (-1: use alpha), p (nan: uniform) and declared, from `first` on. Shape (4, groups)."""
         chosen = [
-            self._smoothing_of(name, self.alpha, self.m, self.p)
+            (*self._smoothing_of(name, self.alpha, self.m, self.p), self._n_declared(name))
             for _, name in islice(self._statistics.layout.groups, first, None)
         ]
-        return np.array(chosen, dtype=np.float64).reshape(-1, 3).T
+        return np.array(chosen, dtype=np.float64).reshape(-1, 4).T
+
+    def _n_declared(self, name: Any) -> int:
+        """How many values are declared of an attribute, with those learned before they were; 0 for none.
+
+        The latter can grow no more: values that are not listed are refused.
+        """
+        spec = self._declared.get(name)
+        declared = spec.declared if isinstance(spec, Nominal) else 0
+        if name in self._closed:
+            declared += len(self._statistics.class_counts(name).keys() - self._closed[name].keys())
+        return declared
+
+    def _check_p(self, p: float | None) -> None:
+        """Raise ValueError where p, or an attribute's own, does not sum to 1 over its declared values."""
+        for name, spec in self._declared.items():
+            if isinstance(spec, Nominal):
+                spec.check_p(name, p if (spec.alpha, spec.m) == (None, None) else spec.p)
 
     def _smoothing_of(
         self, name: Any, alpha: float | None, m: float | None, p: float | None
@@ -573,6 +649,20 @@ def _attribute(name: Any, spec: Attribute | str) -> Attribute:
     if spec in _KINDS:
         return _KINDS[spec]
     raise ValueError(f"attribute {name!r}: expected one of {', '.join(_KINDS)}, not {spec!r}")
+
+
+def _texts_of(name: Any, values: Iterable[Any]) -> dict[str, None]:
+    """The texts by which the values of an attribute are compared, in order. Raises ValueError."""
+    texts = [value_text(value) for value in values]
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"attribute {name!r}: one of its values is there twice: {', '.join(texts)}")
+    return dict.fromkeys(texts)
+
+
+def _check_listed(value: Any, texts: Mapping[str, None]) -> None:
+    """Raise ValueError for a value that is not declared."""
+    if value_text(value) not in texts:
+        raise ValueError(f"{value!r} is not one of its values ({some_of(texts)})")
 
 
 def _listed(given: Iterable[Any]) -> Sequence[Any]:

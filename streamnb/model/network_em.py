@@ -3,13 +3,14 @@
 An event that has all its variables is counted. What is missing of another is put in as it is expected to be:
 
     E   P(Y_i, pa(Y_i) | what is known of the event), for each variable and its parents
-    M   the tables count the event as that: so many units of 1/1024 in each cell, which sum to its weight
+    M   the tables count the event as that: so many units of 2^-30 in each cell, which sum to its weight
 
 **Incremental EM** (Neal and Hinton 1998): one event's expected counts may be taken out of the tables and put
 back as the network now sees them, and every such step raises, or leaves, the free energy that EM climbs; a
-set of events that is gone through until nothing moves is a fixed point of batch EM, but for the rounding to
-units. Here each event is counted as it comes, and those of a window have their turn again and again. One that
-leaves the window stays counted as it was seen last, or is taken out again, as `keeps` says.
+set of events that is gone through until nothing moves is a fixed point of batch EM: no step would move a cell
+by as much as 2^-30 example for each event in it. Here each event is counted as it comes, and those of a
+window have their turn again and again. One that leaves the window stays counted as it was seen last, or is
+taken out again, as `keeps` says.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.any_classifier import named
 from streamnb.model.bayesian_network import BayesianNetwork
 from streamnb.model.encoding import units
+from streamnb.model.expected import checked, count, counts, named, reading
+from streamnb.model.family_tables import FINE
 from streamnb.model.kept_events import KeptEvent, KeptEvents, apportioned, as_plain
 
 __all__ = ["NetworkEM"]
@@ -40,7 +42,7 @@ class Part(NamedTuple):
     Attributes:
         variable: whose table.
         codes: of its parents, and its own.
-        weight: in units.
+        weight: in units of 2^-30 example.
     """
 
     variable: int
@@ -129,10 +131,12 @@ class NetworkEM:
             self._learn_incomplete(x, row, weight)
         self.revisit(self.revisits)
 
-    def revisit(self, n: int | None = None) -> int:
+    def revisit(self, n: int | None = None) -> float:
         """Count events of the window anew, each once at most, all by default; how many units moved.
 
-        Where a round through all of them moves nothing, EM has converged.
+        Units are of 1/1024 example, and what moved is a multiple of 2^-20 of them. Where a round through all
+        events moves nothing, EM has converged: a step of batch EM would move no cell by as much as 2^-30
+        example for each event in it.
         """
         moved = 0
         for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
@@ -140,7 +144,7 @@ class NetworkEM:
             parts = self._expected(self.network.encoded(event.x, adds=False), event.weight)
             moved += self.network.recount(self._parts[place], parts)
             self._parts[place] = parts
-        return moved
+        return moved / FINE
 
     def unlearn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
         """Undo ``learn_one(x, w)``; what EM did meanwhile by it stays with the others.
@@ -186,6 +190,7 @@ class NetworkEM:
             "window": self.window,
             "keeps": self.keeps,
             "incomplete": self._incomplete,
+            "fine": FINE,
             "network": network_meta,
             "kept": kept_meta,
         }
@@ -210,16 +215,25 @@ class NetworkEM:
         for name, own in (("type", type(self).__name__), ("window", self.window), ("keeps", self.keeps)):
             if meta.get(name) != own:
                 raise SnapshotError(f"this is a state of the {name} {meta.get(name)!r}, not {own!r}")
-        try:
-            incomplete = meta["incomplete"]
+        with reading("kept events of a network", ValueError):
             kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), 0)
+            incomplete = count(meta, "incomplete", least=len(kept))
             network_meta = meta["network"]
             sizes = [len(variable["values"]) for variable in network_meta["variables"]]
-            parts = self._read_parts({name: arrays[name].tolist() for name in _PARTS}, sizes)
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"no kept events of a network: {error!r}") from error
-        if len(parts) != len(kept) or type(incomplete) is not int or incomplete < len(kept):
-            raise SnapshotError(f"{len(kept)} kept events, {len(parts)} with parts, {incomplete!r} in all")
+            held = {name: arrays[name] for name in _PARTS}
+            checked(held, {name: counts(f"rows of {name}") for name in _PARTS})
+            rows = {name: array.tolist() for name, array in held.items()}
+            fine = meta.get("fine", 1)  # a state of a version that expected whole units
+            if fine not in (1, FINE):
+                raise SnapshotError(f"expected counts in parts of 1/{fine!r}")
+            rows["part_weights"] = [weight * FINE // fine for weight in rows["part_weights"]]
+            parts = self._read_parts(rows, sizes)
+        if len(parts) != len(kept):
+            raise SnapshotError(f"{len(kept)} kept events, {len(parts)} with parts")
+        for event, cells in zip(kept, parts, strict=True):
+            for v in {part.variable for part in cells}:
+                if sum(part.weight for part in cells if part.variable == v) != event.weight * FINE:
+                    raise SnapshotError(f"parts of a kept event of weight {event.weight} are not its weight")
         self.network.load_state(network_meta, named(arrays, _NETWORK))
         self._kept, self._parts, self._incomplete = kept, parts, incomplete
         return self
@@ -254,19 +268,20 @@ class NetworkEM:
         """The cells that an event is counted in: whole units in proportion to what is expected."""
         found = []
         for v, cells in self.network.expected(row):
-            shares = apportioned(weight, [share for _, share in cells])
+            shares = apportioned(weight * FINE, [share for _, share in cells])
             found += [Part(v, codes, part) for (codes, _), part in zip(cells, shares, strict=True) if part]
         return tuple(found)
 
     def _read_parts(self, rows: Mapping[str, list[int]], values: Sequence[int]) -> list[Parts]:
         """The parts of each kept event. Raises ValueError, IndexError or SnapshotError."""
         variables, weights = rows["part_variables"], rows["part_weights"]
-        if min([0, *variables, *weights, *rows["part_codes"]]) < 0 or len(variables) != len(weights):
-            raise SnapshotError("parts of kept events are negative, or not as many as their weights")
+        if len(variables) != len(weights):
+            raise SnapshotError("parts of kept events are not as many as their weights")
         families = [self.network.family(v) for v in variables]
         sizes = [len(family) for family in families]
         ends = [0, *accumulate(sizes)]
-        if ends[-1] != len(rows["part_codes"]) or [0, *rows["part_ends"]][-1] != len(variables):
+        stops = [0, *rows["part_ends"]]
+        if ends[-1] != len(rows["part_codes"]) or stops[-1] != len(variables) or stops != sorted(stops):
             raise SnapshotError("parts of kept events end where they should not")
         known = [values[u] for family in families for u in family]
         if any(code >= size for code, size in zip(rows["part_codes"], known, strict=True)):
@@ -275,7 +290,7 @@ class NetworkEM:
             Part(v, tuple(rows["part_codes"][first:last]), weight)
             for v, weight, (first, last) in zip(variables, weights, pairwise(ends), strict=True)
         ]
-        return [tuple(flat[first:last]) for first, last in pairwise([0, *rows["part_ends"]])]
+        return [tuple(flat[first:last]) for first, last in pairwise(stops)]
 
 
 _PARTS = ("part_ends", "part_variables", "part_weights", "part_codes")

@@ -109,7 +109,7 @@ class EncodedEvents:
             if value is None or is_missing(value):
                 continue
             event, v = divmod(place, attributes)
-            text = value if type(value) is str else value_text(value)
+            text = value_text(value)
             code = self.codes[event, v + 1] = self._tables.lookup(v + 1)[text]
             if code < 0:
                 self._new.setdefault(event, []).append((v + 1, text))

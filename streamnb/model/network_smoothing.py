@@ -18,7 +18,7 @@ from streamnb.model.network_kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoot
 __all__ = ["NetworkSmoothing"]
 
 Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int64]  # or float64, where some of it is expected
 
 
 class Reads(NamedTuple):
@@ -84,7 +84,7 @@ class NetworkSmoothing:
         *parents, _ = tables.family(v)
         at = tuple(codes.get(u, slice(None)) for u in parents)
         scope = (*(u for u in parents if u not in codes), v)
-        counts = tables.table(v)[at]
+        counts = tables.weights(v)[at]
         for axis, u in enumerate(scope):
             counts = _of_the_live(counts, axis, np.flatnonzero(tables.is_live(u)))
         live = np.flatnonzero(tables.is_live(v))
@@ -115,6 +115,10 @@ def _own(name: Any, nominal: Any, plain: Reads) -> Reads:
         nominal = Nominal()
     if not isinstance(nominal, Nominal):
         raise ValueError(f"attribute {name!r}: a network reads nominal values alone, not {nominal!r}")  # noqa: TRY004
+    if nominal.n_values is not None:
+        raise ValueError(
+            f"attribute {name!r}: a network takes no n_values = {nominal.n_values}: list the values"
+        )
     if nominal.p is not None:
         raise ValueError(
             f"attribute {name!r}: one prior estimate p = {nominal.p} for every value does not sum to 1; "

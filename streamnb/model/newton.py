@@ -1,7 +1,7 @@
 """Further passes over events that can be had again: Newton's method on the regularised cross entropy.
 
-    f(w) = sum over events of -d ln h - (1 - d) ln (1 - h)  +  1/2 sum over columns of w_j^2 / v_j
-    gradient = sum (h - d) x + w / v            Hessian = sum h (1 - h) x x^T + diag(1 / v)
+    f(w) = sum over events of c (-d ln h - (1 - d) ln (1 - h))  +  1/2 sum over columns of w_j^2 / v_j
+    gradient = sum c (h - d) x + w / v          Hessian = sum c h (1 - h) x x^T + diag(1 / v)
 
 A pass adds up value, gradient and Hessian at the weights tried last, and keeps no event. Where f did not fall
 the step is halved: f is convex, and so this comes to the one optimum from anywhere.
@@ -20,7 +20,7 @@ import numpy.typing as npt
 __all__ = ["Optimum", "optimum"]
 
 Array = npt.NDArray[np.float64]
-Chunks = Callable[[], Iterable[tuple[Array, Array]]]
+Chunks = Callable[[], Iterable[tuple[Array, Array, Array]]]
 _ENOUGH = 1e-12  # of f: by how much the next step would lower it
 
 
@@ -31,6 +31,7 @@ class Optimum(NamedTuple):
         means: float64[units, columns], the weights.
         roots: float64[units, columns, columns], roots of the inverse Hessians: the Laplace approximation.
         values: float64[units], f.
+        before: float64[units], f at the weights to begin with.
         passes: how many there were.
         converged: whether a further one would change nothing but rounding.
     """
@@ -38,6 +39,7 @@ class Optimum(NamedTuple):
     means: Array
     roots: Array
     values: Array
+    before: Array
     passes: int
     converged: bool
 
@@ -47,7 +49,7 @@ def optimum(start: Array, chunks: Chunks, precision: float, passes: int) -> Opti
 
     Args:
         start: the weights to begin with.
-        chunks: gives all events anew at each call: rows (n, columns) with targets (n, units).
+        chunks: gives all events anew at each call: rows (n, columns), targets (n, units), weights (n,).
         precision: 1 / v of every weight, above zero.
         passes: the most passes, at least 1.
 
@@ -60,11 +62,13 @@ def optimum(start: Array, chunks: Chunks, precision: float, passes: int) -> Opti
     best, tried = start.copy(), start.copy()
     values, steps, roots = np.full(units, np.inf), np.zeros_like(start), np.zeros((units, columns, columns))
     lengths, done = np.ones(units), np.zeros(units, dtype=bool)
-    made = 0
+    before, made = values, 0
     while made < passes and not done.all():
         value, gradient, hessian = _pass(tried, chunks, precision)
+        if made == 0:
+            before = value
         made += 1
-        for u in range(units):
+        for u in np.flatnonzero(~done):  # each goes its own way, whatever company it is in
             if not value[u] <= values[u] + 1e-15 * abs(values[u]):
                 lengths[u] /= 2.0
                 continue
@@ -73,7 +77,7 @@ def optimum(start: Array, chunks: Chunks, precision: float, passes: int) -> Opti
             steps[u] = roots[u] @ (roots[u].T @ gradient[u])
             done[u] = gradient[u] @ steps[u] / 2.0 <= _ENOUGH * (1.0 + value[u])
         tried = best - lengths[:, None] * steps
-    return Optimum(np.where(done[:, None], tried, best), roots, values, made, bool(done.all()))
+    return Optimum(np.where(done[:, None], tried, best), roots, values, before, made, bool(done.all()))
 
 
 def _pass(weights: Array, chunks: Chunks, precision: float) -> tuple[Array, Array, Array]:
@@ -81,14 +85,14 @@ def _pass(weights: Array, chunks: Chunks, precision: float) -> tuple[Array, Arra
     value = 0.5 * precision * np.square(weights).sum(axis=1)
     gradient = precision * weights
     hessian = np.tile(precision * np.eye(weights.shape[1]), (len(weights), 1, 1))
-    for rows, targets in chunks():
+    for rows, targets, weigh in chunks():
         nets = rows @ weights.T
         e = np.exp(-np.abs(nets))
         # of d and of 1 - d apart: ln (1 - h) of a sure unit would be lost beside m
-        value += (targets * np.maximum(-nets, 0.0) + (1.0 - targets) * np.maximum(nets, 0.0)).sum(axis=0)
-        value += np.log1p(e).sum(axis=0)
-        gradient += (np.where(nets >= 0.0, 1.0, e) / (1.0 + e) - targets).T @ rows
-        curvature = e / np.square(1.0 + e)
+        value += weigh @ (targets * np.maximum(-nets, 0.0) + (1.0 - targets) * np.maximum(nets, 0.0))
+        value += weigh @ np.log1p(e)
+        gradient += ((np.where(nets >= 0.0, 1.0, e) / (1.0 + e) - targets).T * weigh) @ rows
+        curvature = (e.T / np.square(1.0 + e.T) * weigh).T
         for u in range(len(weights)):
             hessian[u] += (rows.T * curvature[:, u]) @ rows
     return value, gradient, hessian
@@ -97,6 +101,15 @@ def _pass(weights: Array, chunks: Chunks, precision: float) -> tuple[Array, Arra
 def _root_of_inverse(hessian: Array) -> Array:
     """F with F F^T = H^-1; eigenvalues (of the scaled matrix) that are rounding are read as rounding."""
     scale = 1.0 / np.sqrt(hessian.diagonal())
-    values, vectors = np.linalg.eigh(hessian * scale * scale[:, None])
-    root: Array = scale[:, None] * vectors / np.sqrt(np.maximum(values, values.size * 2.0**-52 * values[-1]))
+    scaled = hessian * scale * scale[:, None]
+    try:
+        factor = np.linalg.cholesky(scaled)
+        if np.square(factor.diagonal()).min() > 1e6 * scale.size**2 * 2.0**-52:  # far from it
+            root: Array = scale[:, None] * np.linalg.inv(factor).T
+            return root
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(scaled)
+    root = scale[:, None] * vectors
+    root /= np.sqrt(np.maximum(values, values.size * 2.0**-52 * values[-1]))
     return root

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.conjugate import Conjugate, examples, positive
 from streamnb.model.credible import inverse_gamma_interval, student_t_interval
 from streamnb.model.encoding import is_missing
-from streamnb.model.moments import LARGEST, Moments, learn_value, merge_moments, unlearn_value
+from streamnb.model.expected import checked, counts, reading, real
+from streamnb.model.moments import FARTHEST, LARGEST, Moments, learn_value, merge_moments, unlearn_value
 from streamnb.model.rising import log_rising
 
 __all__ = ["MeanAndVariance", "NormalInverseGamma", "NormalInverseGammaParameters"]
@@ -181,20 +181,14 @@ class NormalInverseGamma(Conjugate):
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The posterior that `state` described. Raises SnapshotError."""
-        try:
+        with reading("a normal-inverse-gamma posterior", ValueError):
             posterior = cls(*(meta[name] for name in NormalInverseGammaParameters._fields))
-        except (KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"this is no normal-inverse-gamma prior: {error!r}") from error
-        kept = dict(zip(("n", "mean", "M2"), posterior._moments, strict=True))
-        if {name: (array.dtype, array.shape) for name, array in arrays.items()} != {
-            name: (array.dtype, (1,)) for name, array in kept.items()
-        }:
-            raise SnapshotError(f"expected the moments n, mean and M2, found {sorted(arrays)}")
-        n, mean, M2 = (arrays[name][0] for name in kept)
-        if not (n >= 0 and abs(mean) <= LARGEST and 0.0 <= M2 < np.inf) or (n == 0 and (mean or M2)):
-            raise SnapshotError(f"n = {n}, mean = {mean}, M2 = {M2} are no moments")
-        for name, array in kept.items():
-            array[0, 0] = arrays[name][0]
+        mean = real(1, low=-FARTHEST, high=FARTHEST)
+        found = checked(arrays, {"n": counts(1), "mean": mean, "M2": real(1, low=0.0)})
+        if not found["n"][0] and (found["mean"][0] or found["M2"][0]):
+            raise SnapshotError("moments of nothing")
+        for name, array in zip(("n", "mean", "M2"), posterior._moments, strict=True):
+            array[0, 0] = found[name][0]
         return posterior
 
     def _gained(self) -> float:

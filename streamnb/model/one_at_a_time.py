@@ -13,8 +13,10 @@ from streamnb.model.any_classifier import answer_of, load_state_of, state_of, te
 from streamnb.model.counts import UNIT
 from streamnb.model.encoding import is_missing, units
 from streamnb.model.evidence import Item
+from streamnb.model.expected import MOST, count, reading
 from streamnb.model.naive_bayes import Posteriors
 from streamnb.model.posterior import SequentialPosterior
+from streamnb.model.saved_names import checked_names
 
 __all__ = ["OneAtATime", "WholeState"]
 
@@ -187,13 +189,19 @@ class OneAtATime:
         return WholeState(self.state())
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Replace all that was learned by the `state` of a model of the same kind; returns self."""
-        found = (meta["type"], meta.get("kind"))
+        """Replace all that was learned by the `state` of a model of the same kind; returns self.
+
+        Raises ValueError for one of another kind, and SnapshotError for one that is damaged.
+        """
+        found = (meta.get("type"), meta.get("kind"))
         if found != (type(self).__name__, self.kind):
             raise ValueError(f"this is the state of a {found}, not of a {(type(self).__name__, self.kind)}")
-        weights = dict(zip(meta["classes"], meta["weights"], strict=True))
-        events = meta["events"]
-        load_state_of(self.classifier, meta["classifier"], arrays)
+        with reading(f"a {type(self).__name__}"):
+            classes, weights = checked_names(meta["classes"]), meta["weights"]
+            each = [count({"weights": weight}, "weights") for weight in weights]
+            weights = dict(zip(classes, each, strict=True))
+            events = count(meta, "events", least=-MOST)
+            load_state_of(self.classifier, meta["classifier"], arrays)
         self._weights, self._events, self._measured = weights, events, (-1, 0)
         return self
 

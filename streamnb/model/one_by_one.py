@@ -24,7 +24,7 @@ from streamnb.model.tokenizer import SPARE, character_table, encode_text
 __all__ = ["OneByOne", "OneEvent", "Reading"]
 
 Reading = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]
-"""Smoothing (3, groups), weights of given priors (K,), and the mode of the prior."""
+"""Smoothing (4, groups), weights of given priors (K,), and the mode of the prior."""
 OneEvent = tuple[
     npt.NDArray[np.uint8],  # the text of all items, with bytes to spare
     npt.NDArray[np.int64],  # how many bytes each has
@@ -311,6 +311,7 @@ def _sent(
         vocabulary.arena,
         vocabulary.used,
         vocabulary.groups,
+        vocabulary.secret,
         statistics.class_weights,
         K,
         counts.table,

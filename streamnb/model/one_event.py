@@ -80,6 +80,7 @@ def run_one(
     arena: Any,
     arena_used: Any,
     groups: Any,
+    secret: Any,
     classes: Any,
     K: int,
     table: Any,
@@ -115,7 +116,7 @@ def run_one(
     `text` is the UTF-8 of all items with bytes to spare, `lengths` the bytes of each; `whole` and `group` are
     of each item or of all (see `Tokens`); `times` is how often each occurs, or empty: once. Then come fields
     and their values, the `character_table`, the arrays of `Vocabulary` and of `Tables`: K classes, and a
-    smoothing with the rows alpha, m and p.
+    smoothing with the rows alpha, m, p and declared.
 
     `room` is float64[`room_for_one`] to work in; after a prediction it begins with the probability of every
     class.
@@ -134,7 +135,7 @@ def run_one(
     lowered, at = _take(integers, at, (text.size + 7) // 8)
     out, at = _take(integers, at, (most_bytes + 7) // 8)
     token_ends, at = _take(integers, at, most_tokens)
-    hashes, at = _take(integers, at, most_tokens)
+    places, at = _take(integers, at, most_tokens)
     rows, at = _take(integers, at, (most_tokens + 1) // 2)
     event, at = _take(integers, at, 6)
     time, at = _take(room, at, 1)
@@ -154,25 +155,26 @@ def run_one(
     adds[:] = learns
     item_rows[0] = 0
     tokens = 0
-    buffer, keys, found = out.view(np.uint8), hashes.view(np.uint64), rows.view(np.int32)
+    buffer, hashed, found = out.view(np.uint8), places.view(np.uint64), rows.view(np.int32)
     if m:
         tokens = tokenize(
             text,
             item_ends,
             wholes,
             owners,
+            secret,
             characters,
             lowered.view(np.uint8),
             buffer,
             token_ends,
-            keys,
+            hashed,
             item_rows,
         )
         token, size = look_up(
             0,
             buffer,
             token_ends[:tokens],
-            keys[:tokens],
+            hashed[:tokens],
             item_rows,
             owners,
             adds,
@@ -195,7 +197,7 @@ def run_one(
         amount,
         item_rows,
         found[:tokens],
-        keys[:tokens],
+        hashed[:0],  # nobody asks for features
         event[2:4],
         fields.view(np.int32)[:values],
         finite[:values],
@@ -218,10 +220,11 @@ def run_one(
         smoothing[0],
         smoothing[1],
         smoothing[2],
+        smoothing[3],
         prior,
         prior_mode,
     )
-    most = mark_repeats_within(batch, kinds, integers[at:].view(np.int32)) if used.size else 0
+    most = mark_repeats_within(batch, kinds, secret, integers[at:].view(np.int32)) if used.size else 0
     answers, joints = room[:K].reshape(1, K), room[:0].reshape(0, K)
     learned = run_within(
         0, most, tables, batch, not learns, learns, answers, joints, joint, missed, product, exponent

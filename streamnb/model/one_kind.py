@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from river.base import tags
 
+from streamnb.model.attributes import Attribute, Nominal
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.encoding import CONTINUOUS, EventWriter, is_missing, value_text
 from streamnb.model.naive_bayes import NaiveBayes, place_text
@@ -18,8 +19,11 @@ from streamnb.model.tokenizer import words
 __all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
 
 
-class _DiscreteNB(NaiveBayes):
-    """A model of counts, all smoothed alike."""
+class _WordsNB(NaiveBayes):
+    """A model of one text: strings are cut into words, numbers count the word that is their name."""
+
+    _text_kind: int
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
 
     def __init__(
         self,
@@ -29,12 +33,6 @@ class _DiscreteNB(NaiveBayes):
         prior: Prior = "learned",
     ) -> None:
         super().__init__(alpha=alpha, m=m, p=p, prior=prior)
-
-
-class _WordsNB(_DiscreteNB):
-    """A model of one text: strings are cut into words, numbers count the word that is their name."""
-
-    _text_kind: int
 
     def _write(self, writer: EventWriter, x: Any) -> None:
         super()._write(writer, {"text": x} if isinstance(x, str) else x)
@@ -127,16 +125,18 @@ class BernoulliNB(_WordsNB):
     _text_kind = BERNOULLI
 
 
-class CategoricalNB(_DiscreteNB):
+class CategoricalNB(NaiveBayes):
     """Naive Bayes of nominal attributes, each a value of its field; values are compared by their text.
 
         P(a_i | v) = (n_c + m p) / (n + m)        n = events of class v that have the field
 
     Args:
-        alpha: added to every count (m = alpha k, p = 1 / k, with k the number of values seen of the field).
+        alpha: added to every count (m = alpha k, p = 1 / k, with k the number of values of the field that are
+            declared or seen).
         m: use the m-estimate in place of alpha.
         p: prior estimate of the m-estimate; None is 1 / k.
         prior: "learned", "uniform", or label -> relative weight.
+        attributes: name -> `Nominal`, of those whose values are declared or that have smoothing of their own.
 
     Examples:
         >>> from streamnb import CategoricalNB
@@ -146,6 +146,21 @@ class CategoricalNB(_DiscreteNB):
         >>> model.predict_one({"outlook": "rain"})
         'yes'
     """
+
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+        attributes: Mapping[Any, Attribute | str] | None = None,
+    ) -> None:
+        super().__init__(attributes, alpha, m, p, prior)
+        for name, spec in self._declared.items():
+            if not isinstance(spec, Nominal):
+                raise ValueError(f"attribute {name!r}: every attribute is nominal here, not {spec!r}")  # noqa: TRY004
 
     def _kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
         return NOMINAL
@@ -157,7 +172,9 @@ class GaussianNB(NaiveBayes):
         P(x_i | y) = N(x_i; mu_iy, var_iy),  mu = sum x / n,  var = sum (x - mu)^2 / n
 
     A class with one example, or without spread, takes the variance pooled within all classes; where that is
-    zero too, the attribute's factor is dropped. Densities are exact, without a floor.
+    zero too, the attribute's factor is dropped. Values that differ by no more than rounding have no spread:
+    where the standard deviation is at most 8 eps |mean|, some 2e-15 of it. Densities are exact, without a
+    floor.
 
     Args:
         prior: "learned", "uniform", or label -> relative weight.
@@ -173,6 +190,8 @@ class GaussianNB(NaiveBayes):
         >>> model.predict_one({"x1": -3.0})
         0
     """
+
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
 
     def __init__(self, prior: Prior = "learned") -> None:
         super().__init__(prior=prior)

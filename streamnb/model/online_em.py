@@ -13,12 +13,14 @@ from streamnb.errors import SnapshotError
 from streamnb.model.baum_welch import stated_model
 from streamnb.model.draws import check_seed
 from streamnb.model.encoding import is_missing
+from streamnb.model.expected import FINITE, MOST, Expected, checked
 from streamnb.model.hidden_markov import HiddenMarkovModel
 from streamnb.model.hidden_markov_kernels import Chain
 from streamnb.model.online_em_kernels import (
     EVENTS,
     FILLED,
     MET,
+    SMALLEST,
     OnlineCounts,
     Room,
     derive_chains,
@@ -29,6 +31,8 @@ from streamnb.model.random_starts import start_symbols, start_transitions
 from streamnb.model.saved_names import checked_names, plain_names
 
 __all__ = ["OnlineBaumWelch"]
+
+_MOST_COUNTED = 1e150
 
 _START = 10.0  # events that each row of the transitions that it starts with counts for
 
@@ -266,22 +270,22 @@ def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
 
 def _checked(arrays: Mapping[str, npt.NDArray[Any]], own: OnlineCounts, symbols: int) -> OnlineCounts:
     """The counts whose arrays these are, of the shapes of `own`; raises SnapshotError."""
-    if sorted(arrays) != sorted(OnlineCounts._fields):
-        raise SnapshotError(f"expected arrays {sorted(OnlineCounts._fields)}, found {sorted(arrays)}")
-    for name, array in own._asdict().items():
-        shape = (symbols, *array.shape[1:]) if name == "emitted" else array.shape
-        if arrays[name].dtype != array.dtype or arrays[name].shape != shape:
-            raise SnapshotError(f"{name} of shape {arrays[name].shape}, expected {shape} of {array.dtype}")
-    made = OnlineCounts(**{name: np.array(arrays[name], order="C") for name in OnlineCounts._fields})
-    for name in ("first", "pairs", "emitted", "totals", "scale"):
-        if not ((arrays[name] >= 0.0) & (arrays[name] < np.inf)).all():
-            raise SnapshotError(f"{name} holds what are no counts")
+    lowest = {"log_entry": -np.inf, "log_now": -np.inf, "recent": -FINITE, "evidence": -FINITE}
+    lowest |= {"held": -1, "scale": SMALLEST}
+    highest = {"log_entry": 1e-9, "log_now": 1e-9, "held": symbols - 1, "begins": True, "scale": 1.0}
+    expected = {
+        name: Expected(
+            array.dtype,
+            (symbols, *array.shape[1:]) if name == "emitted" else array.shape,
+            lowest.get(name, 0),
+            highest.get(name, _MOST_COUNTED if array.dtype.kind == "f" else MOST),
+        )
+        for name, array in own._asdict().items()
+    }
+    made = OnlineCounts(**{name: array.copy() for name, array in checked(arrays, expected).items()})
     for logs in (made.log_entry, made.log_now):
         if not (np.abs(np.exp(logs).sum(axis=1) - 1.0) <= 1e-9).all():
             raise SnapshotError("probabilities that do not sum to 1")
-    in_range = (made.held >= -1).all() and (made.held < symbols).all() and made.scale[0] > 0.0
-    if not in_range or made.numbers[MET] != symbols or not 0 <= made.numbers[FILLED] < made.held.size:
+    if made.numbers[MET] != symbols or made.numbers[FILLED] >= made.held.size:
         raise SnapshotError("numbers that do not fit the symbols")
-    if np.isnan(made.recent).any() or np.isnan(made.evidence).any() or (made.numbers < 0).any():
-        raise SnapshotError("evidence or numbers that are none")
     return made

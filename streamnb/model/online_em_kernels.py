@@ -26,6 +26,7 @@ __all__ = [
     "EVENTS",
     "FILLED",
     "MET",
+    "SMALLEST",
     "OnlineCounts",
     "Room",
     "derive_chains",
@@ -37,7 +38,7 @@ EVENTS, FILLED, BLOCKS, BEGUN, MET = range(5)
 """Places of `OnlineCounts.numbers`: events learned, events held back, blocks counted, blocks in which a
 sequence began, symbols met."""
 _IMPOSSIBLE = -745.0  # what an impossible event takes from a start, in nats: ln of the smallest double
-_SMALLEST = 1e-100  # scale of the counts of symbols below which they are rewritten
+SMALLEST = 1e-100  # scale of the counts of symbols below which they are rewritten
 
 
 class OnlineCounts(NamedTuple):
@@ -245,7 +246,7 @@ def _count_block(counts: Any, chains: Any, room: Any, block: int, power: float, 
                 multiply_by(room.emitted[t], 1.0 / scale)
                 add_to(counts.emitted[counts.held[t], r], room.emitted[t])
     counts.scale[0] = scale
-    if scale < _SMALLEST:
+    if scale < SMALLEST:
         _rescale(counts)
     for t in range(block, counts.held.size):
         counts.held[t - block] = counts.held[t]

@@ -250,7 +250,10 @@ class SequentialPosterior:
         """
         if isinstance(log_likelihoods, Mapping):
             log_likelihoods = self._in_order(log_likelihoods)
-        row = np.array(log_likelihoods, dtype=np.float64)
+        try:
+            row = np.array(log_likelihoods, dtype=np.float64)
+        except OverflowError as error:
+            raise ValueError("no double holds one of these log likelihoods") from error
         if row.ndim != 1:
             raise ValueError(f"expected one log likelihood for each hypothesis, got shape {row.shape}")
         return float(self.update_many(row[None, :])[0])
@@ -303,6 +306,8 @@ class SequentialPosterior:
         hypotheses, switching_rate = meta.get("hypotheses"), meta.get("switching_rate")
         if not isinstance(hypotheses, list) or len(hypotheses) != weights.log_prior.size:
             raise SnapshotError(f"weights of {weights.log_prior.size} hypotheses, which are {hypotheses!r}")
+        if not all(isinstance(h, (str, bool, int, float)) for h in hypotheses):
+            raise SnapshotError(f"hypotheses that are none: {hypotheses!r}")
         if not isinstance(switching_rate, (int, float)):
             raise SnapshotError(f"switching_rate must be a number, got {switching_rate!r}")
         try:

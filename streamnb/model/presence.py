@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, Ints, add_rows
 from streamnb.model.histograms import Histograms, histogram_move
 from streamnb.model.jit import kernel
 from streamnb.model.vocabulary import Vocabulary
@@ -104,13 +104,16 @@ class Presence:
         """Let the histograms take one more text of `most` different words."""
         self.counts.room_for_texts(most)
 
+    def load(self, table: Ints, texts: Ints, vocabulary: Vocabulary) -> None:
+        """Take over the table and texts of a state, as `Counts.load` does."""
+        self.counts.load("presence", table, texts, vocabulary)
+        add_rows(table, vocabulary.groups, self.words)  # stopped words have no counts
+
     def derive(self, vocabulary: Vocabulary) -> None:
         """Make `words` and the histograms anew from the table, after it was replaced."""
         self.counts.derive(vocabulary)
-        groups = vocabulary.groups[: vocabulary.size]
         self.words[...] = 0
-        alive = groups >= 0  # stopped words have no counts
-        np.add.at(self.words, groups[alive], self.counts.table[: vocabulary.size][alive])
+        add_rows(self.counts.table[: vocabulary.size], vocabulary.groups, self.words)
 
     def tables(self, hypotheses: int) -> PresenceTables:
         """As the kernels take them, for so many hypotheses."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.ranges import LARGEST_DOUBLE, lies_between
 from streamnb.model.tables import GIVEN, LEARNED, UNIFORM
 
 __all__ = ["Prior", "check_prior", "prior_mode", "prior_weights"]
@@ -19,8 +20,8 @@ _MODES = {"learned": LEARNED, "uniform": UNIFORM}
 def check_prior(prior: Prior) -> None:
     """Raise ValueError for a prior that has no meaning."""
     if isinstance(prior, Mapping):
-        weights = list(prior.values())
-        if not all(0.0 <= weight < np.inf for weight in weights) or not sum(weights) > 0.0:
+        weights = prior.values()
+        if not all(lies_between(0.0, w, LARGEST_DOUBLE) for w in weights) or not any(weights):
             raise ValueError("given priors must be finite, not negative and not all zero")
     elif prior not in _MODES:
         raise ValueError(f"prior must be 'learned', 'uniform' or a mapping, not {prior!r}")

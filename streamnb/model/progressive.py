@@ -2,7 +2,8 @@
 
 What is kept, and why nothing in it drifts:
 
-* Counts (the confusion matrix, the calibration bins) are int64 and exact.
+* Counts (the confusion matrix, the calibration bins) are int64 and exact. Of the matrix only the cells are
+  kept in which something was counted, at most one for each event: the square of many classes is too large.
 * Cumulative sums are compensated (Neumaier 1974): a sum of n terms >= 0 is off by about one rounding, plus
   n^2 eps^2 relative, which is 5e-18 for ten million events.
 * The window keeps its events' terms in a ring and no sums at all. `window` adds them up, oldest first, with
@@ -28,7 +29,8 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.events import ReliabilityBin, Scores
-from streamnb.model.jit import kernel
+from streamnb.model.expected import MOST, checked, count, counts, reading, real, reject, whole
+from streamnb.model.jit import inlined, kernel
 from streamnb.model.summing import add
 
 __all__ = ["BINS", "ESCAPE", "ProgressiveValidation"]
@@ -48,6 +50,8 @@ _LOSS, _BRIER, _CONFIDENCE = (
 )  # columns of a ring's terms; rows of a tally's sums, the last one per bin
 _COUNT, _RIGHT = 0, 1  # columns of a tally's bins
 _SLACK = 1e-9  # how far above 1 rounding may have carried a probability
+_HALF, _LOW = 32, (1 << 32) - 1  # of a cell's number
+_AT_LEAST = 1024  # cells that may wait
 
 
 class _Ring(NamedTuple):
@@ -60,6 +64,54 @@ class _Ring(NamedTuple):
 
     labels: npt.NDArray[np.int64]
     terms: npt.NDArray[np.float64]
+
+
+class _Cells:
+    """The cells of a confusion matrix in which something was counted.
+
+    A cell is one number, the truth in its upper half and the prediction + 1 in its lower one. Those of the
+    last events wait, each as often as it was met, until they are so many that to sort them in costs little
+    for each.
+
+    Attributes:
+        waiting: int64, room for cells; the first `waits` of them are not among the counts yet.
+        waits: how many.
+    """
+
+    def __init__(self, codes: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
+        self._codes, self._counts = codes, counts  # rising
+        self.waiting = np.zeros(_AT_LEAST, dtype=np.int64)
+        self.waits = 0
+
+    def room(self, more: int) -> None:
+        """Let so many more wait."""
+        if self.waits + more > self.waiting.size:
+            self._sort_in()
+            self.waiting = np.zeros(max(_AT_LEAST, more, self._codes.size // 2), dtype=np.int64)
+
+    def _sort_in(self) -> None:
+        waiting, self.waits = self.waiting[: self.waits], 0
+        known = self._codes.size
+        self._codes, place = np.unique(np.concatenate((self._codes, waiting)), return_inverse=True)
+        counts = np.bincount(place[known:], minlength=self._codes.size)
+        counts[place[:known]] += self._counts
+        self._counts = counts
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Truth, prediction (`_NOTHING` by an empty model) and count of each, in this order. Shape (C, 3)."""
+        self._sort_in()
+        return np.stack((self._codes >> _HALF, (self._codes & _LOW) - 1, self._counts), axis=1)
+
+    @classmethod
+    def of(cls, rows: npt.NDArray[np.int64]) -> _Cells:
+        """Those that `rows` gave."""
+        return cls(_codes(rows), rows[:, 2].copy())
+
+
+def _codes(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The number of each cell."""
+    codes: npt.NDArray[np.int64] = (rows[:, 0] << _HALF) + rows[:, 1] + 1
+    return codes
 
 
 class _Tally(NamedTuple):
@@ -124,19 +176,34 @@ def _score(probabilities: Any, truth: int, labels: Any, terms: Any, slot: int) -
     terms[slot, _CONFIDENCE] = min(confidence, 1.0)
 
 
+@inlined
+def _add_margins(labels: Any, slot: int, margins: Any) -> None:
+    """Count the event in one slot of a ring; `margins` as in `_scores`."""
+    truth, predicted = labels[slot, _TRUTH], labels[slot, _PREDICTED]
+    margins[0, truth] += 1
+    if predicted != _NOTHING:
+        margins[1, predicted] += 1
+        margins[2, truth] += predicted == truth
+
+
 @kernel
-def _update(events: int, batch: Any, confusion: Any, ring: Any, tally: Any) -> int:
-    """Score a batch (probabilities, truths) in order, `events` having gone before; events scored by now."""
+def _update(events: int, batch: Any, cells: Any, margins: Any, ring: Any, tally: Any) -> int:
+    """Score a batch (probabilities, truths) in order, `events` having gone before; events scored by now.
+
+    `cells` is filled with theirs from its beginning on; `margins` as in `_scores`.
+    """
     probabilities, truths = batch
     labels, terms = ring
     bins, sums = tally
+    before = events
     for i in range(truths.size):
         truth = truths[i]
         if truth < 0:
             continue
         slot = events % labels.shape[0]
         _score(probabilities[i], truth, labels, terms, slot)
-        confusion[truth, labels[slot, _PREDICTED] + 1] += 1
+        cells[events - before] = (truth << _HALF) + labels[slot, _PREDICTED] + 1
+        _add_margins(labels, slot, margins)
         _add_slot(labels, terms, slot, bins, sums)
         events += 1
     return events
@@ -150,12 +217,7 @@ def _add_window(events: int, ring: Any, margins: Any, tally: Any) -> None:
     window_size = labels.shape[0]
     for event in range(max(0, events - window_size), events):
         slot = event % window_size
-        truth = labels[slot, _TRUTH]
-        predicted = labels[slot, _PREDICTED]
-        margins[0, truth] += 1
-        if predicted != _NOTHING:
-            margins[1, predicted] += 1
-            margins[2, truth] += predicted == truth
+        _add_margins(labels, slot, margins)
         _add_slot(labels, terms, slot, bins, sums)
 
 
@@ -188,8 +250,9 @@ class ProgressiveValidation:
             raise ValueError(f"window_size must be at least 1, got {window_size}")
         self._events = 0
         self._classes = 0
-        # Column 0 counts events met by an empty model, so that new classes are appended on both sides.
-        self._confusion = np.zeros((2, 3), dtype=np.int64)
+        nothing = np.zeros(0, dtype=np.int64)
+        self._cells = _Cells(nothing, nothing)
+        self._margins = np.zeros((3, 2), dtype=np.int64)
         self._ring = _Ring(
             np.zeros((window_size, 2), dtype=np.int64), np.zeros((window_size, 3), dtype=np.float64)
         )
@@ -235,15 +298,15 @@ class ProgressiveValidation:
         if n_classes is not None and n_classes < shown:
             raise ValueError(f"n_classes = {n_classes}, but {shown} classes have been shown")
         self._grow(shown if n_classes is None else n_classes)
-        batch = (probabilities, truths)
-        self._events = _update(self._events, batch, self._confusion, self._ring, self._tally)
+        self._cells.room(truths.size)
+        batch, cells = (probabilities, truths), self._cells.waiting[self._cells.waits :]
+        events = _update(self._events, batch, cells, self._margins, self._ring, self._tally)
+        self._cells.waits += events - self._events
+        self._events = events
 
     def cumulative(self) -> Scores:
         """Scores over the whole stream."""
-        confusion = self.confusion()
-        predicted = confusion[:, :-1]
-        margins = np.stack((confusion.sum(axis=1), predicted.sum(axis=0), predicted.diagonal()))
-        return _scores(margins, self._tally)
+        return _scores(self._margins, self._tally)
 
     def window(self) -> Scores:
         """Scores over the last `window_size` labelled events, added up anew."""
@@ -252,46 +315,58 @@ class ProgressiveValidation:
         _add_window(self._events, self._ring, margins, tally)
         return _scores(margins, tally)
 
-    def confusion(self) -> npt.NDArray[np.int64]:
-        """Events of the whole stream by truth and prediction.
+    def confusion(self, classes: int | None = None) -> npt.NDArray[np.int64]:
+        """Events of the whole stream by truth and prediction, of the first `classes`; of all by default.
 
         Shape (K, K + 1): rows = truth, columns = predicted class; the last column counts events met by an
         empty model.
         """
-        used = self._confusion[: self._classes, : self._classes + 1]
-        return np.roll(used, -1, axis=1)
+        K = self._classes if classes is None else classes
+        truth, predicted, count = self._cells.rows().T
+        inside = (truth < K) & (predicted < K)
+        confusion = np.zeros((K, K + 1), dtype=np.int64)
+        confusion[truth[inside], predicted[inside]] = count[inside]  # _NOTHING is the last
+        return confusion
 
     def state(self) -> tuple[dict[str, object], dict[str, npt.NDArray[Any]]]:
         """Everything, as JSON-able values and copied arrays; equal streams give equal bytes."""
         used = min(self._events, self.window_size)
         arrays: dict[str, npt.NDArray[Any]] = {
-            "confusion": self.confusion(),
+            "cells": self._cells.rows(),
             "window_labels": self._ring.labels[:used].copy(),
             "window_terms": self._ring.terms[:used].copy(),
             "bins": self._tally.bins.copy(),
             "sums": self._tally.sums.copy(),
         }
-        return {"window_size": self.window_size}, arrays
+        return {"window_size": self.window_size, "classes": self._classes}, arrays
 
     @classmethod
+    @reading("scores")
     def from_state(
         cls, meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> ProgressiveValidation:
         """The object that `state` described; it goes on as if it had never stopped.
 
+        A state from before has the whole matrix, `confusion`, in place of `cells` and `classes`.
+
         Raises:
             SnapshotError: if the parts are missing or do not fit together.
         """
         window_size = meta.get("window_size")
-        if not isinstance(window_size, int) or window_size < 1:
+        if type(window_size) is not int or window_size < 1:
             raise SnapshotError(f"window_size must be an integer above 0, got {window_size!r}")
-        _check(window_size, arrays)
+        if "confusion" in arrays:
+            meta, arrays = _with_cells(meta, arrays)
+        classes = _check(window_size, meta, arrays)
         validation = cls(window_size)
-        confusion = arrays["confusion"]
-        used = len(arrays["window_labels"])
-        validation._grow(confusion.shape[0])
-        validation._confusion[: confusion.shape[0], : confusion.shape[1]] = np.roll(confusion, 1, axis=1)
-        validation._events = int(confusion.sum())
+        truth, predicted, count = arrays["cells"].T
+        used, is_right = len(arrays["window_labels"]), truth == predicted
+        validation._grow(classes)
+        validation._cells = _Cells.of(arrays["cells"])
+        np.add.at(validation._margins[0], truth, count)
+        np.add.at(validation._margins[1], predicted[predicted >= 0], count[predicted >= 0])
+        np.add.at(validation._margins[2], truth[is_right], count[is_right])
+        validation._events = int(count.sum())
         validation._ring.labels[:used] = arrays["window_labels"]
         validation._ring.terms[:used] = arrays["window_terms"]
         validation._tally.bins[...] = arrays["bins"]
@@ -301,10 +376,9 @@ class ProgressiveValidation:
     def _grow(self, classes: int) -> None:
         """Know `classes` classes, which are no fewer than before."""
         self._classes = classes
-        room = self._confusion.shape[0]
+        room = self._margins.shape[1]
         if classes > room:
-            wider = max(classes, room + room // 2)
-            self._confusion = np.pad(self._confusion, (0, wider - room))
+            self._margins = np.pad(self._margins, ((0, 0), (0, max(classes, room + room // 2) - room)))
 
 
 def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:
@@ -336,22 +410,50 @@ def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:
     )
 
 
-def _check(window_size: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Raise SnapshotError unless the arrays of a state fit together: kernels index without checking."""
-    confusion = arrays.get("confusion", np.zeros((0, 1), dtype=np.int64))
-    classes = len(confusion)
-    used = min(int(confusion.sum()), window_size)
-    empty = _empty_tally()
-    expected = {
-        "confusion": (classes, classes + 1),
-        "window_labels": (used, 2),
-        "window_terms": (used, 3),
-        "bins": empty.bins.shape,
-        "sums": empty.sums.shape,
-    }
-    found = {name: array.shape for name, array in arrays.items()}
-    if found != expected:
-        raise SnapshotError(f"expected arrays of shapes {expected}, found {found}")
-    labels = arrays["window_labels"]
-    if ((labels < (0, _NOTHING)) | (labels >= classes)).any():
-        raise SnapshotError(f"window_labels: a class index beyond the {classes} classes")
+def _with_cells(
+    meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]
+) -> tuple[dict[str, object], dict[str, npt.NDArray[Any]]]:
+    """A state with its matrix as cells. Raises SnapshotError where it is none."""
+    confusion = arrays["confusion"]
+    if confusion.ndim != 2 or confusion.shape[1] != len(confusion) + 1:
+        raise SnapshotError(f"confusion: shape (K, K + 1) expected, found {confusion.shape}")
+    truth, predicted = np.nonzero(confusion)
+    counts = confusion[truth, predicted]
+    predicted[predicted == len(confusion)] = _NOTHING
+    cells = np.stack((truth, predicted, counts), axis=1)
+    others = {name: array for name, array in arrays.items() if name != "confusion"}
+    cells = cells[np.lexsort((predicted, truth))]
+    return {**meta, "classes": len(confusion)}, {**others, "cells": cells}
+
+
+def _check(window_size: int, meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]) -> int:
+    """The number of classes. Raise SnapshotError unless the arrays of a state fit together.
+
+    Kernels index without checking.
+    """
+    classes = count(meta, "classes", most=(1 << (_HALF - 1)) - 1)
+    empty, lowest = _empty_tally(), np.array([0, _NOTHING])  # a truth, and a prediction
+    found = checked(
+        arrays,
+        {
+            "cells": whole("cells", 3, low=[*lowest, 1], high=[classes - 1, classes - 1, MOST]),
+            "window_labels": whole("window", 2, low=lowest, high=classes - 1),
+            "window_terms": real("window", 3, low=0.0, high=np.array([100.0, 4.0, 1.0])),
+            "bins": counts(*empty.bins.shape),
+            "sums": real(*empty.sums.shape),
+        },
+    )
+    cells, used = found["cells"], len(found["window_labels"])
+    events = cells[:, 2].sum(dtype=np.float64)
+    if events > MOST or used != min(int(events), window_size):
+        raise SnapshotError(f"window_labels: {used} events of {events:g} are no window of {window_size}")
+    reject("cells", np.diff(_codes(cells)) <= 0, "not in order")
+    predicted = cells[cells[:, 1] != _NOTHING]
+    right = predicted[predicted[:, 0] == predicted[:, 1]]
+    counted, binned = (
+        [int(rows[:, 2].sum()) for rows in (predicted, right)],
+        arrays["bins"].sum(axis=0).tolist(),
+    )
+    if counted != binned:
+        raise SnapshotError(f"cells: {counted} events predicted, and predicted right; bins: {binned}")
+    return classes

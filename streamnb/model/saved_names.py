@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.encoding import is_missing
 
-__all__ = ["checked_names", "plain_names"]
+__all__ = ["checked_attributes", "checked_names", "plain_names"]
 
 _PLAIN = (str, bool, int, float)
 
@@ -33,3 +33,14 @@ def checked_names(names: Any, declared: Sequence[Any] = ()) -> list[Any]:
     if len(set(names)) < len(names):
         raise SnapshotError("a name occurs twice")
     return list(names)
+
+
+def checked_attributes(names: Any) -> list[Any]:
+    """Names of attributes, of which one may be None; none twice. Raises SnapshotError."""
+    if not isinstance(names, list):
+        raise SnapshotError(f"expected a list of attributes, found {names!r}")
+    if not all(name is None or isinstance(name, _PLAIN) for name in names):
+        raise SnapshotError(f"names of attributes that are none: {names!r}")
+    if len(set(names)) < len(names):
+        raise SnapshotError(f"an attribute occurs twice: {names!r}")
+    return names

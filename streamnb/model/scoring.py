@@ -8,7 +8,8 @@
     continuous         its value         Gaussian density, maximum likelihood moments
 
 with s = alpha, S = alpha |V| (alpha smoothing) or s = m p, S = m (the m-estimate). Tokens and values whose
-counts are all zero are skipped. Counts are in units of 1/1024 example, and so are s and S here.
+counts are all zero are skipped, but for those of a nominal field whose values are declared, until as many are
+met as are declared. Counts are in units of 1/1024 example, and so are s and S here.
 
 Factors are multiplied, not summed as logs: a product of doubles is split into mantissa and exponent before it
 can overflow, which is exact, so that a token costs one multiplication per class, and a nominal value or a
@@ -29,6 +30,7 @@ from streamnb.model.counts import BERNOULLI, NOMINAL, UNIT
 from streamnb.model.jit import inlined
 from streamnb.model.logspace import LN2, factors_until_overflow, power_of
 from streamnb.model.memory import trailing_zeros
+from streamnb.model.moments import spread
 from streamnb.model.tables import LEARNED, UNIFORM
 
 __all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "score_value"]
@@ -49,7 +51,7 @@ def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
     what a class without any observation gives to a value. A miss (see above) is a factor alpha x floor / n.
     For a Bernoulli group the values are two, present and absent.
     """
-    values = 2.0 if tables.kinds[g] == BERNOULLI else float(max(tables.live[g], 1))
+    values = 2.0 if tables.kinds[g] == BERNOULLI else max(float(tables.live[g]), tables.declared[g], 1.0)
     if tables.m[g] < 0.0:
         s = tables.alpha[g] * UNIT
         return s, s * values, s * (values - 1.0), 1.0 / values, 1.0
@@ -64,6 +66,15 @@ def known(table: Any, row: int, K: int) -> bool:
         if table[row, k] != 0:
             return True
     return False
+
+
+@inlined
+def _is_declared(tables: Any, g: int) -> bool:
+    """Whether a value without a count is one of those that are declared: some of these were not met yet.
+
+    A text has none declared.
+    """
+    return bool(tables.live[g] < tables.declared[g])
 
 
 @inlined
@@ -107,6 +118,17 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Any, joint: Any) 
 
 
 @inlined
+def _score_unmet(tables: Any, g: int, units: int, s: float, floor: float, joint: Any, misses: Any) -> None:
+    """Add the logarithms of what is added to a count, as of a value that was declared and never met."""
+    for k in range(joint.size):
+        if s > 0.0:
+            joint[k] += units / UNIT * math.log(s)
+        elif tables.totals[g, k] > 0:
+            misses[k] += units
+            joint[k] += units / UNIT * math.log(floor * UNIT)
+
+
+@inlined
 def _score_shares(
     tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
 ) -> None:
@@ -123,10 +145,12 @@ def _score_shares(
     for item in range(first, last):
         units = batch.item_amount[item]
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
-            row = batch.rows[j]
+            row, times = batch.rows[j], units / UNIT
             if row < 0 or not known(tables.table, row, K):
+                if _is_declared(tables, g):
+                    amount += times
+                    _score_unmet(tables, g, units, s, floor, joint, misses)
                 continue
-            times = units / UNIT
             amount += times
             if s == 0.0:
                 for k in range(K):
@@ -172,15 +196,16 @@ def _score_nominal(
     g = batch.item_group[item]
     s, S, _, _, _ = _smoothing(tables, g)
     row = batch.rows[batch.item_rows[item]]
-    if row < 0 or not known(tables.table, row, K):
+    is_met = row >= 0 and known(tables.table, row, K)
+    if not is_met and not _is_declared(tables, g):
         return
     if s < _SMALL or batch.item_amount[item] != UNIT:
         _split(product, exponent, K)
         _score_shares(tables, batch, item, item + 1, joint, misses, product, exponent)
         return
     for k in range(K):
-        factor = (tables.table[row, k] + s) / (tables.totals[g, k] + S)
-        _multiply(factor, k, product, exponent)
+        count = tables.table[row, k] if is_met else 0
+        _multiply((count + s) / (tables.totals[g, k] + S), k, product, exponent)
 
 
 @inlined
@@ -304,14 +329,14 @@ def _score_presence(
 
 
 @inlined
-def _pooled(n: Any, M2: Any) -> float:
+def _pooled(n: Any, mean: Any, M2: Any) -> float:
     """The variance of a number within the classes; 0 where it says nothing."""
     weight = 0.0
     inside = 0.0
     for k in range(n.size):
         if n[k] > 0:
             weight += n[k] / UNIT
-            inside += M2[k]
+            inside += spread(n, mean, M2, k)
     return inside / weight if weight > 0.0 else 0.0
 
 
@@ -337,12 +362,12 @@ def _overall(n: Any, mean: Any, pooled: float) -> tuple[float, float]:
 def _moments(n: Any, mean: Any, M2: Any, k: int, pooled: float) -> tuple[float, float]:
     """(Mean, variance) by which class k scores a number.
 
-    A class with one example or none of the spread keeps its mean and takes the variance pooled within the
-    classes; a class that never had the attribute takes the moments of all classes together.
+    A class without spread (see `moments`) keeps its mean and takes the variance pooled within the classes; a
+    class that never had the attribute takes the moments of all classes together.
     """
     if n[k] <= 0:
         return _overall(n, mean, pooled)
-    variance = M2[k] / (n[k] / UNIT)
+    variance = spread(n, mean, M2, k) / (n[k] / UNIT)
     return mean[k], variance if variance > 0.0 else pooled
 
 
@@ -353,7 +378,7 @@ def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) 
     Where even the variance pooled within the classes is zero the attribute says nothing, and its factor is
     dropped.
     """
-    pooled = _pooled(n, M2)
+    pooled = _pooled(n, mean, M2)
     if pooled <= 0.0:
         return
     for k in range(joint.size):
@@ -369,7 +394,7 @@ def _multiply_value(
     n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any, product: Any, exponent: Any
 ) -> None:
     """The same; what is no exponential is multiplied."""
-    pooled = _pooled(n, M2)
+    pooled = _pooled(n, mean, M2)
     if pooled <= 0.0:
         return
     for k in range(joint.size):

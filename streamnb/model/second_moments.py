@@ -25,6 +25,7 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.counts import UNIT
 from streamnb.model.double_double import add, divide, multiply, two_product
+from streamnb.model.expected import checked, count, real
 from streamnb.model.jit import kernel
 
 __all__ = ["CoMoments", "SecondMoments"]
@@ -120,20 +121,11 @@ class SecondMoments:
     @classmethod
     def from_arrays(cls, units: Any, arrays: Mapping[str, npt.NDArray[Any]], columns: int) -> Self:
         """The moments of these sums. Raises SnapshotError where they do not fit."""
-        shapes = {"sums": (2, columns), "products": (2, columns, columns)}
-        found = {name: array.shape for name, array in arrays.items()}
-        if found != shapes:
-            raise SnapshotError(f"expected sums of the shapes {shapes}, found {found}")
-        if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values()):
-            raise SnapshotError("sums of least squares that are no finite numbers")
-        if type(units) is not int or units < 0:
-            raise SnapshotError(
-                f"the weight of least squares must be an integer of at least 0, not {units!r}"
-            )
+        expected = {"sums": real(2, "columns"), "products": real(2, "columns", "columns")}
+        found = checked(arrays, expected, columns=columns)
         moments = cls()
-        moments.units = units
-        moments._sums = np.array(arrays["sums"], order="C")
-        moments._products = np.array(arrays["products"], order="C")
+        moments.units = count({"units": units}, "units")
+        moments._sums, moments._products = found["sums"].copy(), found["products"].copy()
         if (moments._products[0].diagonal() < 0.0).any():
             raise SnapshotError("a sum of squares of least squares is below zero")
         return moments

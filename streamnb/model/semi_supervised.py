@@ -35,10 +35,10 @@ import numpy.typing as npt
 from river import base
 
 from streamnb.errors import UnlearnError
-from streamnb.model.any_classifier import named
 from streamnb.model.counts import UNIT
 from streamnb.model.encoding import is_missing, units
 from streamnb.model.evidence import Item
+from streamnb.model.expected import MOST, count, named, reading
 from streamnb.model.kept_events import KeptEvent, KeptEvents, apportioned, as_plain
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.statistics import Statistics
@@ -231,7 +231,9 @@ class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyp
     def revisit(self, n: int | None = None) -> int:
         """Learn events of the window anew, each once at most, all by default; how many units of weight moved.
 
-        Where a round through all of them moves nothing, EM has converged.
+        Where a round through all of them moves nothing, EM has converged as far as whole units go: each part
+        is within a unit of 1/1024 example of the one expected, which is 1 % of an event of weight .1. Smaller
+        steps of batch EM are lost. (`NetworkEM` counts in units of 2^-30.)
         """
         moved = 0
         for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
@@ -307,17 +309,21 @@ class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyp
         }
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Replace all that was learned by the `state` of a model with the same window; returns self."""
-        if meta["type"] != type(self).__name__:
-            raise ValueError(f"this is the state of a {meta['type']}, not of a {type(self).__name__}")
-        if meta["window"] != self.window:
+        """Replace all that was learned by the `state` of a model with the same window; returns self.
+
+        Raises ValueError for one of another model or window, and SnapshotError for one that is damaged.
+        """
+        if meta.get("type") != type(self).__name__:
+            raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
+        if meta.get("window") != self.window:
             raise ValueError(
-                f"this is the state of a model with the window {meta['window']}, not {self.window}"
+                f"this is the state of a model with the window {meta.get('window')}, not {self.window}"
             )
-        kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), len(meta["model"]["classes"]))
-        self.model.load_state(meta["model"], named(arrays, _MODEL))
-        self._kept = kept
-        self._labelled, self._unlabelled = meta["labelled"], meta["unlabelled"]
+        with reading(f"a {type(self).__name__}"):
+            kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), len(meta["model"]["classes"]))
+            labelled, unlabelled = (count(meta, name, least=-MOST) for name in ("labelled", "unlabelled"))
+            self.model.load_state(meta["model"], named(arrays, _MODEL))
+        self._kept, self._labelled, self._unlabelled = kept, labelled, unlabelled
         return self
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002

@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError
 from streamnb.model.design import is_no_target, real
+from streamnb.model.expected import checked, count
+from streamnb.model.expected import real as numbers
 from streamnb.model.laplace import sigmoid
 from streamnb.model.weighted_sum import WeightedSum
 
@@ -113,11 +114,12 @@ class SigmoidUnit:
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[np.float64]]) -> Self:
         """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
-        n, total = meta.get("n"), arrays.get("cross_entropy")
-        if type(n) is not int or n < 0 or total is None or total.shape != (1,) or not total[0] >= 0.0:
-            raise SnapshotError(f"a cross entropy of {total!r} over {n!r} events")
-        self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, arrays)
-        self.n, self.cross_entropy = n, float(total[0])
+        n = count(meta, "n")
+        total = {name: array for name, array in arrays.items() if name == "cross_entropy"}
+        (entropy,) = checked(total, {"cross_entropy": numbers(1, low=0.0)})["cross_entropy"]
+        rest = {name: array for name, array in arrays.items() if name not in total}
+        self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, rest)
+        self.n, self.cross_entropy = n, float(entropy)
         return self
 
 

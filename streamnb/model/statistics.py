@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.errors import SnapshotError
 from streamnb.model.columns import Columns
 from streamnb.model.copying import StateCopy
-from streamnb.model.counts import NOMINAL, UNIT, Counts
+from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, add_rows
 from streamnb.model.decay import Decayed
 from streamnb.model.encoding import Asked, Encoded, EventWriter, Layout
+from streamnb.model.expected import MOST, Expected, checked, count, counts, reading, real, reject, whole
 from streamnb.model.hypotheses import Sources
-from streamnb.model.moments import Moments, merge_moments
+from streamnb.model.moments import FARTHEST, Moments, merge_moments
 from streamnb.model.presence import Presence
+from streamnb.model.saved_names import checked_attributes, checked_names
 from streamnb.model.vocabulary import Vocabulary
 
 __all__ = ["Moment", "Statistics"]
@@ -259,32 +262,64 @@ class Statistics:
         }
 
     @classmethod
+    @reading("counts of events", ValueError)
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Statistics:
-        """The statistics of a `state`."""
+        """The statistics of a `state`, which may hold other arrays. Raises SnapshotError."""
         statistics = cls(Sources.from_description(meta.get("sources", {})))
-        statistics.events = meta["events"]
-        for label in meta["classes"]:
+        statistics.events = count(meta, "events", least=-MOST)  # parts of one event are unlearned one by one
+        for label in checked_names(meta["classes"]):
             statistics.column(label)
         for kind, name in meta["groups"]:
-            statistics.layout.group((kind, name), adds=True)
-        for name in meta["fields"]:
+            statistics.layout.group((_kind(kind), *checked_attributes([name])), adds=True)
+        for name in checked_attributes(meta["fields"]):
             statistics.layout.field(name, adds=True)
-        statistics.vocabulary = Vocabulary.from_state(arrays)
-        statistics.make_room()
-        rows, K, fields = statistics.vocabulary.size, len(statistics.classes), len(statistics.layout.fields)
-        statistics.class_weights[:K] = arrays["class_weights"]
-        statistics.counts.table[:rows, :K] = arrays["table"]
-        statistics.counts.totals[:, :K] = arrays["totals"]
-        statistics.counts.derive(statistics.vocabulary)
-        for name, array in zip(("n", "mean", "M2"), statistics.moments, strict=True):
-            array[:fields, :K] = arrays[name]
-        if statistics.presence:
-            statistics.presence.counts.table[:rows, :K] = arrays["presence"]
-            statistics.presence.counts.totals[:, :K] = arrays["texts"]
-            statistics.presence.derive(statistics.vocabulary)
-        if statistics.sources.decays:
-            statistics.decayed.load(arrays, statistics.counts.kinds.size, fields, K)
+        statistics._load(arrays)
         return statistics
+
+    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over the arrays of a state of these classes, groups and fields."""
+        G, F, K = self.counts.kinds.size, len(self.layout.fields), len(self.classes)
+        expected = self._expected(G)
+        own = {name: array for name, array in arrays.items() if name in expected}
+        found = checked(own, expected, groups=G, fields=F, classes=K, decays=len(self.sources.decays))
+        self.vocabulary = Vocabulary.from_state(found)
+        self.make_room()
+        self.class_weights[:K] = found["class_weights"]
+        self.counts.load("table", found["table"], found["totals"], self.vocabulary)
+        sums = np.zeros((G, K), dtype=np.int64)
+        add_rows(found["table"], self.vocabulary.groups, sums)
+        is_wrong = (sums != found["totals"]).T & (self.counts.slot < 0)  # texts are not summed
+        reject("totals", is_wrong.T, "not the sum of the rows of its group")
+        for name, array in zip(("n", "mean", "M2"), self.moments, strict=True):
+            array[:F, :K] = found[name]
+        if self.presence:
+            self.presence.load(found["presence"], found["texts"], self.vocabulary)
+        if self.sources.decays:
+            self.decayed.load(found, G, F, K)
+
+    def _expected(self, groups: int) -> dict[str, Expected]:
+        """The arrays of a state."""
+        expected = {
+            "cells": whole("bytes of short words", low=0, high=255, dtype=np.uint8),
+            "arena": whole("bytes of long words", low=0, high=255, dtype=np.uint8),
+            "groups": whole("rows", low=-groups, high=groups - 1, dtype=np.int32),
+            "class_weights": counts("classes"),
+            "table": counts("rows", "classes"),
+            "totals": counts("groups", "classes"),
+            "n": counts("fields", "classes"),
+            "mean": real("fields", "classes", low=-FARTHEST, high=FARTHEST),
+            "M2": real("fields", "classes", low=0.0),
+        }
+        if self.presence:
+            expected |= {"presence": counts("rows", "classes"), "texts": counts("groups", "classes")}
+        return expected | (self.decayed.expected() if self.sources.decays else {})
+
+
+def _kind(kind: Any) -> int:
+    """The kind of a group of a state. Raises SnapshotError."""
+    if type(kind) is not int or kind not in {MULTINOMIAL, BERNOULLI, NOMINAL}:
+        raise SnapshotError(f"groups: {kind!r} is no kind of attribute")
+    return kind
 
 
 def _plain(value: Any) -> str | bool | int | float | None:

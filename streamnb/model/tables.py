@@ -25,7 +25,8 @@ class Batch(NamedTuple):
         item_amount: int64[m], what each row of the item counts, in units.
         item_rows: int64[m + 1], where each item's rows are.
         rows: int32[t], a row, or UNKNOWN, or lower for one that is stopped or a repetition.
-        keys: uint64[t], a hash of the word or value and its group, also where there is no row.
+        keys: uint64[t], a hash of the word or value and its group, also where there is no row; see
+            `Encoded.with_keys`.
         event_values: int64[n + 1], where each event's values are.
         value_field: int32[v], the continuous attribute.
         value: float64[v], finite.
@@ -58,6 +59,7 @@ class Tables(NamedTuple):
         alpha: float64[G], per group; used where m < 0.
         m: float64[G], m of the m-estimate, or -1.
         p: float64[G], p of the m-estimate, or nan for uniform.
+        declared: float64[G], how many values of a nominal group are declared; 0 where none are.
         prior: float64[K], relative weights; used where the mode is neither LEARNED nor UNIFORM.
         prior_mode: int.
     """
@@ -75,5 +77,6 @@ class Tables(NamedTuple):
     alpha: npt.NDArray[np.float64]
     m: npt.NDArray[np.float64]
     p: npt.NDArray[np.float64]
+    declared: npt.NDArray[np.float64]
     prior: npt.NDArray[np.float64]
     prior_mode: int

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.jit import inlined, kernel
+from streamnb.model.keyed_hash import begun, hash_after, process_secret
 from streamnb.model.memory import load8, store8, trailing_zeros
 
 __all__ = [
@@ -97,31 +98,32 @@ def _finished(mixed: Any) -> Any:
 
 @inlined
 def hash_bytes(buffer: Any, start: int, stop: int, seed: int) -> Any:
-    """A 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed in by multiply and fold."""
+    """A 64-bit hash of ``buffer[start:stop]``: words of eight bytes, each mixed in by multiply and fold.
+
+    States name features by it: it has no secret, and must never change. There are eight bytes to spare.
+    """
     mixed = _seeded(seed, stop - start)
     i = start
     while i + 8 <= stop:
         mixed = _mix(mixed, load8(buffer, i))
         i += 8
-    word = np.uint64(0)
-    for j in range(stop - i):
-        word |= np.uint64(buffer[i + j]) << np.uint64(8 * j)
-    return _finished(_mix(mixed, word))
+    return _finished(_mix(mixed, load8(buffer, i) & _first_bytes(stop - i)))
 
 
 @inlined
-def _copy_and_hash(source: Any, start: int, stop: int, seed: int, out: Any, end: int) -> Any:
-    """Copy ``source[start:stop]`` to `out` from `end` on; its hash. Both have eight bytes to spare."""
-    mixed = _seeded(seed, stop - start)
-    while start + 8 <= stop:
-        word = load8(source, start)
-        store8(out, end, word)
-        mixed = _mix(mixed, word)
-        start += 8
-        end += 8
-    word = load8(source, start) & _first_bytes(stop - start)
-    store8(out, end, word)
-    return _finished(_mix(mixed, word))
+def _note(out: Any, begin: int, end: int, state: Any, ends: Any, places: Any, tokens: int) -> int:
+    """Note a token that was written to `out`; how many there are."""
+    ends[tokens] = end
+    places[tokens] = hash_after(state, out, begin, end)
+    return tokens + 1
+
+
+@inlined
+def _copy(source: Any, start: int, stop: int, out: Any, end: int) -> int:
+    """Copy ``source[start:stop]`` to `out` from `end` on; the new end. Both have eight bytes to spare."""
+    for i in range(0, stop - start, 8):
+        store8(out, end + i, load8(source, start + i))
+    return end + stop - start
 
 
 @inlined
@@ -185,12 +187,12 @@ def _cut_ascii(
     text: Any,
     first: int,
     stop: int,
-    seed: int,
+    state: Any,
     lowered: Any,
     out: Any,
     end: int,
     token_ends: Any,
-    hashes: Any,
+    places: Any,
     tokens: int,
 ) -> Any:
     """Cut ``text[first:stop]`` as far as it is ASCII: eight bytes at a time, 64 to a round.
@@ -218,17 +220,13 @@ def _cut_ascii(
             place = block + trailing_zeros(changes)
             changes &= changes - _ONE
             if inside:
-                hashes[tokens] = _copy_and_hash(lowered, start, place, seed, out, end)
-                end += place - start
-                token_ends[tokens] = end
-                tokens += 1
+                begin, end = end, _copy(lowered, start, place, out, end)
+                tokens = _note(out, begin, end, state, token_ends, places, tokens)
             start, inside = place, not inside
         block += 64
     if inside:
-        hashes[tokens] = _copy_and_hash(lowered, start, stop, seed, out, end)
-        end += stop - start
-        token_ends[tokens] = end
-        tokens += 1
+        begin, end = end, _copy(lowered, start, stop, out, end)
+        tokens = _note(out, begin, end, state, token_ends, places, tokens)
     return stop, end, tokens
 
 
@@ -237,15 +235,16 @@ def tokenize(
     text: Any,
     item_ends: Any,
     item_whole: Any,
-    item_seed: Any,
+    item_group: Any,
+    secret: Any,
     table: Any,
     lowered: Any,
     out: Any,
     token_ends: Any,
-    hashes: Any,
+    places: Any,
     item_tokens: Any,
 ) -> Any:
-    """Fill `out`, `token_ends`, `hashes` and `item_tokens`; how many tokens there are.
+    """Fill `out`, `token_ends`, `places` and `item_tokens`; how many tokens there are.
 
     `text` has eight bytes to spare after the last item; `room_for_tokens` says how long the others must be.
     `lowered` is room to work in, as long as the text.
@@ -255,15 +254,13 @@ def tokenize(
     tokens = 0
     for item in range(item_ends.size):
         stop = item_ends[item]
-        seed = item_seed[item]
+        state = begun(secret, item_group[item])
         if item_whole[item]:
-            hashes[tokens] = _copy_and_hash(text, i, stop, seed, out, end)
-            end += stop - i
+            begin, end = end, _copy(text, i, stop, out, end)
+            tokens = _note(out, begin, end, state, token_ends, places, tokens)
             i = stop
-            token_ends[tokens] = end
-            tokens += 1
         while i < stop:
-            i, end, tokens = _cut_ascii(text, i, stop, seed, lowered, out, end, token_ends, hashes, tokens)
+            i, end, tokens = _cut_ascii(text, i, stop, state, lowered, out, end, token_ends, places, tokens)
             begin, limit = end, i + 64  # as far as this, character by character, and to the end of the token
             while i < stop and (i < limit or end > begin):
                 byte = np.int64(text[i])
@@ -275,16 +272,22 @@ def tokenize(
                 if entry & _WORD:
                     end = _write(out, end, entry & 0x1FFFFF)
                 elif end > begin:
-                    token_ends[tokens] = end
-                    hashes[tokens] = hash_bytes(out, begin, end, seed)
-                    tokens += 1
+                    tokens = _note(out, begin, end, state, token_ends, places, tokens)
                     begin = end
             if end > begin:
-                token_ends[tokens] = end
-                hashes[tokens] = hash_bytes(out, begin, end, seed)
-                tokens += 1
+                tokens = _note(out, begin, end, state, token_ends, places, tokens)
         item_tokens[item + 1] = tokens
     return tokens
+
+
+@kernel
+def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes: Any) -> None:
+    """Fill `hashes`, by which features are named."""
+    begin = np.int64(0)
+    for item in range(item_seed.size):
+        for token in range(item_tokens[item], item_tokens[item + 1]):
+            hashes[token] = hash_bytes(buffer, begin, ends[token], item_seed[item])  # type: ignore[arg-type]
+            begin = ends[token]
 
 
 @inlined
@@ -302,44 +305,54 @@ class Tokens:
     Args:
         items: UTF-8, from `encode_text` where it is to be cut.
         whole: shape (m,), which items are one token as they stand.
-        group: shape (m,), seeds the hash, so that groups of attributes do not meet in one chain.
+        group: shape (m,), seeds both hashes, so that groups of attributes do not meet in one chain.
+        secret: of the vocabulary that they are going to be looked up in; that of the process by default.
 
     Attributes:
         bytes: uint8, all tokens one after the other.
         ends: int64[t], where each token ends in `bytes`.
-        hashes: uint64[t], seeded by the item's group.
+        places: uint64[t], the hashes by which a vocabulary of the same secret finds them.
         item_tokens: int64[m + 1], the tokens of item i are ``item_tokens[i]`` to ``item_tokens[i + 1]``.
     """
 
-    __slots__ = ("bytes", "ends", "hashes", "item_tokens")
+    __slots__ = ("_group", "bytes", "ends", "item_tokens", "places")
 
     def __init__(
         self,
         items: list[bytes],
         whole: npt.NDArray[np.bool_],
         group: npt.NDArray[np.int32],
+        secret: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         text = np.frombuffer(b"".join([*items, SPARE]), dtype=np.uint8)
         item_ends = np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), dtype=np.int64)
         size, most = room_for_tokens(text.size, len(items))
         self.bytes = np.empty(size, dtype=np.uint8)
         self.ends = np.empty(most, dtype=np.int64)
-        self.hashes = np.empty(most, dtype=np.uint64)
+        self._group = group
+        self.places = np.empty(most, dtype=np.uint64)
         self.item_tokens = np.zeros(len(items) + 1, dtype=np.int64)
         count = tokenize(
             text,
             item_ends,
             whole,
             group,
+            process_secret() if secret is None else secret,
             character_table(),
             np.empty(text.size, dtype=np.uint8),
             self.bytes,
             self.ends,
-            self.hashes,
+            self.places,
             self.item_tokens,
         )
-        self.ends = self.ends[:count]
-        self.hashes = self.hashes[:count]
+        self.ends, self.places = self.ends[:count], self.places[:count]
+
+    @property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """By which features are named, shape (t,), seeded by the item's group; made anew each time."""
+        hashes = np.empty(self.ends.size, dtype=np.uint64)
+        _hash_each(self.bytes, self.ends, self.item_tokens, self._group, hashes)
+        return hashes
 
     def words(self) -> list[bytes]:
         """The tokens themselves, for people."""

@@ -13,8 +13,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import UnlearnError
 from streamnb.model.counts import UNIT
+from streamnb.model.expected import MOST, checked, count, counts, reject
 
 __all__ = ["Transitions", "log_m_estimate"]
 
@@ -168,17 +169,12 @@ class Transitions:
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The transitions that `state` described. Raises SnapshotError."""
-        k = meta.get("states")
-        if type(k) is not int or k < 0 or set(arrays) != {"first", "table"}:
-            raise SnapshotError(f"transitions of {k!r} states, with the arrays {sorted(arrays)}")
-        first, table = arrays["first"], arrays["table"]
-        if first.dtype != np.int64 or table.dtype != np.int64 or (first.shape, table.shape) != ((k,), (k, k)):
-            raise SnapshotError(f"transitions of {k} states of shapes {first.shape} and {table.shape}")
-        if (first < 0).any() or (table < 0).any():
-            raise SnapshotError("a transition was counted less than never")
+        k = count(meta, "states")
+        found = checked(arrays, {"first": counts("states"), "table": counts("states", "states")}, states=k)
+        for name, array in found.items():
+            reject(name, array.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
         made = cls(k)
-        made.first[:] = first
-        made.table[:] = table
+        made.first[:], made.table[:] = found["first"], found["table"]
         return made
 
     def __eq__(self, other: object) -> bool:

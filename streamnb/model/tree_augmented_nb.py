@@ -20,6 +20,7 @@ from streamnb.model.evidence import LIMIT, Item, ranked
 from streamnb.model.naive_bayes import Posteriors
 from streamnb.model.one_at_a_time import WholeState
 from streamnb.model.priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.model.saved_names import checked_names
 from streamnb.model.tree_kernels import TreeReading, score_factors
 from streamnb.model.tree_model import Edge, TreeModel, check_smoothing_of_trees
 
@@ -39,8 +40,9 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
 
         I(a; b | v) = sum P(a, b, v) ln P(a, b | v) / (P(a | v) P(b | v))
 
-    It is made anew when 32 events have been learned, each time there are a quarter more, and after `merge`
-    and `unlearn_one`; how events are cut into calls changes nothing.
+    It is made anew when 32 events have been learned, each time there are a quarter more, and after `merge`,
+    `unlearn_one` and `rebuild`; how events are cut into calls changes nothing. So fewer than a fifth of the
+    events are not in it (what that may cost, in nats, is said in `tree_counts`).
 
     The counts are exact in any order. Continuous values are counted by magnitude, four bins an octave (see
     `coded_values`), strings and booleans as nominal values. A missing attribute drops its factor, a missing
@@ -49,7 +51,8 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
 
     Args:
         attributes: name -> `Nominal` or `Continuous`, or just "nominal", "continuous"; others are taken by
-            the type of their value. One that is declared as a text is left out.
+            the type of their value. One that is declared as a text is left out, and one called `text` where
+            nothing declares it.
         alpha: smoothing of P(a | v), 1e-6 to 1e6 examples.
         prior_weight: what P(a | v) counts in P(a | b, v), 1e-6 to 1e6 examples.
         prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
@@ -221,8 +224,20 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         probabilities, known = self._run(rows, asked, predict=True)
         return Posteriors(self.classes, probabilities, known)
 
+    def rebuild(self) -> Self:
+        """Make the tree anew, of the counts as they are; returns self. That takes all pairs once.
+
+        Then models of equal counts have equal trees, whatever they learned and unlearned in between.
+        """
+        self._model.counts.grow_tree()
+        return self
+
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``, exactly; the tree is made anew of what is left.
+
+        The model then predicts as one that never learned the event and was rebuilt; bit for bit, where the
+        event brought no attribute or value before others. (It does not get back a value's count of its own
+        where `max_values` had been met, nor pairs where `memory` was spent.)
 
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
         """
@@ -277,15 +292,13 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         if found != own:
             raise ValueError(f"this is the state of a {found}, not of a {own}")
         model = TreeModel.from_state(self.memory, meta, arrays)
-        try:
-            classes = {label: k for k, label in enumerate(meta["classes"])}
-        except (KeyError, TypeError) as error:
-            raise SnapshotError(f"these are no classes: {error!r}") from error
-        if len(classes) != model.counts.classes or len(classes) != len(meta["classes"]):
+        classes = {label: k for k, label in enumerate(checked_names(meta.get("classes")))}
+        if len(classes) != model.counts.classes:
             raise SnapshotError(
                 f"{model.counts.classes} classes were counted, and {meta['classes']} are named"
             )
         self._model, self._classes = model, classes
+        self._kinds = Kinds(self.attributes or {}, self._model.coded.numbers)
         return self
 
     # -- inside -------------------------------------------------------------------------------------------

@@ -1,7 +1,18 @@
 """Counts of values and pairs of values within classes, and the tree that they say: what a tree model learns.
 
 All that is learned is counts, int64 in units of 1/1024 example. The tree is made of them when so many events
-have been learned as `moments` says, and after a merge or an event that was taken out; between, it stays.
+have been learned as `moments` says, when that is asked for, and after a merge or an event that was taken out;
+between, it stays. So of n events fewer than n/5 are not in it. Let delta be their share, P_m the empirical
+distribution that the tree was made of, and Q theirs: P = (1 - delta) P_m + delta Q, and for each edge
+
+    |I(a; b | v) - (1 - delta) I_m(a; b | v) - delta I_Q(a; b | v)| <= h(delta)
+
+for entropies are concave, and to know of which of the two an event is tells h(delta) = -delta ln delta -
+(1 - delta) ln (1 - delta) nats at most. Of P_m no tree tells more; so a tree of now tells at most
+
+    delta (sum of I_Q over the edges that it alone has) + 2 h(delta) for each of them
+
+nats an event more. That is of a stream that changes its law; of one that does not, it is sampling error.
 
 Edges that weigh little are kept. Tried: to take half the degrees of freedom of an edge, all of them, or the
 half times ln N from its weight (as BIC does), with and without leaving out what weighs nothing then. On Adult
@@ -19,6 +30,8 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.counts import UNIT
+from streamnb.model.expected import MOST, checked, count, reject, whole
+from streamnb.model.expected import counts as counts_of
 from streamnb.model.jit import kernel
 from streamnb.model.spanning_tree import maximum_spanning_tree
 from streamnb.model.tree_kernels import (
@@ -65,6 +78,7 @@ class TreeCounts:
         classes: how many classes there are.
         events: how many events were learned, less those unlearned.
         paired: so many attributes at most are counted in pairs; -1 while all are.
+        ranks: int64[d] or more, the place of each attribute in an order that does not hang on when it came.
     """
 
     def __init__(self, memory: int) -> None:
@@ -73,6 +87,7 @@ class TreeCounts:
         self.classes = 0
         self.events = 0
         self.paired = -1
+        self.ranks: Counts = np.zeros(0, dtype=np.int64)
         self.tables = _laid_out(np.zeros(0, dtype=np.int64), 1, 0)
         self._is_stale = False
 
@@ -80,6 +95,11 @@ class TreeCounts:
     def n_bytes(self) -> int:
         """Memory, bytes, room to grow included."""
         return sum(array.nbytes for array in self.tables)
+
+    @property
+    def root(self) -> int:
+        """The attribute at which the tree begins: of those with a count the first by rank; -1 without one."""
+        return int(next(iter(self._ranked()), -1))
 
     @property
     def parents(self) -> Counts:
@@ -185,10 +205,18 @@ class TreeCounts:
         self._is_stale = True
 
     def grow_tree(self) -> None:
-        """Make the tree anew from the counts: of all trees that of the largest likelihood."""
+        """Make the tree anew from the counts: of all trees that of the largest likelihood.
+
+        It hangs on nothing but them: equal edges are told apart by rank, and an attribute without a count,
+        that is still to come or was unlearned, has no edge.
+        """
         information, weight = self._information()
+        order = self._ranked()
         # To a millionth of a nat, so that what is equal ties, whatever the order in which it was summed.
-        self._plant(maximum_spanning_tree(np.round(information * weight / UNIT, 6)))
+        told = np.round(information * weight / UNIT, 6)[np.ix_(order, order)]
+        parents, found = np.full(len(weight), -1), maximum_spanning_tree(told)
+        parents[order] = np.where(found >= 0, order[found], -1)
+        self._plant(parents)
         self._is_stale = False
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
@@ -217,23 +245,22 @@ class TreeCounts:
     ) -> TreeCounts:
         """Of a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
         counts = cls(memory)
-        counts.events, counts.paired = meta["events"], meta["paired"]
-        for name, least in (("events", 0), ("paired", -1)):
-            if type(meta[name]) is not int or meta[name] < least:
-                raise SnapshotError(f"{name} is {meta[name]!r}, and should be an integer of {least} or more")
-        K = arrays["class_weights"].size
+        counts.events = count(meta, "events")
+        counts.paired = count(meta, "paired", least=-1)
+        K = np.size(arrays["class_weights"])
         P = sizes.size if counts.paired < 0 else min(sizes.size, counts.paired)
         bare = _laid_out(sizes, K, P, spare=False)
-        shapes = {
-            "class_weights": (K,),
-            "totals": bare.totals.shape,
-            "values": bare.values.shape,
-            "pairs": bare.pairs.shape,
-            "parents": sizes.shape,
-        }
-        for name, shape in shapes.items():
-            if arrays[name].shape != shape or arrays[name].dtype != np.int64:
-                raise SnapshotError(f"{name} has the shape {arrays[name].shape}, and should have {shape}")
+        weights = arrays["class_weights"]
+        arrays = checked(
+            arrays,
+            {
+                "class_weights": counts_of("classes"),
+                "totals": whole(*bare.totals.shape, low=0, high=weights),
+                "values": whole(*bare.values.shape, low=0, high=weights),
+                "pairs": whole(*bare.pairs.shape, low=0, high=weights),
+                "parents": whole(*sizes.shape, low=-1, high=P - 1),
+            },
+        )
         _check(arrays, bare, P)
         counts.tables = bare._replace(
             classes=np.array(arrays["class_weights"]),
@@ -258,6 +285,11 @@ class TreeCounts:
         information, weight = np.zeros((P, P)), np.zeros((P, P))
         pair_information(self.tables, self.sizes, self.classes, information, weight)
         return information, weight
+
+    def _ranked(self) -> Counts:
+        """The attributes that are counted in pairs and have a count, by rank."""
+        live = np.flatnonzero(self.tables.live[: self.tables.pair_first.shape[0]])
+        return live[np.argsort(self.ranks[live])]
 
     def _settle(self) -> None:
         """The tree of what was merged or unlearned is made before it is read."""
@@ -350,14 +382,12 @@ def _rows(first: Counts, sizes: Counts) -> Counts:
 
 def _check(arrays: Mapping[str, npt.NDArray[Any]], bare: TreeTables, paired: int) -> None:
     """Raise SnapshotError where counts contradict each other, or the parents are no forest."""
-    if any((arrays[name] < 0).any() for name in ("class_weights", "totals", "values", "pairs")):
-        raise SnapshotError("a count is below zero")
+    for name in ("class_weights", "values", "pairs"):
+        reject(name, arrays[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
     sums = np.add.reduceat(arrays["values"], bare.first) if bare.first.size else arrays["totals"]
-    if (sums != arrays["totals"]).any() or (arrays["totals"] > arrays["class_weights"]).any():
-        raise SnapshotError("the totals of an attribute are not the sums over its values")
+    reject("totals", sums != arrays["totals"], "not the sums over the values of an attribute")
     parents = arrays["parents"]
-    if (parents < -1).any() or (parents >= paired).any() or (parents[paired:] >= 0).any():
-        raise SnapshotError(f"the parents {parents.tolist()} are not among {paired} attributes")
+    reject("parents", parents[paired:] >= 0, f"not among {paired} attributes")
     above = parents
     for _ in range(parents.size):
         above = np.where(above >= 0, parents[above], -1)

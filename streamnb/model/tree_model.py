@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.coded_values import REST, CodedValues, Kinds, key_columns
+from streamnb.errors import UnlearnError
+from streamnb.model.coded_values import REST, CodedValues, KeyColumn, Kinds, key_columns
+from streamnb.model.expected import reading
+from streamnb.model.ranges import lies_between
 from streamnb.model.tree_counts import TreeCounts
 from streamnb.model.tree_kernels import TreeReading
 
@@ -51,7 +53,17 @@ class TreeModel:
 
     def encode(self, xs: Iterable[Any], kinds: Kinds, adds: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
         """Events as codes; what those bring that add gets numbers. Shape (n, attributes)."""
-        return self.coded.encode(key_columns(xs, kinds), adds)
+        return self.encoded(key_columns(xs, kinds), adds)
+
+    def encoded(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+        """The same of attributes that were read already."""
+        codes = self.coded.encode(columns, adds)
+        self._rank()
+        return codes
+
+    def _rank(self) -> None:
+        if self.counts.ranks.size < len(self.coded.numbers):
+            self.counts.ranks = self.coded.ranks
 
     def run(
         self,
@@ -121,8 +133,15 @@ class TreeModel:
     def merge(self, other: TreeModel, columns: npt.NDArray[np.int64], classes: int) -> None:
         """Add all that `other` has learned, of whose classes these are the columns here, of so many."""
         attributes, codes = self.coded.adopt(other.coded)
+        self._rank()
         self.counts.room(self.coded.sizes, classes)
         self.counts.merge(other.counts, columns, attributes, codes)
+
+    @property
+    def root(self) -> Any:
+        """The attribute at which the tree begins, by name; None where there is none."""
+        names = [name for _, name in self.coded.numbers]
+        return names[root] if (root := self.counts.root) >= 0 else None
 
     def edges(self) -> list[Edge]:
         """The edges of the tree, in the order of the children."""
@@ -145,19 +164,18 @@ class TreeModel:
         return meta, self.counts.state()
 
     @classmethod
+    @reading("a tree", ValueError)
     def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> TreeModel:
         """Of a `state`. Raises SnapshotError where it is none."""
-        try:
-            model = cls(meta["max_values"], memory)
-            model.coded = CodedValues.from_description(meta["max_values"], meta["attributes"])
-            model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays)
-        except (KeyError, TypeError) as error:
-            raise SnapshotError(f"this is no state of a tree: {error!r}") from error
+        model = cls(meta["max_values"], memory)
+        model.coded = CodedValues.from_description(meta["max_values"], meta["attributes"])
+        model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays)
+        model._rank()
         return model
 
 
 def check_smoothing_of_trees(alpha: float, prior_weight: float) -> None:
     """Raise ValueError for smoothing that has no meaning: none would rule out what happens next."""
     for name, value in (("alpha", alpha), ("prior_weight", prior_weight)):
-        if not _LEAST <= value <= 1.0 / _LEAST:
+        if not lies_between(_LEAST, value, 1.0 / _LEAST):
             raise ValueError(f"{name} must lie between {_LEAST} and {1.0 / _LEAST:g} examples, not {value!r}")

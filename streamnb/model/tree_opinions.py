@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.any_classifier import named
 from streamnb.model.coded_values import MISSING, KeyColumn, magnitudes
 from streamnb.model.counts import NOMINAL, UNIT
 from streamnb.model.encoding import CONTINUOUS
+from streamnb.model.expected import named
 from streamnb.model.learners import AnyHypothesis, Tree
 from streamnb.model.statistics import Statistics
 from streamnb.model.tables import LEARNED, Batch
@@ -58,7 +58,7 @@ class TreeOpinions:
         columns = self._columns(batch, statistics)
         labels = batch.label if learn else np.full(n, -1)
         for t, model in enumerate(self._models):
-            codes = model.coded.encode(columns, labels >= 0)
+            codes = model.encoded(columns, labels >= 0)
             model.run(codes, labels, batch.weight, K, self._reading(t, K), learn=learn, joints=found[t])
         return found
 

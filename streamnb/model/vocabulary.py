@@ -3,7 +3,8 @@
 An open-addressing table of 64-bit slots over the keys by row. A slot is the upper 24 bits of the hash as a
 tag, eight bits of the group, and the row + 1. A tag only saves comparisons: bytes decide, so two keys never
 share a row. The group is in the slot so that nobody has to look it up elsewhere; `_BESIDE` stands for a
-larger one, and for that of a stopped row.
+larger one, and for that of a stopped row. The hash has a secret, so that no event brings many keys that meet
+in one chain; no state has slots, and nothing else hangs on it.
 
 A key of up to 15 bytes, as most words are, stands in the cell of its row: 16 bytes, which one cache line
 holds and two comparisons tell from others. Of a longer one the cell says where in the arena it is. No view of
@@ -18,10 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.errors import SnapshotError
+from streamnb.model.expected import reject
 from streamnb.model.growing import empty_slots, grown, with_room
 from streamnb.model.jit import inlined, kernel
+from streamnb.model.keyed_hash import begun, hash_after, process_secret
 from streamnb.model.memory import load8, prefetch, store8
-from streamnb.model.tokenizer import Tokens, hash_bytes
+from streamnb.model.tokenizer import Tokens
 
 __all__ = ["DONE", "STOPPED", "UNKNOWN", "Vocabulary", "look_up"]
 
@@ -222,17 +226,17 @@ def look_up(
 
 
 @kernel
-def _fill_slots(size: int, slots: Any, cells: Any, arena: Any, groups: Any) -> None:
+def _fill_slots(size: int, secret: Any, slots: Any, cells: Any, arena: Any, groups: Any) -> None:
     """Enter the first `size` rows into empty `slots`."""
     for row in range(size):
-        group = groups[row] if groups[row] >= 0 else ~groups[row]
+        state = begun(secret, np.int64(groups[row] if groups[row] >= 0 else ~groups[row]))
         cell = _CELL * row
         length = np.int64(cells[cell + _SHORT])
         if length == _LONG:
             begin, length = np.int64(load8(cells, cell)), np.int64(load8(cells, cell + 8) & _LENGTH)
-            mixed = hash_bytes(arena, begin, begin + length, group)  # type: ignore[arg-type]
+            mixed = hash_after(state, arena, begin, begin + length)  # type: ignore[arg-type]
         else:
-            mixed = hash_bytes(cells, cell, cell + length, group)  # type: ignore[arg-type]
+            mixed = hash_after(state, cells, cell, cell + length)  # type: ignore[arg-type]
         place = place_of(mixed, slots)
         while slots[place] != 0:
             place = place + 1 if place + 1 < slots.size else 0
@@ -254,15 +258,24 @@ class Vocabulary:
         used: int64[1], how many bytes of the arena are in use.
         groups: int32[>= size], the group of each row, or its complement where the row is stopped.
         slots: uint64, the open-addressing table; never in a state.
+        secret: uint64[2], of the hash; nor is it.
     """
 
     def __init__(self) -> None:
+        self.secret = process_secret()
         self.size = 0
         self.cells = np.zeros(32 * _CELL, dtype=np.uint8)
         self.arena = np.zeros(256, dtype=np.uint8)
         self.used = np.zeros(1, dtype=np.int64)
         self.groups = np.zeros(32, dtype=np.int32)
         self.slots = np.zeros(64, dtype=np.uint64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: held for name, held in vars(self).items() if name not in {"secret", "slots"}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, secret=process_secret())  # it may come from another process
+        self._rehash()
 
     def rows(
         self, tokens: Tokens, item_group: npt.NDArray[np.int32], item_adds: npt.NDArray[np.bool_]
@@ -278,7 +291,7 @@ class Vocabulary:
                 token,
                 tokens.bytes,
                 tokens.ends,
-                tokens.hashes,
+                tokens.places,
                 tokens.item_tokens,
                 item_group,
                 item_adds,
@@ -300,7 +313,7 @@ class Vocabulary:
         owners = other.groups[: other.size]
         owners = group[np.where(owners < 0, ~owners, owners)] if other.size else owners
         everything = np.ones(other.size, dtype=np.bool_)
-        return self.rows(Tokens(other.keys(), everything, owners), owners, everything)
+        return self.rows(Tokens(other.keys(), everything, owners, self.secret), owners, everything)
 
     def stopped(self) -> set[tuple[int, bytes]]:
         """(group, key) of every stopped row."""
@@ -337,7 +350,7 @@ class Vocabulary:
     def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Vocabulary:
         """The vocabulary of a state; the slots are made anew.
 
-        Raises ValueError for cells that are not those of these groups, or reach beyond the arena: kernels
+        Raises SnapshotError for cells that are not those of these groups, or whose words are none: kernels
         check no bounds.
         """
         vocabulary = cls()
@@ -352,16 +365,26 @@ class Vocabulary:
         return vocabulary
 
     def _check(self) -> None:
-        """That every key is inside the arrays. Raises ValueError."""
+        """That long keys fill the arena one after the other, and that all are text. Raises SnapshotError."""
         if self.cells.size != _CELL * self.size:
-            raise ValueError(f"{self.cells.size} bytes are not the cells of {self.size} keys")
+            raise SnapshotError(f"cells: {self.cells.size} bytes are not those of {self.size} keys")
         cells = self._cells()
         long = cells[:, _SHORT] == _LONG
         begin, length = cells.view(np.uint64)[long].T
         length, used = length & _LENGTH, np.uint64(self.used[0])
-        is_outside = (begin > used) | (length > used) | (begin + length > used)  # a sum may wrap around
-        if is_outside.any() or (cells[~long, _SHORT] > _SHORT).any():
-            raise ValueError(f"a key is longer than its cell, or reaches beyond {used} bytes of long keys")
+        reject("cells", cells[~long, _SHORT] > _SHORT, "a key is longer than its cell")
+        reject("cells", (length <= _SHORT) | (length > used), "a key is not as long as it is kept")
+        ends = np.cumsum(length)
+        if (begin + length != ends).any() or length.sum() != used:
+            raise SnapshotError(f"arena: its {used} bytes are not the long keys one after the other")
+        # Behind a short key there are zeros and its length, all of them characters of their own: where all
+        # cells are one text, every key is.
+        reject("arena", self.arena[begin.astype(np.int64)] & 0xC0 == 0x80, "a key begins within a character")
+        for name, keys in (("cells", cells[~long]), ("arena", self.arena[: int(used)])):
+            try:
+                keys.tobytes().decode()
+            except UnicodeDecodeError as error:
+                raise SnapshotError(f"{name}: a key is no text: {error.reason}") from None
 
     def select(self, rows: npt.NDArray[np.int64]) -> Vocabulary:
         """A vocabulary of these rows only, in the order given."""
@@ -393,4 +416,4 @@ class Vocabulary:
         """
         self.slots = np.zeros(0, dtype=np.uint64)
         self.slots = empty_slots(max(64, int(1.5 * (self.size + 1) / _MAX_LOAD)))
-        _fill_slots(self.size, self.slots, self.cells, self.arena, self.groups)
+        _fill_slots(self.size, self.secret, self.slots, self.cells, self.arena, self.groups)

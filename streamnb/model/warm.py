@@ -7,6 +7,7 @@ import numpy as np
 from streamnb.model.attributes import Text
 from streamnb.model.baum_welch import baum_welch
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.bayesian_network import BayesianNetwork
 from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
 from streamnb.model.columns import Column, Columns
 from streamnb.model.counts import NOMINAL, Counts
@@ -17,6 +18,7 @@ from streamnb.model.learners import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.linear_regression import LinearRegression
 from streamnb.model.logistic_regression import LogisticRegression
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.network_em import NetworkEM
 from streamnb.model.online_em import OnlineBaumWelch
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.progressive import ProgressiveValidation
@@ -27,7 +29,7 @@ __all__ = ["warm"]
 
 
 def warm() -> None:
-    """Send a few events through all that learns, predicts, unlearns, prunes and scores."""
+    """Send a few events through all that learns, predicts, unlearns, prunes, loads and scores."""
     model = NaiveBayes({"text": "text", "subject": Text(event_model="bernoulli")})
     x = {"text": "one two", "subject": "three", "colour": "red", "height": 1.5}
     scores = ProgressiveValidation(2)
@@ -42,6 +44,7 @@ def warm() -> None:
     model.unlearn_one(x, "c")
     model.merge(model.clone())
     model.prune(min_count=1)
+    model.load_state(*model.state())
     hypotheses: list[AnyHypothesis] = [
         Hypothesis(),
         Hypothesis("bernoulli"),
@@ -56,6 +59,7 @@ def warm() -> None:
     for label in ("a", "b", "c"):
         many.predict_then_learn_many([x, x], [label, None], ts=[1.0, 2.0])
     many.explain_one(x)
+    many.load_state(*many.state())
     scores.window()
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
     _warm_tables()
@@ -81,6 +85,9 @@ def _warm_network() -> None:
     network.learn_one({"colour": "red"}, "a")
     network.predict_proba_one({"colour": "red"})
     network.unlearn_one({"colour": "red"}, "a")
+    with_gaps = NetworkEM(BayesianNetwork({"label": [], "colour": ["label"]}))
+    for x in ({"colour": "red", "label": "a"}, {"colour": "red"}):
+        with_gaps.learn_one(x)
 
 
 def _warm_chains(x: dict[str, object]) -> None:

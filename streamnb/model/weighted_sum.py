@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.design import Design, Row
+from streamnb.model.expected import checked, real
 
 __all__ = ["WeightedSum"]
 
@@ -68,13 +69,6 @@ class WeightedSum:
             raise SnapshotError(f"this is the state of {meta.get('type')!r}, not of a {kind}")
         restored = cls(features)
         restored._design = Design.from_description(meta.get("columns"), features)
-        weights = arrays.get("weights")
-        if (
-            weights is None
-            or weights.dtype != np.float64
-            or weights.shape != (len(restored._design),)
-            or not np.isfinite(weights).all()
-        ):
-            raise SnapshotError("the weights must be finite, one for each column and one more")
+        weights = checked(arrays, {"weights": real("columns")}, columns=len(restored._design))["weights"]
         restored._weights = weights.copy()
         return restored

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.model.expected import FINITE, checked, counts, real
 from streamnb.model.jit import kernel
 from streamnb.model.summing import add
 
@@ -50,7 +51,10 @@ def start(prior: npt.ArrayLike) -> Weights:
     Raises:
         ValueError: if there is no hypothesis, a weight is negative or not finite, or all are zero.
     """
-    relative = np.array(prior, dtype=np.float64)
+    try:
+        relative = np.array(prior, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError(f"no double holds one of the prior weights {prior!r}") from error
     if relative.ndim != 1 or relative.size == 0:
         raise ValueError("a posterior needs at least one hypothesis")
     if not ((relative >= 0.0) & (relative < np.inf)).all() or not relative.any():
@@ -116,28 +120,25 @@ def observe_many(weights: Any, log_likelihoods: Any, switching_rate: float, evid
 
 def restored(arrays: Mapping[str, npt.NDArray[Any]]) -> Weights:
     """The weights whose arrays these are, by name. Raises SnapshotError where they do not fit together."""
-    if sorted(arrays) != sorted(Weights._fields):
-        raise SnapshotError(f"expected arrays {sorted(Weights._fields)}, found {sorted(arrays)}")
-    found = {name: arrays[name].dtype for name in Weights._fields}
-    if found != dict.fromkeys(Weights._fields[:3], np.dtype(np.float64)) | {
-        "observations": np.dtype(np.int64)
-    }:
-        raise SnapshotError(f"arrays of a posterior of types {found}")
-    log_prior, log_posterior, losses = (
-        np.array(arrays[name], dtype=np.float64, order="C") for name in Weights._fields[:3]
+    H = np.size(arrays.get("log_prior", ()))
+    found = checked(
+        arrays,
+        {
+            "log_prior": real("hypotheses", low=-np.inf, high=0.0),
+            "log_posterior": real("hypotheses", low=-np.inf, high=0.0),
+            "losses": real(H + 1, 2, low=-FINITE, high=np.array([np.inf, FINITE])),
+            "observations": counts(1),
+        },
     )
-    weights = Weights(log_prior, log_posterior, losses, np.array(arrays["observations"], dtype=np.int64))
-    H = weights.log_prior.size
-    if [array.shape for array in weights] != [(H,), (H,), (H + 1, 2), (1,)] or H == 0:
-        raise SnapshotError(f"arrays of a posterior of shapes {[array.shape for array in weights]}")
+    weights = Weights(**{name: array.copy() for name, array in found.items()})
+    if H == 0:
+        raise SnapshotError("a posterior of no hypotheses")
     for name in ("log_prior", "log_posterior"):
         logs = getattr(weights, name)
-        if not (logs <= 0.0).all() or not abs(math.fsum(np.exp(logs)) - 1.0) <= 1e-9:
+        if not abs(math.fsum(np.exp(logs)) - 1.0) <= 1e-9:
             raise SnapshotError(f"{name} holds no probabilities: {logs}")
     if (weights.log_posterior > -np.inf)[weights.log_prior == -np.inf].any():
         raise SnapshotError("log_posterior gives weight to a hypothesis without prior")
-    if np.isnan(weights.losses).any() or weights.observations[0] < 0:
-        raise SnapshotError("losses that are no numbers, or a negative count of observations")
     return weights
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from streamnb.errors import MalformedEvent
 from streamnb.events import Drift, Event, Label, MetricsReport, Prediction
+from streamnb.model.attributes import some_of
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
 from streamnb.wire.schema import ENTITY, EventSchema
@@ -32,6 +33,7 @@ from streamnb.wire.values import (
 )
 
 __all__ = [
+    "READING",
     "decode_event",
     "decode_label",
     "decode_metrics",
@@ -41,6 +43,12 @@ __all__ = [
     "encode_prediction",
     "encode_predictions",
 ]
+
+READING = 2
+"""The rules by which events are read and counted; raised where the same bytes come to mean something else.
+
+The journal holds it: what an earlier version learned by other rules is not counted again by these.
+"""
 
 _DEFAULT_MAX_BYTES = EventSchema().max_bytes
 _FAULT = re.compile(
@@ -133,9 +141,11 @@ def _read_event(record: Any, schema: EventSchema) -> Event:
         if entity is not None:
             x[ENTITY] = name(nominal(entity, schema.entity_keys), schema.entity_keys)
     for place in schema.places:
-        value = look_up(record, place.keys)
+        value = None if place.name in x else look_up(record, place.keys)
         if value is not None:
             x[place.name] = READERS[place.kind](value, place.keys)
+            if place.values is not None and x[place.name] not in place.values:
+                refuse("out-of-range", place.keys, f"expected one of {some_of(place.values)}")
     if schema.open_features:
         x |= _read_open(look_up(record, ("features",)), schema.claimed)
     return Event(event_id, x, label, 1.0, ts)

@@ -38,6 +38,7 @@ def dead_letter_record(letter: DeadLetter, max_bytes: int) -> tuple[bytes | None
         ("topic", letter.topic.encode()),
         ("partition", str(letter.partition).encode()),
         ("offset", str(letter.offset).encode()),
+        *((name, told.encode()) for name, told in letter.about),
     ]
     key, value, most = letter.key, letter.value, largest_body(max_bytes)
     if len(value) > most:

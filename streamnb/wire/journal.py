@@ -9,10 +9,12 @@ a machine whose logarithms differ in the last bit, which the fingerprint in the 
 Kinds of records:
 
     genesis     the first: configuration, topic ids, fingerprint, where reading starts
-    commit      slices were processed, in this order
+    commit      slices were processed, in this order; without any it is a report of those before
     config      from here on another configuration holds
     rollback    the state is again what it was after record `to`; positions stay
     loss        records that were not processed are gone: positions jump over them; topic ids as they are now
+    program     from here on another version of this program goes on
+    foreign     records of the journal's topic, at these offsets, are not the journal's: they are passed over
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from streamnb.errors import JournalError
+from streamnb.errors import ForeignRecord, JournalError
 
 __all__ = [
     "START",
@@ -36,6 +38,7 @@ __all__ = [
     "crc",
     "decode_journal",
     "encode_journal",
+    "last_number",
     "seal",
 ]
 
@@ -44,7 +47,7 @@ START = hashlib.sha256(b"streamnb journal").hexdigest()
 """Both digests before the first record."""
 
 
-Kind = Literal["genesis", "commit", "config", "rollback", "loss"]
+Kind = Literal["genesis", "commit", "config", "rollback", "loss", "program", "foreign"]
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -83,9 +86,11 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         digest: running digest of the journal up to and with this record, in hex.
         config_hash: genesis and config, of the configuration that holds from here on.
         config: genesis and config, its keys and values, those apart that shape nothing.
-        fingerprint: genesis only, what derived floats depend on.
+        fingerprint: genesis and program, what derived floats depend on.
+        reading: genesis and program, by which rules events are read and counted from here on.
         topic_ids: genesis and loss, topic -> id, which changes when a topic is made anew.
         to: rollback only, the record whose state is taken up again.
+        strays: foreign only, the offsets that are passed over.
     """
 
     version: int
@@ -103,6 +108,8 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     topic_ids: Mapping[str, str] = {}
     config: Mapping[str, Any] = {}
     to: int = -1
+    reading: int = 1
+    strays: tuple[int, ...] = ()
 
     @property
     def events(self) -> int:
@@ -110,9 +117,20 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(part.count for part in self.slices)
 
 
+class _Likeness(msgspec.Struct):
+    """What a journal record of any version has, and nothing that is written elsewhere."""
+
+    n: int
+    previous: str
+    digest: str
+
+
 _length = struct.Struct("<Q").pack
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder(JournalRecord)
+_LIKENESS = msgspec.json.Decoder(_Likeness)
+_NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_SHOWN = 40  # bytes of what is foreign
 
 
 def crc(values: Iterable[bytes]) -> int:
@@ -163,13 +181,42 @@ def encode_journal(record: JournalRecord) -> bytes:
 
 
 def decode_journal(raw: bytes) -> JournalRecord:
-    """A record, whose own digest has been verified. Raises JournalError for anything else."""
+    """A record, whose own digest has been verified.
+
+    Raises JournalError for anything else; `ForeignRecord` for what looks like no journal record at all. One
+    of a later version is not foreign: to pass over it would be to forget what it did.
+    """
     try:
         record = _DECODER.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise JournalError(f"this is not a journal record: {error}") from error
+    except _NOT_JSON as error:
+        _refuse_foreign(raw)
+        raise JournalError(
+            f"a journal record that this program cannot read; damaged, or of a later version: {error}"
+        ) from error
     if record.version != VERSION:
         raise JournalError(f"journal version {record.version} is unknown; this program reads {VERSION}")
     if seal(record).digest != record.digest:
         raise JournalError(f"journal record {record.n} does not have the digest it claims: it was altered")
     return record
+
+
+def _refuse_foreign(raw: bytes) -> None:
+    try:
+        _LIKENESS.decode(raw)
+    except _NOT_JSON as error:
+        more = "" if len(raw) <= _SHOWN else "..."
+        raise ForeignRecord(
+            f"{len(raw)} bytes that are not a journal record: {raw[:_SHOWN]!r}{more}"
+        ) from error
+
+
+def last_number(values: Iterable[bytes]) -> int | None:
+    """The greatest number that adjoining records of the journal's topic bear, None where none bears any."""
+    return max((n for n in map(_number, values) if n is not None), default=None)
+
+
+def _number(raw: bytes) -> int | None:
+    try:
+        return _LIKENESS.decode(raw).n
+    except _NOT_JSON:
+        return None

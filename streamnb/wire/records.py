@@ -2,7 +2,8 @@
 
 msgspec is fast but says too little of what it refuses. That is parsed again by Python's own parser, which
 is lenient where we want to look closer: it accepts lone surrogates and numbers beyond a double, so that the
-value at fault can be found. Duplicate keys: the last one wins, in both.
+value at fault can be found. Duplicate keys: the last one wins, in both; but a lone surrogate is refused
+behind it, too, for it is looked for in the text, and not in what comes of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -73,13 +75,19 @@ def _parse_slowly(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         refuse("invalid-utf8", (), f"{error.reason} at byte {error.start}")
     try:
-        tree = json.loads(text, parse_int=_parse_int, parse_constant=_refuse_constant)
+        whole = _load(text, object_pairs_hook=_Pairs)
     except json.JSONDecodeError as error:
         refuse("invalid-json", (), f"{error.msg} at character {error.pos}")
-    keys = find(tree, _has_surrogate)
+    keys = find(whole, _has_surrogate)
     if keys is not None:
         refuse("lone-surrogate", keys, "half of a surrogate pair, which no UTF-8 can hold")
-    return tree
+    return _load(text)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with all that it holds, behind duplicate keys too."""
+
+    items = list.__iter__
 
 
 def _parse_int(digits: str) -> float:
@@ -92,6 +100,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _has_surrogate(value: Any) -> bool:
     return isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
+
+
+_load = partial(json.loads, parse_int=_parse_int, parse_constant=_refuse_constant)
 
 
 def is_nonfinite(value: Any) -> bool:
@@ -109,7 +120,7 @@ def find(value: Any, wanted: Callable[[Any], bool], keys: Keys = ()) -> Keys | N
     if wanted(value):
         return keys
     entries: Iterable[tuple[str | int, Any]] = ()
-    if isinstance(value, dict):
+    if isinstance(value, dict | _Pairs):
         entries = value.items()
     elif isinstance(value, list | tuple):
         entries = enumerate(value)

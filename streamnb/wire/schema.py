@@ -23,24 +23,27 @@ class AttributeSpec(msgspec.Struct, frozen=True):
         name: what the model, its evidence and its metrics call it.
         kind: "text" (cut into tokens), "nominal" (one of some values) or "continuous" (a number).
         path: where its value stands in the event.
+        values: the texts of all values that a nominal one has; any other makes a dead letter. None: of any.
     """
 
     name: str
     kind: Literal["text", "nominal", "continuous"]
     path: str
+    values: tuple[str, ...] | None = None
 
 
 class Place(NamedTuple):
-    """A declared attribute and the keys of its path."""
+    """A declared attribute, the keys of its path, and its values where they are listed."""
 
     name: str
     kind: str
     keys: tuple[str, ...]
+    values: dict[str, None] | None = None
 
 
 _TEXT = (
-    AttributeSpec("text", "text", "$.features.text"),
-    AttributeSpec("text", "text", "$.text"),  # the later place wins where both are filled
+    AttributeSpec("text", "text", "$.text"),
+    AttributeSpec("text", "text", "$.features.text"),  # not read where the place before is filled
 )
 
 
@@ -113,13 +116,16 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         """Where attributes of known name and kind are read, in order."""
         named_text = any(attribute.name == "text" for attribute in self.attributes)
         implied = _TEXT if self.open_features and not named_text else ()
-        return tuple(Place(a.name, a.kind, parse_path(a.path)) for a in (*implied, *self.attributes))
+        return tuple(
+            Place(a.name, a.kind, parse_path(a.path), None if a.values is None else dict.fromkeys(a.values))
+            for a in (*implied, *self.attributes)
+        )
 
     @cached_property
     def claimed(self) -> frozenset[str]:
         """The entries of ``$.features`` that are not open."""
         names = {place.name for place in self.places}
-        others = (self.ts_keys or (), self.entity_keys or (), *(keys for _, _, keys in self.places))
+        others = (self.ts_keys or (), self.entity_keys or (), *(place.keys for place in self.places))
         read = [self.id_keys, self.label_keys, *others]
         names |= set() if self.entity_path is None else {ENTITY}
         return frozenset(names | {keys[1] for keys in read if keys[:1] == ("features",) and keys[1:]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date
 from typing import Any, NoReturn
 
 from streamnb.wire.paths import Keys
@@ -31,8 +31,12 @@ LONGEST_NAME = 1000
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _SCALAR = "a string, a boolean or a number"
 _DATE_TIME = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))",
+    re.ASCII | re.IGNORECASE,
 )
+_MOST_DIGITS = 18  # of a fraction; further ones move no double that anybody could tell
+_DAY = 86400
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 def refuse_type(value: Any, expected: str, keys: Keys) -> NoReturn:
@@ -99,12 +103,34 @@ def moment(value: Any, keys: Keys) -> float:
     """A time in seconds since the epoch: a number, or an RFC 3339 date-time with its offset from UTC."""
     if type(value) is not str:
         return number(value, keys)
-    if not _DATE_TIME.fullmatch(value):
+    found = _DATE_TIME.fullmatch(value)
+    if not found:
         refuse_type(value, "a number or an RFC 3339 date-time", keys)
+    *parts, fraction, sign, hours, minutes = found.groups(default="0")
     try:
-        return datetime.fromisoformat(value.upper()).timestamp()
-    except (ValueError, OverflowError):
+        whole = _whole_seconds(list(map(int, parts)), [int(f"{sign}1"), int(hours), int(minutes)])
+    except ValueError:
         refuse("out-of-range", keys, "there is no such date or time")
+    digits = fraction[:_MOST_DIGITS]
+    scale: int = 10 ** len(digits)
+    return (whole * scale + int(digits)) / scale  # of integers: rounded once
+
+
+def _whole_seconds(parts: list[int], offset: list[int]) -> int:
+    """Seconds from the epoch to a date and time, so far from UTC. Raises ValueError where there is none.
+
+    A leap second, which ends a month in UTC, is the second after it, as POSIX counts. Python's own parser
+    takes no leap second, and otherwise not the same in every version.
+    """
+    *day, hour, minute, second = parts
+    sign, hours, minutes = offset
+    if max(hour, hours) > 23 or max(minute, minutes) > 59:
+        raise ValueError(parts)
+    days = date(*day).toordinal() - _EPOCH
+    whole = days * _DAY + (hour - sign * hours) * 3600 + (minute - sign * minutes) * 60 + second
+    if second > 59 and (second > 60 or whole % _DAY or date.fromordinal(whole // _DAY + _EPOCH).day > 1):
+        raise ValueError(parts)
+    return whole
 
 
 def nominal(value: Any, keys: Keys) -> str:

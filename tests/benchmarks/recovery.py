@@ -76,7 +76,6 @@ def worked(config, pace, sensor=None):
     log = wiring.open_log(config)
     made = wiring.worker(config, learner, log, sensor or Sensor())
     made._pace = pace
-    made._most = pace.commit_events
     if sensor is not None:
         sensor.worker = made
     made.stand_by("bench", lambda _: None)

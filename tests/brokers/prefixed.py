@@ -67,6 +67,11 @@ class PrefixedKafkaLog:
         """The group has the same name."""
         return f"streamnb.{self._prefix}"
 
+    def sizes(self, topics):
+        """By the engine's names."""
+        found = self._log.sizes([self._prefix + name for name in topics])
+        return {name.removeprefix(self._prefix): size for name, size in found.items()}
+
     # The operator's side
 
     def create_topics(self, topics):
@@ -137,6 +142,9 @@ class PrefixedKafkaLog:
 
     def lag(self):
         return {self._here(partition): records for partition, records in self._log.lag().items()}
+
+    def held_up(self, partitions):
+        return self._log.held_up([self._there(partition) for partition in partitions])
 
     def commit(self, transaction):
         self.begin_commit(transaction).settle()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.adapters.kafka_admin import Group, OpenTransaction
+from streamnb.adapters.kafka_group import is_learner, owner_of
 from streamnb.cli.checks.findings import Finding, State
 from streamnb.cli.kafka_tools import KafkaTools
 from streamnb.engine.topics import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
@@ -98,11 +99,16 @@ def check_permissions(
 def check_group(group: Group, journal: str) -> Finding:
     """Who the learner is."""
     check = "learner"
+    strangers = [member for member in group.members if not is_learner(member.client_id)]
+    if strangers:
+        found = ", ".join(f"client {member.client_id} at {member.host}" for member in strangers)
+        do = "give that another group.id, or this model another model.name"
+        return Finding(check, State.PROBLEM, f"its group has a member that is none: {found}", do)
     owners = [member for member in group.members if journal in member.owns]
     if group.state == "Stable" and owners:
         others = len(group.members) - len(owners)
         waiting = f"; {others} more standing by" if others else ""
-        return Finding(check, State.OK, f"{owners[0].client_id} at {owners[0].host}{waiting}")
+        return Finding(check, State.OK, f"{owner_of(owners[0].client_id)} at {owners[0].host}{waiting}")
     if group.members:
         return Finding(
             check,
@@ -173,8 +179,12 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
 
 
 def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_Harm]:
-    """Whether whatever the events' topics take finds room among the dead letters."""
+    """Whether whatever the events' topics take finds room among the dead letters, and what is said of it."""
     room = _number(there, "max.message.bytes")
+    wanted = int(topic.settings.get("max.message.bytes", "0"))
+    if topic.role in {"predictions", "metrics"} and room is not None and room < wanted:
+        difference = Difference("max.message.bytes", str(wanted), str(room))
+        yield State.WARNING, difference, "larger predictions become dead letters, larger reports lose labels"
     if topic.role == "dead_letters" and room is not None and room < largest + HEADER_BYTES:
         difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(room))
         yield State.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"

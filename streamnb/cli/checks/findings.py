@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from streamnb.errors import StreamnbError
+from streamnb.errors import JournalError, StreamnbError
 
 __all__ = ["Finding", "State", "asked"]
 
@@ -43,8 +43,13 @@ class Finding(NamedTuple):
 def asked(
     check: str, question: Callable[[], Iterable[Finding]], otherwise: State = State.UNKNOWN
 ) -> list[Finding]:
-    """The findings of a question; one that is `otherwise` where it could not be answered, and says why."""
+    """The findings of a question; one that is `otherwise` where it could not be answered, and says why.
+
+    A journal that cannot be continued is a problem, whatever was asked.
+    """
     try:
         return list(question())
+    except JournalError as error:
+        return [Finding(check, State.PROBLEM, str(error))]
     except (StreamnbError, OSError) as error:
         return [Finding(check, otherwise, str(error))]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.cli.checks.findings import Finding, State
+from streamnb.engine.history import Stray
 from streamnb.engine.ports import Log, Partition
 from streamnb.wire.journal import JournalRecord
 
@@ -14,6 +15,7 @@ __all__ = [
     "check_clock",
     "check_journal",
     "check_recovery",
+    "check_strays",
     "kept_of",
 ]
 
@@ -40,6 +42,18 @@ class Kept(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.partition.topic}/{self.partition.number}"
+
+
+def check_strays(strays: Sequence[Stray]) -> Iterator[Finding]:
+    """What lies between the journal's records and is none of them."""
+    if strays:
+        yield Finding(
+            "journal",
+            State.WARNING,
+            f"{len(strays)} records of its topic are passed over, the last at offset {strays[-1].offset}: "
+            f"{strays[-1].what}",
+            "let nobody but the learner write to it: `streamnb topics plan` lists the ACLs",
+        )
 
 
 def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Finding]:

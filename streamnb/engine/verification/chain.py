@@ -5,21 +5,21 @@ One pass over the journal alone; what its slices hold is read by whoever needs i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from streamnb.engine.checkpoint import BEFORE, Checkpoint, Origin
-from streamnb.engine.history import is_on, path_to
+from streamnb.engine.history import Stray, decoded, is_on, path_to, place_of, strays_listed
 from streamnb.engine.ports import Log, Partition
 from streamnb.engine.verification.findings import Findings
-from streamnb.errors import JournalError, OutOfRange, UnknownTopic
-from streamnb.wire.journal import JournalRecord, Slice, chain_outputs, decode_journal
+from streamnb.errors import ForeignRecord, JournalError, OutOfRange, UnknownTopic
+from streamnb.wire.journal import START, JournalRecord, Slice, chain_outputs
 
 __all__ = ["Step", "Survey", "earliest_kept", "steps", "survey"]
 
-_READ_AT_ONCE = 10_000
-CHAIN, LEARNED = "journal", "positions"
+CHAIN, LEARNED, FOREIGN = "journal", "positions", "foreign record"
 
 
 class Step(NamedTuple):
@@ -42,10 +42,13 @@ class Survey:
         commits: how many records are commits.
         rollbacks: record -> the record that it takes up again.
         path: which records made the state at the end.
-        machines: which fingerprints computed outputs.
+        machines: which fingerprints computed outputs -> the last record of each.
         origins: config hash -> what the journal says of each configuration.
         anew: partition -> the record that accepted that what came before in it is gone for good.
-        unread: the last record of which a slice can no longer be read, by what the log keeps; -1 is none.
+        unread: the last record of which a slice can no longer be read, by what the log keeps, or was read by
+            other rules than this program's; -1 is none.
+        program: the last record with which another version of the program went on; -1 is none.
+        strays: the offsets of records that are none of the journal's, and that it can do without.
         is_broken: whether a record is missing, altered, or not where it should be.
     """
 
@@ -56,10 +59,12 @@ class Survey:
     commits: int = 0
     rollbacks: dict[int, int] = field(default_factory=dict)
     path: list[range] = field(default_factory=list)
-    machines: set[str] = field(default_factory=set)
+    machines: dict[str, int] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     anew: dict[Partition, int] = field(default_factory=dict)
     unread: int = -1
+    program: int = -1
+    strays: set[int] = field(default_factory=set)
     is_broken: bool = False
 
     @property
@@ -69,8 +74,12 @@ class Survey:
 
     @property
     def is_whole(self) -> bool:
-        """Whether journal and log reach back to the genesis."""
+        """Whether journal and log reach back to the genesis, all read by the same rules."""
         return self.first_n == 0 and self.unread < 0
+
+    def machines_since(self, n: int) -> set[str]:
+        """Which fingerprints computed outputs after a record."""
+        return {machine for machine, last in self.machines.items() if last > n}
 
     def counts(self, n: int) -> bool:
         """Whether what a record learned is in the state at the end."""
@@ -82,31 +91,13 @@ class Survey:
         return part.first >= earliest.get(partition, part.next) and n >= self.anew.get(partition, 0)
 
 
-Found = tuple[int, JournalRecord | JournalError]
-
-
-def _found(log: Log, journal: Partition, end: int) -> Iterator[Found]:
-    """Offset and record, or why it is none, up to an offset."""
-    offset = log.offsets(journal)[0]
-    while offset < end:
-        read = log.read(journal, offset, _READ_AT_ONCE)
-        for record in read:
-            if record.offset >= end:
-                return
-            try:
-                yield record.offset, decode_journal(record.value)
-            except JournalError as error:
-                yield record.offset, error
-        if not read:
-            return
-        offset = read[-1].offset + 1
-
-
 def steps(log: Log, seen: Survey, origins: Mapping[int, Origin]) -> Iterator[Step]:
     """The records that can be read, each number once, in order; what is wrong with them was told before."""
     before: Checkpoint | None = None
-    for _, record in _found(log, seen.journal, seen.end_offset):
-        if isinstance(record, JournalError) or (before is not None and record.n <= before.n):
+    for offset, record in decoded(log, seen.journal, log.offsets(seen.journal)[0], seen.end_offset):
+        if isinstance(record, JournalError) or offset in seen.strays:
+            continue
+        if before is not None and record.n <= before.n:
             continue
         step = _step(before, record, origins)
         if before is not None or record.n == 0:
@@ -145,18 +136,33 @@ def survey(
         findings: are told.
     """
     seen = Survey(journal, log.offsets(journal)[1])
+    first = log.offsets(journal)[0]
+    listed = cache(lambda: strays_listed(log, journal))
     before: Checkpoint | None = None
     unreadable = 0  # since the last that could be read
-    for offset, record in _found(log, journal, seen.end_offset):
+    foreign: list[Stray] = []  # the same
+    for offset, record in decoded(log, journal, first, seen.end_offset):
+        if isinstance(record, ForeignRecord):
+            foreign.append(Stray(offset, str(record)))
+            continue
+        if not _follows(before, record) and offset in listed():
+            _tell_strays([Stray(offset, "listed by the journal as none of its own")], seen, findings)
+            continue
+        if _follows(before, record):
+            _tell_strays(foreign, seen, findings)
+        else:
+            unreadable += _tell_unfollowed(foreign, journal, findings)
+        foreign = []
         if isinstance(record, JournalError):
-            findings.differs(CHAIN, f"{_at(journal, offset)}: {record}", _place(journal, offset))
+            findings.differs(CHAIN, f"{place_of(journal, offset)}: {record}", _place(journal, offset))
             unreadable += 1
             continue
         place = {**_place(journal, offset), "record": record.n}
         if before is not None and record.n <= before.n:
             findings.differs(
                 CHAIN,
-                f"{_at(journal, offset)}: the journal goes from record {before.n} to {record.n}: repeated",
+                f"{place_of(journal, offset)}: "
+                f"the journal goes from record {before.n} to {record.n}: repeated",
                 place,
                 found=record.n,
                 expected=before.n + 1,
@@ -168,9 +174,31 @@ def survey(
             _check_positions(step, findings)
         _note(seen, step, earliest)
         before, unreadable = step.after, 0
+    _tell_unfollowed(foreign, journal, findings)
     seen.path = path_to(seen.end.n, seen.rollbacks)
     seen.is_broken = findings.count(CHAIN) > 0
     return seen
+
+
+def _follows(before: Checkpoint | None, record: JournalRecord | JournalError) -> bool:
+    """Whether nothing is missing between two records: the genesis follows what comes before all."""
+    if isinstance(record, JournalError):
+        return False
+    return (record.n, record.previous) == ((0, START) if before is None else (before.n + 1, before.digest))
+
+
+def _tell_strays(strays: Sequence[Stray], seen: Survey, findings: Findings) -> None:
+    """What is none of the journal's is no fault of it."""
+    for offset, what in strays:
+        seen.strays.add(offset)
+        findings.ok(FOREIGN, f"{place_of(seen.journal, offset)}: {what}", **_place(seen.journal, offset))
+
+
+def _tell_unfollowed(foreign: Sequence[Stray], journal: Partition, findings: Findings) -> int:
+    """Foreign bytes may be records that were damaged, where the next one does not follow; how many."""
+    for offset, what in foreign:
+        findings.differs(CHAIN, f"{place_of(journal, offset)}: {what}", _place(journal, offset))
+    return len(foreign)
 
 
 def _check_link(
@@ -271,11 +299,15 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
     record = step.record
     seen.first = seen.first or record
     seen.end = step.after
-    seen.machines.add(record.machine)
+    seen.machines[record.machine] = record.n
     seen.commits += record.kind == "commit"
     seen.origins[step.after.origin.config_hash] = step.after.origin
     if record.kind == "rollback":
         seen.rollbacks[record.n] = record.to
+    if record.kind == "program":
+        seen.program = record.n
+        if record.reading != step.before.origin.reading:
+            seen.unread = record.n
     if record.kind == "loss":
         for partition, before in step.before.positions.items():
             topic_id = record.topic_ids.get(partition.topic)
@@ -300,7 +332,3 @@ def earliest_kept(log: Log, topics: tuple[str, ...]) -> dict[Partition, int]:
 
 def _place(journal: Partition, offset: int) -> dict[str, str | int]:
     return {"topic": journal.topic, "partition": journal.number, "offset": offset}
-
-
-def _at(journal: Partition, offset: int) -> str:
-    return f"{journal.topic}/{journal.number} offset {offset}"

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from streamnb.events import Event
-from streamnb.model.any_classifier import named
 from streamnb.model.counts import UNIT
 from streamnb.model.entities import Entities
+from streamnb.model.expected import named
 from streamnb.model.hidden_markov_nb import ENTITIES, TRANSITIONS, HiddenMarkovNB
 from streamnb.model.naive_bayes import NaiveBayes
 from streamnb.model.transitions import Transitions

@@ -70,7 +70,7 @@ class State(NamedTuple):
             seen = counters["consumed"], counters["dead_letters"]
             return cls(statistics, *seen, Books.read(model), features, chains)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise SnapshotError(f"this state is not one of such a learner: {error!r}") from error
+            raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
 
 
 @dataclass

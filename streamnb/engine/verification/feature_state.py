@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 
 from streamnb.engine.verification.exact_bins import FIRST, ExactBins
 from streamnb.engine.verification.feature_recount import NOBODY
-from streamnb.model.bins import FIRST_EDGES
+from streamnb.model import expected
+from streamnb.model.bins import expected_bins, packed_bins
 from streamnb.model.features import COUNTS, KEY, KEY_BITS, OWNER
 from streamnb.model.statistics import Statistics
 
@@ -93,17 +95,15 @@ class FeatureState(NamedTuple):
 
 def _bins(arrays: Mapping[str, npt.NDArray[Any]]) -> Iterator[ExactBins]:
     """Those of each continuous attribute."""
-    values, learned, edges, n_edges, codes, n_codes = (
-        arrays[f"{_PREFIX}bins_{name}"].tolist()
-        for name in ("values", "learned", "edges", "n_edges", "codes", "n_codes")
-    )
-    for f, n in enumerate(learned):
+    names = ("values", "learned", "edges", "n_edges", "codes", "n_codes")
+    part = expected.named(arrays, f"{_PREFIX}bins_")
+    packed = packed_bins(expected.checked(part, expected_bins(part)))
+    values, learned, edges, n_edges, codes, n_codes = (packed[name].tolist() for name in names)
+    values, edges, codes = map(iter, (values, edges, codes))
+    for n, laid, coded in zip(learned, n_edges, n_codes, strict=True):
         bins = ExactBins()
         bins.learned = n
-        bins.values = values[f][:n] if n < FIRST else []
-        bins.codes = codes[f][: n_codes[f]] if n_codes[f] >= 0 else None
-        bins.edges = [
-            edges[f][first : first + used] if used >= 0 else None
-            for first, used in zip(FIRST_EDGES, n_edges[f], strict=False)  # the last is where they end
-        ]
+        bins.values = list(islice(values, n)) if n < FIRST else []
+        bins.codes = list(islice(codes, coded)) if coded >= 0 else None
+        bins.edges = [list(islice(edges, used)) if used >= 0 else None for used in laid]
         yield bins

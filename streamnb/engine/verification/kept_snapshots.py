@@ -56,9 +56,13 @@ class KeptSnapshots:
         except SnapshotError as error:
             self._findings.differs(SNAPSHOTS, str(error))
 
-    def are_of(self, identity: Identity) -> bool:
-        """Whether this kind of machine wrote all of them."""
-        return all(mark.fingerprint == identity.fingerprint for mark in self._marks.values())
+    def are_of(self, identity: Identity, least: int) -> bool:
+        """Whether this kind of machine wrote all of them from a record on."""
+        return all(m.fingerprint == identity.fingerprint for n, m in self._marks.items() if n >= least)
+
+    def oldest(self, least: int, seen: Survey) -> int:
+        """The record of the oldest on the way to the journal's end, at `least` or after it; -1 is none."""
+        return min((n for n in self._marks if least <= n <= seen.end.n and seen.counts(n)), default=-1)
 
     def check_places(self, seen: Survey) -> None:
         """Tell those that do not stand on the way to the state at the journal's end."""
@@ -75,12 +79,12 @@ class KeptSnapshots:
 
     def states(self, least: int, seen: Survey) -> Iterator[tuple[int, State]]:
         """The states of those on the way to the journal's end, at a record or after it, the oldest first."""
-        for n in sorted(self._marks):
-            if least <= n <= seen.end.n and seen.counts(n):
-                snapshot = self._load(n)
-                state = None if snapshot is None else self._state(snapshot)
-                if state is not None:
-                    yield n, state
+        while (n := self.oldest(least, seen)) >= 0:
+            snapshot = self._load(n)
+            state = None if snapshot is None else self._state(snapshot)
+            if state is not None:
+                yield n, state
+            least = n + 1
 
     def compare(self, step: Step, recount: Recount, base: int) -> None:
         """Compare the snapshot at a record, if there is one, with the recount, unless that began there."""

@@ -26,12 +26,13 @@ from streamnb.engine.verification.balance import Balance, bucket_of
 from streamnb.engine.verification.chain import Step, Survey, steps
 from streamnb.engine.verification.findings import Findings
 from streamnb.errors import JournalError, LogError
-from streamnb.events import Event, ModelInfo
+from streamnb.events import UNPUBLISHED, Event, ModelInfo
 
-__all__ = ["Processed", "Published"]
+__all__ = ["LETTERS", "PREDICTIONS", "Processed", "Published"]
 
 PREDICTIONS, LETTERS = "predictions", "dead letters"
 _READ_AT_ONCE = 5000
+_UNPUBLISHED = UNPUBLISHED.encode()
 _MOST_BUCKETS = 16  # whose keys are looked at by name
 
 
@@ -133,14 +134,14 @@ class Published:
         else:
             self._findings.unchecked(
                 LETTERS,
-                f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, "
-                "so that nothing can be said of them",
+                f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, or "
+                "another version read some by other rules, so that nothing can be said of them",
             )
         if self._earlier:
             self._findings.unchecked(
                 PREDICTIONS,
                 f"those of the first {self._earlier:,} journal records that are kept: events or predictions "
-                "of them are gone",
+                "of them are gone, or another version read them by other rules",
             )
 
     def _check(
@@ -194,6 +195,7 @@ class Published:
         return _Since(frozenset(times), positions)
 
     def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
+        """The ids of predictions, and of events that have a dead letter in place of one."""
         for record in self._records(PREDICTIONS, self._predictions, ends):
             try:
                 prediction = _prediction(record.value)
@@ -203,10 +205,22 @@ class Published:
             is_ours = prediction.model.name in self._names and prediction.ts >= self._floor
             if is_ours and prediction.ts not in self._since.times:
                 yield prediction.id.encode()
+        for record in self._records(PREDICTIONS, self._letters, ends):
+            headers = dict(record.headers)
+            if headers.get("reason") == _UNPUBLISHED:
+                try:
+                    now = float(headers.get("ts", b"nan"))
+                except ValueError:
+                    self._strange(PREDICTIONS, record, "its headers do not say when it was published")
+                    continue
+                if now >= self._floor and now not in self._since.times:
+                    yield headers.get("id", b"")
 
     def _found_letters(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
         for record in self._records(LETTERS, self._letters, ends):
             headers = dict(record.headers)
+            if headers.get("reason") == _UNPUBLISHED:
+                continue
             try:
                 topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
                 partition, place = Partition(topic, int(number)), int(offset)

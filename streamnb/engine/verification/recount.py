@@ -18,7 +18,7 @@ from streamnb.engine.verification.fading import Clock, Fading, Group, Row
 from streamnb.engine.verification.feature_plan import FeaturePlan
 from streamnb.engine.verification.feature_recount import FeatureRecount, Items, Values
 from streamnb.events import Event
-from streamnb.model.attributes import Continuous, Nominal, Text
+from streamnb.model.attributes import Nominal, Text
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT
 from streamnb.model.hypotheses import Sources
@@ -60,14 +60,12 @@ class Plan:
             return cls(settings, {})
         usual = BERNOULLI if model.event_model == "bernoulli" else MULTINOMIAL
         kinds = {}
-        for name, spec in (model.attributes or {}).items():
-            if spec == "text" or isinstance(spec, Text):
-                own = None if isinstance(spec, str) else spec.event_model
+        for name, spec in model.declared.items():
+            if isinstance(spec, Text):
+                own = spec.event_model
                 kinds[name] = usual if own is None else BERNOULLI if own == "bernoulli" else MULTINOMIAL
-            elif spec == "nominal" or isinstance(spec, Nominal):
-                kinds[name] = NOMINAL
-            elif spec == "continuous" or isinstance(spec, Continuous):
-                kinds[name] = _CONTINUOUS
+            else:
+                kinds[name] = NOMINAL if isinstance(spec, Nominal) else _CONTINUOUS
         weighs = isinstance(model, BayesOptimalNB)
         features = FeaturePlan.of(model.hypotheses, model.memory) if weighs else None
         return cls(settings, kinds, model.statistics.sources, features, ChainPlan.of(model))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from streamnb.engine.checkpoint import Checkpoint, Identity, NoSnapshots, Snapshots
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Log
+from streamnb.engine.ports import Log, NewRecord
 from streamnb.engine.recovery import recover
 from streamnb.engine.verification.chain import Survey
 from streamnb.engine.verification.chain_recount import BELIEFS
@@ -15,6 +15,8 @@ from streamnb.engine.verification.feature_recount import FeatureRecount
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.learned import LEARNED_BY_GRADIENT, Names, compare_learned
+from streamnb.engine.verification.published import LETTERS, PREDICTIONS
+from streamnb.engine.verification.replayed_outputs import ReplayedOutputs
 from streamnb.errors import StreamnbError
 from streamnb.model.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.hidden_markov_nb import HiddenMarkovNB
@@ -61,10 +63,13 @@ class Replays:
     ) -> None:
         self._log, self._snapshots, self._learner = log, snapshots, learner
         self._identity, self._seen, self._findings = identity, seen, findings
+        self._outputs = ReplayedOutputs(log, findings)
 
-    def present(self, check: str) -> Learner | None:
+    def present(self, check: str, kept: KeptSnapshots) -> Learner | None:
         """The state that a learner would begin with; None, and told, where there is none."""
-        return self._recovered(self._snapshots, check)
+        if kept.origins:
+            return self._recovered(self._snapshots, check)
+        return self._recovered(self._snapshots, check, lambda _, __, outputs: self._outputs.expect(outputs))
 
     def compare(
         self, learner: Learner, kept: KeptSnapshots, base: int, features: FeatureRecount | None
@@ -84,27 +89,54 @@ class Replays:
         names = Names(model.hypotheses if isinstance(model, BayesOptimalNB) else (), features)
         if not kept.origins:
             self._findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
+            self._finish_outputs(learner, is_whole=self._seen.is_whole)
             return
         start: Snapshots = NoSnapshots()
-        if not self._seen.is_whole:
+        if not self._seen.is_whole or self._seen.program >= 0:
             text = "the state without snapshots: events or journal are no longer kept"
+            if self._seen.program >= 0:
+                text = (
+                    f"what another version of the program learned, up to journal record {self._seen.program}"
+                )
             self._findings.unchecked(REPLAY, text)
+            base = kept.oldest(
+                max(base, self._seen.first_n, self._seen.unread, self._seen.program), self._seen
+            )
             if base < 0:
                 return
             start = _UpTo(self._snapshots, base)
-        one = self._seen.machines <= {self._identity.machine} and kept.are_of(self._identity)
+        one = self._seen.machines_since(base) <= {self._identity.machine} and kept.are_of(
+            self._identity, base
+        )
 
-        def passed(checkpoint: Checkpoint, replayed: Learner) -> None:
+        def passed(checkpoint: Checkpoint, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
+            self._outputs.expect(outputs)
             if one and names.learns:
                 kept.compare_learned(checkpoint.n, replayed, names)
             elif one and (isinstance(model, HiddenMarkovNB) or not isinstance(model, NaiveBayes)):
                 kept.compare_model(checkpoint.n, replayed)
 
         replayed = self._recovered(start, REPLAY, passed)
+        self._finish_outputs(learner, is_whole=isinstance(start, NoSnapshots))
         if replayed is not None:
             self._compare_parts(learner, replayed, one=one)
             if names.learns:
                 self._compare_learned(learner, replayed, names, one=one)
+
+    def _finish_outputs(self, learner: Learner, *, is_whole: bool) -> None:
+        """What is there of the outputs beside what was replayed."""
+        reports, seen = learner.settings.metrics, self._seen
+        goes_on = self._log.offsets(seen.journal)[1] > seen.end_offset
+        one = seen.machines_since(-1) <= {self._identity.machine}
+
+        def told(topic: str) -> bool:
+            return topic != reports and self._findings.count(PREDICTIONS) + self._findings.count(LETTERS) > 0
+
+        passed_over = "" if is_whole and one else "what was learned earlier, or elsewhere, is not replayed"
+        if seen.rollbacks and not passed_over:
+            passed_over = "what was rolled back is not replayed"
+        is_all = not passed_over and not goes_on
+        self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
 
     def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
         """All but what is learned by gradient."""
@@ -142,13 +174,13 @@ class Replays:
         self,
         snapshots: Snapshots,
         check: str,
-        passed: Callable[[Checkpoint, Learner], None] = lambda *_: None,
+        passed: Callable[[Checkpoint, Learner, Sequence[NewRecord]], None] = lambda *_: None,
     ) -> Learner | None:
         learner = self._learner()
         n = self._seen.end.n
 
-        def on_the_way(checkpoint: Checkpoint) -> None:
-            passed(checkpoint, learner)
+        def on_the_way(checkpoint: Checkpoint, outputs: Sequence[NewRecord]) -> None:
+            passed(checkpoint, learner, outputs)
 
         try:
             recover(self._log, snapshots, learner, self._identity, at=n, passed=on_the_way)

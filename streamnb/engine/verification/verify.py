@@ -108,7 +108,7 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     except JournalError as error:  # a configuration that this program does not know
         findings.differs(CONFIGURATION, str(error))
     replays = Replays(source.log, source.snapshots, source.learner, source.identity, seen, findings)
-    learner = replays.present(RECOUNT)
+    learner = replays.present(RECOUNT, kept)
     if learner is not None:
         recount = recounting.recount
         _compare_recount(recount, learner, seen, verified)
@@ -202,11 +202,15 @@ class _Recounting:
             self._findings.unchecked(
                 RECOUNT,
                 f"{self.recount.consumed:,} events up to journal record {n}, whose events or journal are no "
-                "longer kept: the recount begins with the snapshot there",
+                "longer kept, or which another version read by other rules: the recount begins with the "
+                "snapshot there",
                 record=n,
             )
             return
-        text = f"events up to journal record {least} are no longer kept, and no snapshot stands after it"
+        text = (
+            f"events up to journal record {least} are no longer kept, or were read by other rules, and no "
+            "snapshot stands after it"
+        )
         self._findings.unchecked(RECOUNT, text, record=least)
 
     def _count(self, processed: Processed, plan: Plan | None) -> None:

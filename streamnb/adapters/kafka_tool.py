@@ -1,0 +1,37 @@
+"""Lines for Kafka's own tools, as a user would type them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["COMMAND_CONFIG", "ToolLine"]
+
+COMMAND_CONFIG = "admin.properties"
+"""How the lines call the file in which the tools find their own way to log in."""
+
+
+class ToolLine:
+    """Makes the lines for one cluster.
+
+    Args:
+        servers: ``HOST:PORT``, several with commas between.
+        is_secured: whether the tools need a file of settings to log in.
+    """
+
+    def __init__(self, servers: str, *, is_secured: bool) -> None:
+        self._cluster = ["--bootstrap-server", servers]
+        if is_secured:
+            self._cluster += ["--command-config", COMMAND_CONFIG]
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> ToolLine:
+        """Those for the cluster of a client of kafka-python."""
+        servers = settings["bootstrap_servers"]
+        named = servers if isinstance(servers, str) else ",".join(servers)
+        return cls(named, is_secured=settings.get("security_protocol", "PLAINTEXT") != "PLAINTEXT")
+
+    def __call__(self, tool: str, *arguments: str) -> str:
+        """One line."""
+        return shlex.join([tool, *self._cluster, *arguments])

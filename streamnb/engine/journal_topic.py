@@ -1,0 +1,47 @@
+"""The journal's topic as a learner knows it while it runs: whether it is still the same, and still whole."""
+
+from __future__ import annotations
+
+from streamnb.engine.ports import Log, Partition
+from streamnb.errors import JournalError, UnknownTopic
+
+__all__ = ["JournalTopic"]
+
+
+class JournalTopic:
+    """Remembers the topic as it is now; to be made before the journal is read.
+
+    Args:
+        log: acquired.
+        partition: the journal's.
+    """
+
+    def __init__(self, log: Log, partition: Partition) -> None:
+        self._log = log
+        self._partition = partition
+        self._id = log.topic_id(partition.topic)
+        self._first, _ = log.offsets(partition)
+
+    def check(self) -> None:
+        """Raises JournalError where the topic is no longer the one that was recovered from.
+
+        To go on in another one would begin a journal that nobody can read: its first record follows nothing.
+        """
+        topic = self._partition.topic
+        try:
+            found = self._log.topic_id(topic)
+        except UnknownTopic:
+            found = ""
+        if found == self._id:
+            return
+        now = f"made anew, with id {found}" if found else "is gone"
+        raise JournalError(
+            f"the journal {topic!r}, of id {self._id}, was deleted while this learner ran, and {now}: "
+            "nothing was committed to it; bring the old one back, or begin a new log: another model.name, "
+            "with a folder of snapshots of its own"
+        )
+
+    def trimmed(self) -> int | None:
+        """The offset with which it begins, where that has grown since this was asked; else None."""
+        known, (self._first, _) = self._first, self._log.offsets(self._partition)
+        return self._first if self._first > known else None

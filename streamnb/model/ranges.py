@@ -1,0 +1,40 @@
+"""Numbers of any type: whether one lies where it should, and the double that is nearest."""
+
+from __future__ import annotations
+
+import math
+import sys
+from numbers import Rational, Real
+from typing import Any
+
+__all__ = ["LARGEST_DOUBLE", "is_above_zero", "lies_between", "nearest_double"]
+
+LARGEST_DOUBLE = sys.float_info.max
+_SMALLEST = math.ulp(0.0)
+
+
+def lies_between(least: float, number: Any, most: float) -> bool:
+    """Whether least <= number <= most. A NaN does not, nor does one of a Decimal, which would raise.
+
+    Numpy's narrower floats are compared as doubles: it would warn where `most` is beyond them. They are told
+    without numpy, which reading a configuration must not load. Raises TypeError for what compares with no
+    number.
+    """
+    is_as_given = isinstance(number, (int, float, Rational)) or not isinstance(number, Real)
+    try:
+        return bool(least <= (number if is_as_given else float(number)) <= most)
+    except ArithmeticError:
+        return False
+
+
+def is_above_zero(number: Any) -> bool:
+    """Whether number > 0, infinite or not; a NaN is not. Raises TypeError as `lies_between`."""
+    return lies_between(_SMALLEST, number, math.inf)
+
+
+def nearest_double(number: Any, largest: float) -> float:
+    """A number as a double; `largest`, or less that, for an integer or a fraction beyond all of them."""
+    try:
+        return float(number)
+    except OverflowError:
+        return largest if number > 0 else -largest

@@ -1,0 +1,62 @@
+"""What the command line prints about data moves no cursor and feigns no line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamnb.cli import main
+from streamnb.cli.printable import printable
+
+NASTY = ["a\nFAKE verified: all equal", "b\x1b[2J\x1b]0;pwn\x07", "c\u202e\x00\x9b2J", "d\u2028\r\x7f"]
+WORDS = ["w\x1b[31m", "x\u2066y", "z\nFAKE", "v\u200f"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    events = [
+        {
+            "id": f"e{i}\x07",
+            "text": WORDS[i % 4],
+            "features": {f"f\n{WORDS[i % 3]}": WORDS[i % 3], f"n{WORDS[0]}": 0.5 * i},
+            "label": NASTY[i % 4],
+        }
+        for i in range(80)
+    ]
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in [*events, {"id": 7}]))
+    return path
+
+
+@pytest.mark.parametrize("hypotheses", [(), ("--set", "model.kind=naive_bayes")])
+def test_what_is_said_of_data_is_printable(file, tmp_path, capsys, hypotheses):
+    log = ["--log", f"sqlite:///{tmp_path}/log.db"]
+    for arguments in [
+        ["evaluate", str(file)],
+        ["replay", str(file), *log],
+        ["run", "--until-end", *log, "--set", "http.listen="],
+        ["inspect", *log],
+    ]:
+        said = main([*arguments, *(hypotheses if arguments[0] != "replay" else ())])
+        told = capsys.readouterr()
+        assert said == 0, told.err
+        for line in (told.out + told.err.replace("\rkernels", "\nkernels")).split("\n"):
+            assert line.isprintable()
+            assert not line.startswith("FAKE")
+        if arguments[0] != "replay":
+            assert r"a\nFAKE verified" in told.out
+            assert r"b\x1b[2J\x1b]0;pwn\x07" in told.out
+            assert r"c\u202e\x00\x9b2J" in told.out
+
+
+def test_an_error_is_one_line_of_printable_characters(capsys):
+    assert main(["config", "check", "--set", "model.al\x1b[2J\npha=1"]) == 2
+    told = capsys.readouterr().err
+    assert told.endswith("\n")
+    assert told[:-1].isprintable()
+
+
+def test_what_is_printable_stays():
+    for text in ("", "a b", "Grüße, 世界 \N{PARTY POPPER}", r"C:\new"):
+        assert printable(text) == text
