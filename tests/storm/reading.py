@@ -6,15 +6,17 @@ Of an embedded log, whose URL is given in place of an address, by its own reader
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamnb.adapters.sqlite_log import SqliteLog
 
+Answer = TypeVar("Answer")
 ANSWER_SECONDS = 60.0
 AT_ONCE = 5000
 LOOK_BACK = 50  # offsets; markers of transactions take some
@@ -63,7 +65,7 @@ def last_journalled(address: str, topic: str) -> dict | None:
         found = list(_embedded(address, topic, LOOK_BACK))
         return json.loads(found[-1].value) if found else None
     with _consumer(address) as consumer:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), ANSWER_SECONDS)
+        low, high = _bounds(consumer, topic, 0)
         tail = list(_from(consumer, [TopicPartition(topic, 0, max(low, high - LOOK_BACK))]))
     return json.loads(tail[-1].value) if tail else None
 
@@ -74,10 +76,7 @@ def ends(address: str, topic: str) -> dict[str, int]:
         with closing(SqliteLog(Path(address.removeprefix("sqlite:///")))) as log:
             return {str(partition.number): log.offsets(partition)[1] for partition in log.partitions(topic)}
     with _consumer(address) as consumer:
-        return {
-            str(number): consumer.get_watermark_offsets(TopicPartition(topic, number), ANSWER_SECONDS)[1]
-            for number in _numbers(consumer, topic)
-        }
+        return {str(number): _bounds(consumer, topic, number)[1] for number in _numbers(consumer, topic)}
 
 
 def _embedded(address: str, topic: str, last: int | None = None) -> Iterator[Found]:
@@ -114,7 +113,32 @@ def _consumer(address: str) -> Iterator[Consumer]:
 
 
 def _numbers(consumer: Consumer, topic: str) -> list[int]:
-    return sorted(consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions)
+    def ask() -> list[int]:
+        known = consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+        if known.error is not None:
+            raise KafkaException(known.error)
+        return sorted(known.partitions)
+
+    return _until_it_leads(ask)
+
+
+def _bounds(consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
+    """The earliest offset kept and the one after the last."""
+    return _until_it_leads(
+        lambda: consumer.get_watermark_offsets(TopicPartition(topic, number), ANSWER_SECONDS)
+    )
+
+
+def _until_it_leads(ask: Callable[[], Answer]) -> Answer:
+    """A broker that is back leads its partitions again only after a while; consuming waits for it, asking does not."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.5)
 
 
 def _from(consumer: Consumer, places: list[TopicPartition]) -> Iterator[Found]:
