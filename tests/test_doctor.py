@@ -11,10 +11,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from test_topics import configured, elected, granted, needed, secured_flags, until
 
 from streamnb.adapters.kafka_admin import Group, KafkaAdmin, Member, OpenTransaction
 from streamnb.adapters.meanwhile import meanwhile
+from streamnb.adapters.snapshot_files import SnapshotFolder
 from streamnb.cli import main, wiring
 from streamnb.cli.checks.cluster import (
     Seen,
@@ -497,6 +499,33 @@ def test_the_embedded_log_lost_what_a_recovery_needs(capsys, tmp_path):
     assert "from offset 0; kept are 10" in found["recovery"][0].found
 
 
+def test_a_snapshot_that_cannot_be_read_is_named_and_not_believed(capsys, tmp_path):
+    flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
+    learn(capsys, tmp_path, *flags)
+    folder = SnapshotFolder(config_of(flags).snapshot_folder)
+    n = folder.newest().snapshot.journal_n
+    damaged = folder.path / f"snapshot-{n + 10**6:020d}.snb"
+    damaged.write_bytes(b"")
+    code, found = doctor(capsys, *flags)
+    assert code == 0
+    assert f"stands at {n}" in found["journal"][0].found
+    (finding,) = found["snapshots"]
+    assert (finding.state, finding.found.split(" ")[0]) == (WARNING, str(damaged))
+
+
+def test_snapshots_none_of_which_can_be_read(capsys, tmp_path):
+    flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
+    learn(capsys, tmp_path, *flags)
+    paths = list(config_of(flags).snapshot_folder.iterdir())
+    for path in paths:
+        path.write_bytes(b"")
+    code, found = doctor(capsys, *flags)
+    assert code == 1
+    (finding,) = found["snapshots"]
+    assert finding.state is PROBLEM
+    assert all(f"{path}: the file is empty" in finding.found for path in paths)
+
+
 def test_a_file_that_is_no_log(capsys, tmp_path):
     (tmp_path / "log.db").write_text("x" * 5000)
     code, found = doctor(capsys, "--log", f"sqlite:///{tmp_path}/log.db")
@@ -679,8 +708,8 @@ def test_a_recovery_that_must_not_wait_long(capsys, tmp_path, flags, admin):
 
 def test_snapshots_of_another_log(capsys, tmp_path, flags):
     learn(capsys, tmp_path, *flags)
-    (newest, *_) = sorted(config_of(flags).snapshot_folder.iterdir())
-    newest.rename(newest.with_name(f"snapshot-{10**6:020d}.snb"))
+    folder = SnapshotFolder(config_of(flags).snapshot_folder)
+    folder.save(structs.replace(folder.newest().snapshot, journal_n=10**6))
     code, found = doctor(capsys, *flags)
     assert code == 1
     assert "1000000" in found["journal"][0].found

@@ -29,6 +29,7 @@ from streamnb.cli.checks.stream import (
     check_clock,
     check_journal,
     check_recovery,
+    check_snapshots,
     check_strays,
     kept_of,
 )
@@ -40,7 +41,7 @@ from streamnb.engine.checkpoint import positions_of
 from streamnb.engine.history import entries, find, last
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topics import Found
-from streamnb.errors import LogError
+from streamnb.errors import LogError, SnapshotError
 
 __all__ = ["run"]
 
@@ -196,9 +197,15 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
         return
     first = next(entries(log, partition))
     folder = SnapshotFolder(config.snapshot_folder)
-    newest = max(folder.list(), key=lambda entry: entry.n, default=None)
-    yield from check_journal(first.record, end.record, None if newest is None else newest.n)
-    start = first if newest is None else find(log, partition, newest.n)
+    try:
+        newest = folder.newest()
+    except SnapshotError as error:
+        yield Finding("snapshots", State.PROBLEM, str(error))
+        return
+    n = None if newest is None else newest.snapshot.journal_n
+    yield from check_snapshots(() if newest is None else newest.damaged)
+    yield from check_journal(first.record, end.record, n)
+    start = first if n is None else find(log, partition, n)
     if start is None:
         return
     strays = [stray for entry in entries(log, partition, start.offset) for stray in entry.strays]
@@ -207,6 +214,6 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     yield from findings
     if any(finding.state is State.PROBLEM for finding in findings):
         return
-    place = (log, partition, start.offset, -1 if newest is None else newest.n)
-    work = work_of(*place, 0 if newest is None else newest.size)
+    place = (log, partition, start.offset, -1 if n is None else n)
+    work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))
     yield check_duration(work, sampled(*place, folder, wiring.learner(config)))

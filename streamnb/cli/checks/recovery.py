@@ -76,13 +76,16 @@ def work_of(log: Log, journal: Partition, start: int, after: int, snapshot_bytes
 def sampled(
     log: Log, journal: Partition, start: int, after: int, folder: SnapshotFolder, learner: Learner
 ) -> Sample:
-    """Load the newest snapshot, and replay the first commits after it with a learner that knows nothing."""
+    """Load a snapshot, and replay the first commits after record `after` with a learner that knows nothing.
+
+    The snapshot is the newest that is not too large and does not stand beyond that record.
+    """
     warm()
-    return Sample(_loading(folder, learner), _replaying(log, journal, start, after, learner))
+    return Sample(_loading(folder, after, learner), _replaying(log, journal, start, after, learner))
 
 
-def _loading(folder: SnapshotFolder, learner: Learner) -> float | None:
-    small = [entry for entry in folder.list() if entry.size <= _LARGE]
+def _loading(folder: SnapshotFolder, after: int, learner: Learner) -> float | None:
+    small = [entry for entry in folder.list() if entry.size <= _LARGE and entry.n <= after]
     if not small:
         return None
     began = time.monotonic()

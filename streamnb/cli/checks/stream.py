@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from streamnb.adapters.snapshot_files import Damaged
 from streamnb.cli.checks.findings import Finding, State
 from streamnb.engine.history import Stray
 from streamnb.engine.ports import Log, Partition
@@ -15,6 +16,7 @@ __all__ = [
     "check_clock",
     "check_journal",
     "check_recovery",
+    "check_snapshots",
     "check_strays",
     "kept_of",
 ]
@@ -56,13 +58,20 @@ def check_strays(strays: Sequence[Stray]) -> Iterator[Finding]:
         )
 
 
+def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Finding]:
+    """The files that a recovery passes over to reach the newest snapshot that can be read."""
+    for path, reason in damaged:
+        found = f"{path} cannot be read, and is passed over: {reason}"
+        yield Finding("snapshots", State.WARNING, found, "bring a good copy back, or move it away")
+
+
 def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Finding]:
     """Whether the journal is whole, and reaches to the newest snapshot.
 
     Args:
         first: the first record that is kept.
         last: the last one.
-        snapshot: number of the record at which the newest snapshot stands; None where there is no snapshot.
+        snapshot: number of the record at which the newest readable snapshot stands; None where there is none.
     """
     at = "there is no snapshot" if snapshot is None else f"the newest snapshot stands at {snapshot}"
     if first.n > (0 if snapshot is None else snapshot):
