@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore, brief
+from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore
 from streamnb.engine.history import Stray
 from streamnb.engine.journal_topic import JournalTopic
 from streamnb.engine.learner import Learner, Tally
@@ -29,6 +29,7 @@ from streamnb.engine.recovery import recover, refuse_changes
 from streamnb.engine.saving import LONGEST_WRITE, Saving
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError
+from streamnb.model.parameters import brief
 
 __all__ = ["Pace", "Worker"]
 

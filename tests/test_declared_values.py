@@ -228,7 +228,7 @@ def test_a_prior_estimate_that_cannot_sum_to_one_is_refused(make):
         ({"values": []}, "at least one value"),
         ({"values": "abc"}, "must be a list"),
         ({"values": ["a"], "n_values": 1}, "not both"),
-        ({"n_values": 0}, "n_values must lie between 1 and"),
+        ({"n_values": 0}, "n_values must be an integer from 1 to"),
         ({"values": [1, 1.0]}, "attribute 'f': one of its values is there twice: 1, 1"),
     ],
 )

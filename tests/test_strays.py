@@ -25,7 +25,7 @@ from verifying import configured, learn, told, verified
 
 from streamnb.adapters.sqlite_log import SqliteLog
 from streamnb.cli import main, wiring
-from streamnb.engine.checkpoint import NoSnapshots, brief
+from streamnb.engine.checkpoint import NoSnapshots
 from streamnb.engine.history import entries, find, last
 from streamnb.engine.lifecycle import begin, pass_over, restate
 from streamnb.engine.ports import NewRecord, Partition
@@ -33,6 +33,7 @@ from streamnb.engine.recovery import recover
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.verification.findings import Verdict
 from streamnb.errors import ConfigError, Fenced, JournalError, LogError
+from streamnb.model.parameters import brief
 from streamnb.wire.journal import decode_journal, encode_journal, seal
 from streamnb.worker import Pace
 

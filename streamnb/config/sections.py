@@ -11,6 +11,7 @@ import msgspec
 
 from streamnb.config.kinds import Kind
 from streamnb.errors import ConfigError
+from streamnb.model.parameters import brief
 
 __all__ = ["Member", "Section", "members", "nearest_key", "unknown", "walk"]
 
@@ -53,5 +54,4 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
 def unknown(key: str, known: Iterable[str]) -> ConfigError:
     """The error for a key that does not exist."""
     near = nearest_key(key, known)
-    shown = key if len(key) <= _SHOWN else f"{key[:_SHOWN]}... ({len(key):,} characters)"
-    return ConfigError(f"{shown} is unknown" + (f"; did you mean {near}?" if near else ""))
+    return ConfigError(f"{brief(key)} is unknown" + (f"; did you mean {near}?" if near else ""))

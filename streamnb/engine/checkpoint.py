@@ -41,14 +41,12 @@ __all__ = [
     "Origin",
     "SnapshotStore",
     "Snapshots",
-    "brief",
     "origin_of",
     "positions_of",
     "snapshot_of",
 ]
 
 _PART = "journal"
-_SHOWN = 200  # characters of a value in a message
 PROGRAM = "streamnb"
 """The key of a fingerprint that holds the program's version."""
 
@@ -108,11 +106,6 @@ class Change(NamedTuple):
     before: str
     after: str
     allowed: bool
-
-
-def brief(value: str) -> str:
-    """A value of a `Change` for a message: its beginning, and how long it is, where it is long."""
-    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
 
 
 class Configuration(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from streamnb.engine.checkpoint import BEFORE, Change, Checkpoint, Identity, Snapshots, brief, origin_of
+from streamnb.engine.checkpoint import BEFORE, Change, Checkpoint, Identity, Snapshots, origin_of
 from streamnb.engine.history import (
     Entry,
     Stray,
@@ -24,6 +24,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.engine.replay import SliceReader, replay
 from streamnb.errors import JournalError, SnapshotError
+from streamnb.model.parameters import brief
 from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from streamnb.model.ranges import lies_between
+from streamnb.model.parameters import brief, check_mapping, check_whole
+from streamnb.model.ranges import is_missing, lies_between
 
-__all__ = ["TEXT", "Attribute", "Continuous", "EventModel", "Nominal", "Text", "some_of"]
+__all__ = ["TEXT", "Attribute", "Continuous", "EventModel", "Nominal", "Text", "check_attributes", "some_of"]
 
 EventModel = Literal["multinomial", "bernoulli"]
 
@@ -77,13 +78,17 @@ class Nominal(_Smoothed):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.values is not None:
-            if isinstance(self.values, str) or not self.values:
-                raise ValueError(f"values must be a list with at least one value, not {self.values!r}")
+            if isinstance(self.values, str) or not isinstance(self.values, Iterable) or not self.values:
+                raise ValueError(
+                    f"values must be a list with at least one value, not {brief(repr(self.values))}"
+                )
             if self.n_values is not None:
                 raise ValueError("give values or n_values, not both")
             object.__setattr__(self, "values", tuple(self.values))
-        if self.n_values is not None and not 1 <= self.n_values <= _MOST:
-            raise ValueError(f"n_values must lie between 1 and {_MOST}, not {self.n_values!r}")
+            for value in filter(is_missing, self.values):
+                raise ValueError(f"values must be strings, booleans or finite numbers, not {value!r}")
+        if self.n_values is not None:
+            check_whole("n_values", self.n_values, 1, _MOST)
 
     @property
     def declared(self) -> int:
@@ -117,7 +122,12 @@ TEXT = "text"
 def some_of(values: Collection[str]) -> str:
     """The first of the values, and how many more there are, for a message."""
     more = len(values) - _SHOWN
-    return ", ".join(islice(values, _SHOWN)) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(brief, islice(values, _SHOWN))) + (f" and {more:,} more" if more > 0 else "")
+
+
+def check_attributes(attributes: Any) -> None:
+    """Raise ValueError for attributes that are no mapping."""
+    check_mapping("attributes", attributes, "{'outlook': 'nominal'}")
 
 
 def check_smoothing(alpha: float | None, m: float | None, p: float | None) -> None:

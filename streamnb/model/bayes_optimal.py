@@ -16,6 +16,7 @@ from streamnb.model.draws import check_seed
 from streamnb.model.encoding import is_missing
 from streamnb.model.evidence import Item
 from streamnb.model.expected import named, reading
+from streamnb.model.parameters import check_mapping
 from streamnb.model.posterior import SequentialPosterior, weighted_mean
 from streamnb.model.progressive import ESCAPE
 from streamnb.model.ranges import is_above_zero
@@ -97,6 +98,7 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
         if prediction not in get_args(PredictionMode):
             raise ValueError(f"prediction must be one of {get_args(PredictionMode)}, got {prediction!r}")
         check_seed(seed)
+        check_mapping("prior", prior, "{'naive': 1.0}")
         self.models = models
         self.prior = prior
         self.switching_rate = switching_rate

@@ -30,6 +30,7 @@ from streamnb.model.learner_evidence import Parts, mean_log_odds
 from streamnb.model.learners import TREE, AnyHypothesis, Learners, Plan, Room, naive_part
 from streamnb.model.linear_view import LinearView
 from streamnb.model.naive_bayes import NaiveBayes, Posteriors
+from streamnb.model.parameters import check_whole
 from streamnb.model.posterior import SequentialPosterior
 from streamnb.model.presence import NO_PRESENCE, PresenceTables, count_presence
 from streamnb.model.statistics import Statistics
@@ -98,6 +99,7 @@ class BayesOptimalNB(NaiveBayes):
         if prediction not in _MODES:
             raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
         check_seed(seed)
+        check_whole("memory", memory, 0)
         for name, spec in self._declared.items():
             if isinstance(spec, Text) and spec.event_model is not None:
                 raise ValueError(f"attribute {name!r}: how a text is read is said by the hypotheses")

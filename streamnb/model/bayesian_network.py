@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes import Nominal
+from streamnb.model.attributes import Nominal, check_attributes
 from streamnb.model.counts import UNIT
 from streamnb.model.dag import Dag
 from streamnb.model.draws import uniforms
@@ -25,6 +25,7 @@ from streamnb.model.joint_table import JointTable, MostProbable
 from streamnb.model.network_kernels import Shape, Smoothed
 from streamnb.model.network_smoothing import NetworkSmoothing
 from streamnb.model.network_worlds import Worlds
+from streamnb.model.parameters import check_mapping
 
 __all__ = ["BayesianNetwork"]
 
@@ -121,6 +122,9 @@ class BayesianNetwork:
         weight: float = 1.0,
         cells: int = 1 << 22,
     ) -> None:
+        check_attributes(attributes)
+        check_mapping("values", values, "{'wet': ['yes', 'no']}")
+        check_mapping("tables", tables, "{'rain': {'yes': 0.2, 'no': 0.8}}")
         self._dag = Dag(parents)
         own = {
             name: nominal.values

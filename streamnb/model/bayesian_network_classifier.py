@@ -11,7 +11,7 @@ import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes import Nominal
+from streamnb.model.attributes import Nominal, check_attributes
 from streamnb.model.bayesian_network import BayesianNetwork
 from streamnb.model.counts import UNIT
 from streamnb.model.encoding import is_missing, units
@@ -20,6 +20,7 @@ from streamnb.model.labelled_network import LabelledNetwork
 from streamnb.model.naive_bayes import Posteriors
 from streamnb.model.network_encoding import EncodedEvents
 from streamnb.model.network_kernels import Smoothed, run_network
+from streamnb.model.parameters import check_mapping
 from streamnb.model.priors import Prior, check_prior
 
 __all__ = ["BayesianNetworkClassifier"]
@@ -97,6 +98,8 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
         self.prior = prior
         self.cells = cells
         check_prior(prior)
+        check_attributes(attributes)
+        check_mapping("parents", parents, "{'wet': ['rain']}")
         structure = _structure(parents or {}, attributes or {}, target)
         own = dict(attributes or {})
         if not structure[target]:

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes import TEXT, Attribute, Continuous, Nominal, Text
+from streamnb.model.attributes import TEXT, Attribute, Continuous, Nominal, Text, check_attributes
 from streamnb.model.columns import Column, columns_of, is_frame
 from streamnb.model.counts import NOMINAL
 from streamnb.model.encoding import CONTINUOUS, is_missing, value_text
@@ -68,6 +68,7 @@ class Kinds:
     def __init__(
         self, attributes: Mapping[Any, Attribute | str], met: Container[tuple[int, Hashable]] = ()
     ) -> None:
+        check_attributes(attributes)
         self._declared = {name: _declared_kind(name, spec) for name, spec in attributes.items()}
         if not any((kind, TEXT) in met for kind in (NOMINAL, CONTINUOUS)):
             self._declared.setdefault(TEXT, LEFT_OUT)

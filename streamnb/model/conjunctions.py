@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.encoding import is_missing, value_text
+from streamnb.model.encoding import declared_texts, is_missing, value_text
 from streamnb.model.hypothesis_space import Judgement
+from streamnb.model.parameters import check_mapping
 
 __all__ = ["MOST_HYPOTHESES", "Conjunction", "Conjunctions"]
 
@@ -60,6 +61,7 @@ class Conjunction:
     """
 
     def __init__(self, constraints: Mapping[Any, Any] | None) -> None:
+        check_mapping("constraints", constraints, "{'sky': 'sunny'}")
         self._constraints = (
             None if constraints is None else {name: value_text(value) for name, value in constraints.items()}
         )
@@ -139,9 +141,10 @@ class Conjunctions:
     """
 
     def __init__(self, attributes: Mapping[Any, Iterable[Any]]) -> None:
+        check_mapping("attributes", attributes, "{'sky': ['sunny', 'rainy']}")
         self._digits: dict[Hashable, dict[str, int]] = {}
         for name, values in attributes.items():
-            texts = [value_text(value) for value in values]
+            texts = declared_texts(values)
             self._digits[name] = {text: i for i, text in enumerate(texts, start=1)}
             if not texts or len(self._digits[name]) < len(texts):
                 raise ValueError(f"attribute {name!r}: expected different values, at least one, got {texts}")

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from streamnb.model.parameters import check_mapping
+
 __all__ = ["Dag"]
 
 Name = Hashable
@@ -36,6 +38,7 @@ class Dag:
     """
 
     def __init__(self, parents: Mapping[Name, Sequence[Name]]) -> None:
+        check_mapping("parents", parents, "{'rain': [], 'wet': ['rain']}")
         self.names = tuple(parents)
         self.number = {name: i for i, name in enumerate(self.names)}
         self.parents = tuple(self._numbers_of(name, given) for name, given in parents.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from array import array
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamnb.model.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts
 from streamnb.model.kernels import mark_repeats
 from streamnb.model.moments import LARGEST
-from streamnb.model.ranges import is_above_zero, lies_between
+from streamnb.model.ranges import is_above_zero, is_missing, lies_between
 from streamnb.model.tables import Batch
 from streamnb.model.tokenizer import Tokens, encode_text
 from streamnb.model.vocabulary import Vocabulary
@@ -26,6 +26,7 @@ __all__ = [
     "Encoded",
     "EventWriter",
     "Layout",
+    "declared_texts",
     "is_missing",
     "text_kind",
     "units",
@@ -43,22 +44,6 @@ def units(weight: float) -> int:
     if not lies_between(0.0, weight, _HEAVIEST):
         raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
     return round((float(weight) if isinstance(weight, np.floating) else weight) * UNIT)
-
-
-def is_missing(value: Any) -> bool:
-    """None and numbers that are not finite say nothing about an event."""
-    if type(value) is float:  # the common cases first: abstract base classes are slow to ask
-        return not math.isfinite(value)
-    if type(value) is str or type(value) is int or type(value) is bool:
-        return False
-    return value is None or (isinstance(value, numbers.Real) and not _is_finite(value))
-
-
-def _is_finite(number: Any) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # a fraction, or an integer, beyond every double
-        return True
 
 
 def value_text(value: Any) -> str:
@@ -82,6 +67,16 @@ def value_text(value: Any) -> str:
             raise ValueError("no finite double holds this number") from error
         return str(int(number)) if number.is_integer() else repr(number)
     raise TypeError(f"expected a string, a boolean or a number, got {type(value).__name__}")
+
+
+def declared_texts(values: Iterable[Any]) -> list[str]:
+    """The texts of the values an attribute may have. Raises as `value_text`; ValueError for a NaN, too."""
+    texts = []
+    for value in values:
+        texts.append(value_text(value))
+        if is_missing(value):
+            raise ValueError(f"a value must be a string, a boolean or a finite number, not {value!r}")
+    return texts
 
 
 class Layout:

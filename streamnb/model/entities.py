@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.model.parameters import check_whole
 
 __all__ = ["Entities"]
 
@@ -33,8 +34,7 @@ class Entities:
     """
 
     def __init__(self, limit: int) -> None:
-        if not isinstance(limit, (int, np.integer)) or limit < 1:
-            raise ValueError(f"a whole number of entities has to be kept, at least one, not {limit!r}")
+        check_whole("entities", limit, 1)
         self.rows: OrderedDict[str, int] = OrderedDict()
         self.beliefs = np.zeros((2, 2))
         self.last = np.full(2, -1, dtype=np.int64)

@@ -20,6 +20,7 @@ from streamnb.errors import SnapshotError
 from streamnb.model.dag import Dag
 from streamnb.model.expected import MOST, checked, counts, reading, reject, whole
 from streamnb.model.network_kernels import Shape, learn_event, unlearn
+from streamnb.model.parameters import check_whole
 
 __all__ = ["FINE", "FamilyTables"]
 
@@ -49,6 +50,7 @@ class FamilyTables:
     """
 
     def __init__(self, dag: Dag, declared: Mapping[int, Sequence[Hashable]], cells: int) -> None:
+        check_whole("cells", cells, 1)
         self.dag = dag
         self.cells = cells
         self._codes = [Codes() for _ in dag.names]

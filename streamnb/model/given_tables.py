@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.dag import Dag
-from streamnb.model.encoding import value_text
+from streamnb.model.encoding import declared_texts, value_text
 
 __all__ = ["given_tables"]
 
@@ -30,7 +30,7 @@ def given_tables(
         if name not in dag.number:
             known = ", ".join(map(repr, dag.names))
             raise ValueError(f"{name!r} is no variable of this network; there are {known}")
-    declared = {dag.number[name]: [value_text(value) for value in own] for name, own in values.items()}
+    declared = {dag.number[name]: declared_texts(own) for name, own in values.items()}
     read = {dag.number[name]: _rows(dag, dag.number[name], table) for name, table in tables.items()}
     for v, rows in read.items():
         declared.setdefault(v, list(next(iter(rows.values()), {})))

@@ -14,6 +14,7 @@ from streamnb.model.distributions import Distributions
 from streamnb.model.encoding import units
 from streamnb.model.hidden_markov_kernels import Chain, as_logs, filter_forward, smooth_backward
 from streamnb.model.hidden_markov_tables import HiddenMarkovTables, Prior
+from streamnb.model.parameters import check_mapping
 from streamnb.model.running_sequence import RunningSequence
 from streamnb.model.transitions import Counts, Floats
 from streamnb.model.viterbi import viterbi_path
@@ -116,6 +117,9 @@ class HiddenMarkovModel:
         for name, number in (("m", m), ("emission_m", emission_m)):
             if not 0.0 <= number < math.inf:
                 raise ValueError(f"{name} must be finite and not negative, not {number!r}")
+        check_mapping("initial", initial, "{'rain': 0.5, 'dry': 0.5}")
+        for name, rows in (("transition", transition), ("emission", emission)):
+            check_mapping(name, rows, "{'rain': {'wet': 0.7, 'dry': 0.3}}")
         self.initial, self.transition, self.emission = initial, transition, emission
         self.m, self.emission_m = m, emission_m
         self._prior = Prior(

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.encoding import value_text
+from streamnb.model.encoding import declared_texts, value_text
 from streamnb.model.factors import MOST_CELLS
 from streamnb.model.independence import Independence, compared
+from streamnb.model.parameters import check_mapping
 
 __all__ = ["JointTable", "MostProbable"]
 
@@ -65,6 +66,7 @@ class JointTable:
     """
 
     def __init__(self, variables: Mapping[Name, Sequence[Any]], probabilities: Any) -> None:
+        check_mapping("variables", variables, "{'rain': ['yes', 'no']}")
         self._values = {name: _texts(name, values) for name, values in variables.items()}
         table = _array(self._values, probabilities)
         found = math.fsum(table.ravel())
@@ -267,7 +269,7 @@ def _place(values: Mapping[Name, Sequence[str]], key: Any) -> tuple[int, ...]:
 
 
 def _texts(name: Name, values: Sequence[Any]) -> list[str]:
-    texts = [value_text(value) for value in values]
+    texts = declared_texts(values)
     if not texts or len(set(texts)) < len(texts):
         raise ValueError(f"values of {name!r}: expected some, none of them twice, got {list(values)!r}")
     return texts

@@ -16,6 +16,7 @@ from streamnb.model.confidence import CONFIDENCES
 from streamnb.model.expected import LARGE, Expected, checked, counts, named, real, reject
 from streamnb.model.features import COUNTS, Features, FeatureTables
 from streamnb.model.hypotheses import Hypothesis, check_weight
+from streamnb.model.tree_model import check_room
 
 __all__ = [
     "CALIBRATED",
@@ -116,6 +117,7 @@ class Tree:
                 f"prior_weight must lie between 1e-6 and 1e6 examples, not {self.prior_weight!r}"
             )
         check_weight(self.weight)
+        check_room(self.max_values, self.memory)
 
     @property
     def label(self) -> str:

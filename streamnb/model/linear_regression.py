@@ -15,6 +15,7 @@ from streamnb.model.counts import UNIT
 from streamnb.model.design import Design, is_no_target, real
 from streamnb.model.encoding import units
 from streamnb.model.least_squares import Fit, fit
+from streamnb.model.parameters import check_whole
 from streamnb.model.second_moments import SecondMoments
 
 __all__ = ["LinearRegression", "StudentT"]
@@ -83,8 +84,7 @@ class LinearRegression(base.Regressor):  # type: ignore[misc]  # River is untype
     def __init__(self, l2: float = 0.0, features: int = 512) -> None:
         if not 0.0 <= l2 <= 1e140:
             raise ValueError(f"l2 must lie between 0 and 1e140, not {l2!r}")
-        if features < 1:
-            raise ValueError(f"features must be at least 1, not {features!r}")
+        check_whole("features", features, 1)
         self.l2 = l2
         self.features = features
         self._design = Design(features)

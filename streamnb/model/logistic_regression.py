@@ -19,6 +19,7 @@ from streamnb.model.expected import named
 from streamnb.model.kept_rows import KeptRows
 from streamnb.model.laplace import LaplaceUnits, log_sigmoid, sigmoid
 from streamnb.model.newton import optimum
+from streamnb.model.parameters import check_whole
 from streamnb.model.revisiting import go_back
 
 __all__ = ["LogisticRegression"]
@@ -94,10 +95,8 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
     def __init__(self, C: float = 1.0, features: int = 512, memory: int = 2048) -> None:
         if not 1e-12 <= C <= 1e12:
             raise ValueError(f"C must lie between 1e-12 and 1e12, not {C!r}")
-        if features < 1:
-            raise ValueError(f"features must be at least 1, not {features!r}")
-        if memory < 0:
-            raise ValueError(f"memory must be 0 or more events, not {memory!r}")
+        check_whole("features", features, 1)
+        check_whole("memory", memory, 0)
         self.C = C
         self.features = features
         self.memory = memory

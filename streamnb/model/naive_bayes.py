@@ -23,6 +23,7 @@ from streamnb.model.attributes import (
     EventModel,
     Nominal,
     Text,
+    check_attributes,
     check_smoothing,
     some_of,
 )
@@ -34,6 +35,7 @@ from streamnb.model.encoding import (
     Asked,
     Encoded,
     EventWriter,
+    declared_texts,
     is_missing,
     text_kind,
     units,
@@ -43,6 +45,7 @@ from streamnb.model.evidence import Explanation, Item, odds, ranked, single_even
 from streamnb.model.kernels import run, unlearn_event
 from streamnb.model.linear_view import LinearView, linear_view
 from streamnb.model.one_by_one import OneByOne, OneEvent, Reading
+from streamnb.model.parameters import brief
 from streamnb.model.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.statistics import Moment, Statistics
 from streamnb.model.tables import Tables
@@ -120,6 +123,7 @@ class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is un
         prior: Prior = "learned",
         event_model: EventModel = "multinomial",
     ) -> None:
+        check_attributes(attributes)
         check_smoothing(alpha, None, None)
         check_smoothing(None, m, p)
         check_prior(prior)
@@ -653,16 +657,16 @@ def _attribute(name: Any, spec: Attribute | str) -> Attribute:
 
 def _texts_of(name: Any, values: Iterable[Any]) -> dict[str, None]:
     """The texts by which the values of an attribute are compared, in order. Raises ValueError."""
-    texts = [value_text(value) for value in values]
+    texts = declared_texts(values)
     if len(set(texts)) < len(texts):
-        raise ValueError(f"attribute {name!r}: one of its values is there twice: {', '.join(texts)}")
+        raise ValueError(f"attribute {name!r}: one of its values is there twice: {some_of(texts)}")
     return dict.fromkeys(texts)
 
 
 def _check_listed(value: Any, texts: Mapping[str, None]) -> None:
     """Raise ValueError for a value that is not declared."""
     if value_text(value) not in texts:
-        raise ValueError(f"{value!r} is not one of its values ({some_of(texts)})")
+        raise ValueError(f"{brief(repr(value))} is not one of its values ({some_of(texts)})")
 
 
 def _listed(given: Iterable[Any]) -> Sequence[Any]:

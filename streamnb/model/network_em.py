@@ -28,6 +28,7 @@ from streamnb.model.encoding import units
 from streamnb.model.expected import checked, count, counts, named, reading
 from streamnb.model.family_tables import FINE
 from streamnb.model.kept_events import KeptEvent, KeptEvents, apportioned, as_plain
+from streamnb.model.parameters import check_whole
 
 __all__ = ["NetworkEM"]
 
@@ -93,8 +94,7 @@ class NetworkEM:
         keeps: Literal["counts", "nothing"] = "counts",
     ) -> None:
         for name, number in (("window", window), ("revisits", revisits)):
-            if number < 0:
-                raise ValueError(f"{name} must be an integer of 0 or more, not {number!r}")
+            check_whole(name, number, 0)
         if keeps not in {"counts", "nothing"}:
             raise ValueError(f"keeps must be 'counts' or 'nothing', not {keeps!r}")
         self.network = network

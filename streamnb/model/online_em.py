@@ -27,6 +27,7 @@ from streamnb.model.online_em_kernels import (
     derive_row,
     learn_events,
 )
+from streamnb.model.parameters import check_whole
 from streamnb.model.random_starts import start_symbols, start_transitions
 from streamnb.model.saved_names import checked_names, plain_names
 
@@ -108,8 +109,7 @@ class OnlineBaumWelch:
             ("block", block, 1),
             ("lag", lag, 0),
         ):
-            if number < least:
-                raise ValueError(f"{name} must be an integer of {least} or more, not {number!r}")
+            check_whole(name, number, least)
         if not 0.5 < power <= 1.0:
             raise ValueError(f"power must be above 1/2 and at most 1, not {power!r}")
         if not 0.0 <= m < math.inf:

@@ -17,6 +17,7 @@ from streamnb.model.kept_rows import KeptRows
 from streamnb.model.laplace import LaplaceUnits, sigmoid
 from streamnb.model.moments import LARGEST
 from streamnb.model.newton import optimum
+from streamnb.model.parameters import check_whole
 from streamnb.model.ranges import nearest_double
 from streamnb.model.revisiting import go_back
 
@@ -74,8 +75,7 @@ class PlattScaling:
     """
 
     def __init__(self, memory: int = 2048) -> None:
-        if memory < 0:
-            raise ValueError(f"memory must be 0 or more pairs, not {memory!r}")
+        check_whole("memory", memory, 0)
         self.memory = memory
         self._kept = KeptRows(memory)
         self._counts = [0, 0]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.parameters import brief
 from streamnb.model.ranges import LARGEST_DOUBLE, lies_between
 from streamnb.model.tables import GIVEN, LEARNED, UNIFORM
 
@@ -23,8 +24,8 @@ def check_prior(prior: Prior) -> None:
         weights = prior.values()
         if not all(lies_between(0.0, w, LARGEST_DOUBLE) for w in weights) or not any(weights):
             raise ValueError("given priors must be finite, not negative and not all zero")
-    elif prior not in _MODES:
-        raise ValueError(f"prior must be 'learned', 'uniform' or a mapping, not {prior!r}")
+    elif not isinstance(prior, str) or prior not in _MODES:
+        raise ValueError(f"prior must be 'learned', 'uniform' or a mapping, not {brief(repr(prior))}")
 
 
 def prior_mode(prior: Prior) -> int:

@@ -31,6 +31,7 @@ from streamnb.errors import SnapshotError
 from streamnb.events import ReliabilityBin, Scores
 from streamnb.model.expected import MOST, checked, count, counts, reading, real, reject, whole
 from streamnb.model.jit import inlined, kernel
+from streamnb.model.parameters import check_whole
 from streamnb.model.summing import add
 
 __all__ = ["BINS", "ESCAPE", "ProgressiveValidation"]
@@ -246,8 +247,7 @@ class ProgressiveValidation:
     """
 
     def __init__(self, window_size: int = 1000) -> None:
-        if window_size < 1:
-            raise ValueError(f"window_size must be at least 1, got {window_size}")
+        check_whole("window_size", window_size, 1)
         self._events = 0
         self._classes = 0
         nothing = np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Numbers of any type: whether one lies where it should, and the double that is nearest."""
+"""Numbers of any type: whether one says anything, or lies where it should, and the double that is nearest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ import sys
 from numbers import Rational, Real
 from typing import Any
 
-__all__ = ["LARGEST_DOUBLE", "is_above_zero", "lies_between", "nearest_double"]
+__all__ = ["LARGEST_DOUBLE", "is_above_zero", "is_missing", "lies_between", "nearest_double"]
 
 LARGEST_DOUBLE = sys.float_info.max
 _SMALLEST = math.ulp(0.0)
+
+
+def is_missing(value: Any) -> bool:
+    """None and numbers that are not finite say nothing about an event."""
+    if type(value) is float:  # the common cases first: abstract base classes are slow to ask
+        return not math.isfinite(value)
+    if type(value) is str or type(value) is int or type(value) is bool:
+        return False
+    return value is None or (isinstance(value, Real) and not _is_finite(value))
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a fraction, or an integer, beyond every double
+        return True
 
 
 def lies_between(least: float, number: Any, most: float) -> bool:

@@ -41,6 +41,7 @@ from streamnb.model.evidence import Item
 from streamnb.model.expected import MOST, count, named, reading
 from streamnb.model.kept_events import KeptEvent, KeptEvents, apportioned, as_plain
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.parameters import check_whole
 from streamnb.model.statistics import Statistics
 
 __all__ = ["SemiSupervisedNB"]
@@ -107,9 +108,9 @@ class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyp
             raise ValueError(f"what a {type(model).__name__} has learned cannot always be unlearned")
         if not 0.0 <= unlabelled_weight <= 1.0:
             raise ValueError(f"unlabelled_weight must lie between 0 and 1, not {unlabelled_weight!r}")
-        for name, number, least in (("window", window, 1), ("revisits", revisits, 0)):
-            if number is not None and number < least:
-                raise ValueError(f"{name} must be an integer of {least} or more, not {number!r}")
+        if window is not None:
+            check_whole("window", window, 1)
+        check_whole("revisits", revisits, 0)
         self.model = model
         self.unlabelled_weight = unlabelled_weight
         self.window = window

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from streamnb.errors import UnlearnError
 from streamnb.model.coded_values import REST, CodedValues, KeyColumn, Kinds, key_columns
 from streamnb.model.expected import reading
+from streamnb.model.parameters import check_whole
 from streamnb.model.ranges import lies_between
 from streamnb.model.tree_counts import TreeCounts
 from streamnb.model.tree_kernels import TreeReading
@@ -44,10 +45,7 @@ class TreeModel:
     """
 
     def __init__(self, max_values: int, memory: int) -> None:
-        if not 1 <= max_values <= 1 << 20:
-            raise ValueError(f"max_values must lie between 1 and 2^20, not {max_values!r}")
-        if not memory >= 0:
-            raise ValueError(f"memory must not be negative, but is {memory!r}")
+        check_room(max_values, memory)
         self.coded = CodedValues(max_values)
         self.counts = TreeCounts(memory)
 
@@ -172,6 +170,12 @@ class TreeModel:
         model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays)
         model._rank()
         return model
+
+
+def check_room(max_values: int, memory: int) -> None:
+    """Raise ValueError for limits that have no meaning."""
+    check_whole("max_values", max_values, 1, 1 << 20)
+    check_whole("memory", memory, 0)
 
 
 def check_smoothing_of_trees(alpha: float, prior_weight: float) -> None:

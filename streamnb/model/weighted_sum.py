@@ -11,6 +11,7 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 from streamnb.model.design import Design, Row
 from streamnb.model.expected import checked, real
+from streamnb.model.parameters import check_whole
 
 __all__ = ["WeightedSum"]
 
@@ -23,8 +24,7 @@ class WeightedSum:
     """
 
     def __init__(self, features: int) -> None:
-        if features < 1:
-            raise ValueError(f"features must be at least 1, not {features!r}")
+        check_whole("features", features, 1)
         self._features = features
         self._design = Design(features)
         self._weights = np.zeros(1)  # with room for those of columns to come

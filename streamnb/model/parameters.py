@@ -1,0 +1,31 @@
+"""What constructors are given: whether it is an integer, or a mapping, and how a message shows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+__all__ = ["brief", "check_mapping", "check_whole"]
+
+_SHOWN = 200  # characters of a value in a message
+
+
+def brief(value: str) -> str:
+    """A value for a message: its beginning, and how long it is, where it is long."""
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
+
+
+def check_whole(name: str, number: Any, least: int, most: float = math.inf) -> None:
+    """Raise ValueError unless the parameter is an integer from `least` to `most`; a boolean is none."""
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not (is_whole and least <= number <= most):
+        allowed = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
+        raise ValueError(f"{name} must be an integer {allowed}, not {brief(repr(number))}")
+
+
+def check_mapping(name: str, given: Any, example: str) -> None:
+    """Raise ValueError unless the parameter is a mapping, or None."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(f"{name} must be a mapping such as {example}, not {brief(repr(given))}")
