@@ -50,8 +50,8 @@ class Command:
         until(lambda: word in self.said() or not self.is_going())
         assert word in self.said()
 
-    def finish(self):
-        self.process.wait(PATIENCE)
+    def finish(self, patience=PATIENCE):
+        self.process.wait(patience)
         self.said(0)
         self.said()
         return self

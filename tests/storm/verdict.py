@@ -24,6 +24,9 @@ from streamnb.engine.recovery import recover
 from streamnb.errors import StreamnbError
 from streamnb.wire.snapshot import part_digest
 
+VERIFY_SECONDS = 900.0
+"""It replays every event and every output of a storm."""
+
 
 def judge(
     program: Program, address: str, stream: Iterator[Made], *, compares: bool = False
@@ -130,7 +133,7 @@ def _verify(program: Program) -> tuple[str, list[str]]:
     there = program.start("verify", "--help").finish()
     if there.process.returncode:
         return "no such command", []
-    done = program.start("verify", "--json").finish()
+    done = program.start("verify", "--json").finish(VERIFY_SECONDS)
     if done.process.returncode:
         return "differs", [f"`verify` ended with {done.process.returncode}: {done.said(0)}{done.said()}"]
     return "clean", []
