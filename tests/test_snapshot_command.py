@@ -228,6 +228,13 @@ def test_a_difference_is_what_the_events_in_between_hold(learned):
         assert word in text
 
 
+def test_long_values_are_cut_in_the_text_of_a_difference_and_whole_in_its_json(learned):
+    long = "v" * 100_000
+    learned.learn([json.dumps({"features": {"sender": long, "w" * 900: 1.5}, "label": "l" * 900}).encode()])
+    assert max(map(len, learned.command("snapshot", "diff", 5).stdout.splitlines())) < 1000
+    assert long in {found["value"] for found in learned.answer("snapshot", "diff", 5)["strongest"]}
+
+
 def test_a_difference_across_a_rollback_says_so(learned):
     learned.command("snapshot", "rollback", "--to", 2)
     found = learned.answer("snapshot", "diff", 5)

@@ -367,8 +367,23 @@ def test_many_strays_make_a_short_message(open_log, tmp_path):
     last_of_all = offsets(open_log())[-1]
     with pytest.raises(JournalError, match=f"and 295 more, up to offset {last_of_all}") as refused:
         life(open_log(), tmp_path / "s")
-    assert str(refused.value).endswith(f"... {last_of_all}")
+    assert str(refused.value).endswith(f"streamnb journal skip {offsets(open_log())[-300]}-{last_of_all}")
     assert len(str(refused.value)) < 2000
+
+
+def test_the_command_that_the_refusal_names_can_be_pasted_for_many(tmp_path):
+    site = Site(tmp_path)
+    site.learn(RAWS[:60])
+    with site.log() as log:
+        write_stray(log, *[b"x%d" % i for i in range(300)])
+        strays = offsets(log)[-300:]
+    refused = site.command("run", "--until-end", code=1).stderr
+    words = refused[refused.rindex("streamnb journal") :].split()
+    assert "is journal record 3 itself" in site.command("journal", "skip", f"3-{strays[-1]}", code=1).stderr
+    assert "1000-2000: there is no record" in site.command("journal", "skip", "1000-2000", code=1).stderr
+    assert "got '7-5'" in site.command("journal", "skip", "7-5", code=2).stderr
+    assert site.answer(*words[1:]) == {"n": 4, "offsets": strays}
+    site.command("run", "--until-end")
 
 
 def test_long_values_and_keys_are_cut_in_messages():

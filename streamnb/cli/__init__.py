@@ -232,7 +232,13 @@ def _add_operations(
     )
     _add_common(skip)
     log_option(skip)
-    skip.add_argument("offsets", nargs="+", type=_whole, metavar="OFFSET", help="in the journal's topic")
+    skip.add_argument(
+        "offsets",
+        nargs="+",
+        type=_offsets,
+        metavar="OFFSET",
+        help="in the journal's topic; FIRST-LAST is every record from one to another",
+    )
 
     topics = command("topics", "show or create the topics that the model needs, and who may use them")
     topics.add_argument("action", choices=["plan", "create"])
@@ -360,6 +366,14 @@ def _whole(text: str, least: int = 0) -> int:
     if number < least:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
     return number
+
+
+def _offsets(text: str) -> range:
+    first, dash, last = text.partition("-")
+    given = range(_whole(first), (_whole(last) if dash else _whole(first)) + 1)
+    if not given:
+        raise argparse.ArgumentTypeError(f"expected FIRST-LAST with FIRST no later than LAST, got {text!r}")
+    return given
 
 
 def _positive_int(text: str) -> int:

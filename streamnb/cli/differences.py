@@ -17,6 +17,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.posterior_report import posterior_of
 from streamnb.model.counts import UNIT
 from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.parameters import brief
 from streamnb.model.statistics import Moment, Statistics
 
 __all__ = ["State", "differences", "print_differences", "time_of"]
@@ -236,7 +237,12 @@ def _sides(moved: Mapping[str, Any], name: str) -> dict[str, object]:
 def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     if rows:
         print()
-        print(table(([row[column] for column in columns] for row in rows), columns))
+        print(table(([_short(row[column]) for column in columns] for row in rows), columns))
+
+
+def _short(value: object) -> object:
+    """A name or a value of an event may be as long as the event; the JSON has it whole."""
+    return brief(value) if isinstance(value, str) else value
 
 
 def _shown(value: object) -> object:

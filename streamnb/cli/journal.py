@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterable
 from contextlib import closing
+from itertools import chain
 
 from streamnb.cli import wiring
 from streamnb.cli.snapshot import acquire
-from streamnb.engine.history import strays_listed
+from streamnb.engine.history import decoded, place_of, strays_listed
 from streamnb.engine.lifecycle import pass_over
+from streamnb.engine.ports import Log, Partition
+from streamnb.errors import JournalError
 from streamnb.model.attributes import some_of
 
 __all__ = ["run"]
@@ -19,18 +23,29 @@ __all__ = ["run"]
 def run(options: argparse.Namespace) -> int:
     """Write down that they are passed over. Raises JournalError for one that the journal needs."""
     config = wiring.load_config(options)
-    offsets = frozenset(options.offsets)
-    place = f"{config.topics.journal}/0 offset {some_of([str(offset) for offset in sorted(offsets)])}"
     with closing(wiring.existing_log(config)) as log:
-        if offsets <= strays_listed(log, log.partitions(config.topics.journal)[0]):
-            return _tell(options, None, f"passed over already, nothing was written: {place}")
+        journal = log.partitions(config.topics.journal)[0]
+        offsets = frozenset(chain.from_iterable(_held(log, journal, given) for given in options.offsets))
+        place = place_of(journal, some_of([str(offset) for offset in sorted(offsets)]))
+        if offsets <= strays_listed(log, journal):
+            return _tell(options, None, offsets, f"passed over already, nothing was written: {place}")
         acquire(log, config.log.session_timeout)
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
         checkpoint = pass_over(log, snapshots, offsets, identity, time.time())
-    return _tell(options, checkpoint.n, f"passed over by journal record {checkpoint.n}: {place}")
+    return _tell(options, checkpoint.n, offsets, f"passed over by journal record {checkpoint.n}: {place}")
 
 
-def _tell(options: argparse.Namespace, n: int | None, text: str) -> int:
+def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:
+    """One offset as it is; of several those that hold a record. Raises JournalError where none does."""
+    if len(given) == 1:
+        return given
+    held = [at for at, _ in decoded(log, journal, given.start, min(given.stop, log.offsets(journal)[1]))]
+    if not held:
+        raise JournalError(f"{place_of(journal, f'{given.start}-{given.stop - 1}')}: there is no record")
+    return held
+
+
+def _tell(options: argparse.Namespace, n: int | None, offsets: frozenset[int], text: str) -> int:
     """What was done, by which record of the journal; None where that was done before."""
-    print(json.dumps({"n": n, "offsets": sorted(set(options.offsets))}) if options.json else text)
+    print(json.dumps({"n": n, "offsets": sorted(offsets)}) if options.json else text)
     return 0

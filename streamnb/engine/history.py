@@ -121,7 +121,7 @@ def _fault(before: JournalRecord | None, record: JournalRecord | JournalError) -
     return None
 
 
-def place_of(journal: Partition, offset: int) -> str:
+def place_of(journal: Partition, offset: int | str) -> str:
     """A place in the journal's topic, as it is told."""
     return f"{journal.topic}/{journal.number} offset {offset}"
 
@@ -147,9 +147,9 @@ def _unfollowed(journal: Partition, strays: Sequence[Stray], n: int) -> str:
     what = "; ".join(
         f"{place_of(journal, stray.offset)}: {stray.what}" for stray in strays[:_STRAYS_TOLD]
     ) + _more(strays)
-    offsets = " ".join(str(stray.offset) for stray in strays[:_OFFSETS_TOLD])
-    if len(strays) > _OFFSETS_TOLD:
-        offsets = f"with each of their {len(strays):,} offsets, {offsets} ... {strays[-1].offset}"
+    offsets = " ".join(str(stray.offset) for stray in strays)
+    if len(strays) > _OFFSETS_TOLD:  # nothing but strays follows the journal's last record
+        offsets = f"{strays[0].offset}-{strays[-1].offset}"
     return (
         f"after journal record {n}, {what}; if somebody else wrote that (else record {n + 1} is damaged): "
         f"streamnb journal skip {offsets}"

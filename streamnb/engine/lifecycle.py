@@ -154,18 +154,21 @@ def pass_over(
             raise JournalError(f"{place_of(journal, end.offset)} is journal record {end.record.n} itself")
     if end is None:
         raise JournalError("the journal has no record yet, and strays before its first stop nobody")
-    for offset in offsets:
-        _check_stray(log, journal, offset, end)
+    reach = min(max(offsets) + 1, log.offsets(journal)[1])
+    found = {at: record for at, record in decoded(log, journal, min(offsets), reach) if at in offsets}
+    for offset in sorted(offsets):
+        _check_stray(journal, offset, found.get(offset), end)
     checkpoint = standing(log, snapshots, identity, log.heartbeat, offsets)
     checkpoint, transaction = checkpoint.next("foreign", identity, now, strays=tuple(sorted(offsets)))
     log.commit(transaction)
     return checkpoint
 
 
-def _check_stray(log: Log, journal: Partition, offset: int, end: Entry) -> None:
+def _check_stray(
+    journal: Partition, offset: int, record: JournalRecord | JournalError | None, end: Entry
+) -> None:
     """Raises JournalError where there is no record, or one whose predecessors are missing."""
-    at, record = next(decoded(log, journal, offset, log.offsets(journal)[1], 1), (-1, None))
-    if at != offset:
+    if record is None:
         raise JournalError(f"{place_of(journal, offset)}: there is no record")
     is_own = isinstance(record, JournalRecord) and record.n > end.record.n
     is_unread = isinstance(record, JournalError) and not isinstance(record, ForeignRecord)
