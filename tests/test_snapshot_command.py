@@ -230,7 +230,8 @@ def test_a_difference_is_what_the_events_in_between_hold(learned):
 
 def test_long_values_are_cut_in_the_text_of_a_difference_and_whole_in_its_json(learned):
     long = "v" * 100_000
-    learned.learn([json.dumps({"features": {"sender": long, "w" * 900: 1.5}, "label": "l" * 900}).encode()])
+    event = {"id": "x", "features": {"sender": long, "w" * 900: 1.5}, "label": "l" * 900}
+    learned.learn([json.dumps(event).encode()])
     assert max(map(len, learned.command("snapshot", "diff", 5).stdout.splitlines())) < 1000
     assert long in {found["value"] for found in learned.answer("snapshot", "diff", 5)["strongest"]}
 
