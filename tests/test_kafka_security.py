@@ -315,6 +315,23 @@ def test_an_error_that_the_client_wraps_into_a_general_one_is_what_it_is(words, 
     assert said in str(translation)
 
 
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (errors.TopicAuthorizationFailedError({"out", "in"}), "topic in, out;"),
+        (errors.TopicAuthorizationFailedError("topic 'out'"), "topic out;"),
+        (errors.GroupAuthorizationFailedError("readers"), "group readers;"),
+        (errors.KafkaError(f"refused: {errors.GroupAuthorizationFailedError('readers')}"), "group readers;"),
+        (errors.GroupAuthorizationFailedError(), "group asked for;"),
+        (errors.GroupAuthorizationFailedError("Broker: Group authorization failed"), "group asked for;"),
+        (errors.TransactionalIdAuthorizationFailedError(), "transactional-id asked for;"),
+    ],
+)
+def test_what_an_error_names_counts_and_else_what_was_asked_for(error, named):
+    assert named in str(translate(error, name="asked for"))
+    assert "Broker: no" in str(translate(errors.GroupAuthorizationFailedError("Broker: no")))
+
+
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 def test_a_producer_without_leave_writes_nothing_and_says_so(program, grant, events, library):
     operator = program("admin")

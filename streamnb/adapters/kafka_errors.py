@@ -152,6 +152,7 @@ _MEANINGS = {
 }
 _RECENTLY = 10.0
 _NOISE = re.compile(r"^.*\] | \(_ssl\.c.*$")  # numbers of errors, and lines of Python's own source
+_NAMES = re.compile(r"[\w.-]+(, [\w.-]+)*")
 _CUT_SHORT = re.compile("timed out|Timeout")
 _FAILED = re.compile(r"((?:Bootstrap|Connection) .*failed: .*?)(?: \(backoff .*\))?", re.DOTALL)
 
@@ -222,7 +223,7 @@ def translate(error: BaseException, leave: str = ANY, name: str = "") -> LogErro
     meaning = UnknownTopic if isinstance(error, NO_SUCH_TOPIC) else _MEANINGS[action]
     for kind, form, check in _TEXTS:
         if re.search(kind, deciding) if isinstance(kind, str) else isinstance(error, kind):
-            line = form.format(whole=text, said=said, leave=leave, name=name or _names(error))
+            line = form.format(whole=text, said=said, leave=leave, name=_names(error, name))
             return meaning(f"{line}; check {check}" if check else line)
     if action is Action.RETRY:
         why = f" ({complaint.rsplit(': ', 1)[-1]})" if complaint else ""
@@ -239,7 +240,11 @@ def translated(leave: str = ANY, name: str = "") -> Iterator[None]:
         raise translate(error, leave, name) from error
 
 
-def _names(error: BaseException) -> str:
-    """What an error names: one thing, or a set, which may be text already."""
+def _names(error: BaseException, otherwise: str) -> str:
+    """What an error names: one thing, or a set, which may be text already; `otherwise` where it does not.
+
+    librdkafka says a sentence there.
+    """
     named = [found if isinstance(found, set) else {str(found)} for found in error.args]
-    return ", ".join(sorted(re.sub("^topic |[{}']", "", str(name)) for name in set().union(*named)))
+    found = ", ".join(sorted(re.sub("^topic |[{}']", "", str(name)) for name in set().union(*named)))
+    return found if _NAMES.fullmatch(found) else otherwise or found
