@@ -28,7 +28,7 @@ from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
 from streamnb.engine.recovery import recover, refuse_changes
 from streamnb.engine.saving import LONGEST_WRITE, Saving
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
-from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError
+from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.parameters import brief
 
 __all__ = ["Pace", "Worker"]
@@ -441,11 +441,14 @@ class Worker:
         Asked after records were read and before they are learned: a client may go on at the old offset of a
         topic that was made anew, and an id never comes back.
         """
+        found = self._log.topic_ids([*self._topic_ids, self._identity.journal])
         for topic, known in self._topic_ids.items():
-            if self._log.topic_id(topic) != known:
+            if topic not in found:
+                raise UnknownTopic(f"topic {topic!r} was deleted while this learner ran")
+            if found[topic] != known:
                 raise JournalError(f"topic {topic!r} was deleted and made anew: its events are other ones")
         assert self._journal is not None  # noqa: S101
-        self._journal.check()
+        self._journal.check(found.get(self._identity.journal, ""))
 
     def _outlive_trimming(self) -> None:
         """Where the journal's beginning was deleted, stand on a record and a snapshot of now.

@@ -165,6 +165,8 @@ def test_a_topic_keeps_its_id_until_it_is_made_again(open_log):
     assert first == other.topic_id("events") != log.topic_id("labels")
     log.append([new("events")])
     assert log.topic_id("events") == first
+    both = ["events", "labels"]
+    assert log.topic_ids([*both, "nowhere"]) == {name: log.topic_id(name) for name in both}
     log.delete_topic("events")
     for call in (log.topic_id, log.partitions):
         with pytest.raises(UnknownTopic):

@@ -317,6 +317,19 @@ class KafkaLog:
         """The topic's UUID."""
         return str(self._described(topic)["topic_id"])
 
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """The UUIDs of those of the topics that there are."""
+
+        def ask() -> Mapping[str, str]:
+            found = self._admin.describe_topics(list(topics))
+            for topic in found:
+                kind = errors.for_code(topic["error_code"])
+                if topic["error_code"] and not issubclass(kind, NO_SUCH_TOPIC):
+                    raise kind(f"topic {topic['name']!r}")
+            return {topic["name"]: str(topic["topic_id"]) for topic in found if not topic["error_code"]}
+
+        return self._patiently(ask)
+
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
         """What is left of max.message.bytes, of topics whose settings may be seen.
 

@@ -160,6 +160,11 @@ class SqliteLog:
         """The random UUID that the topic was given when it was made. Raises `UnknownTopic`."""
         return self._store.topic(topic)[0]
 
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """The UUIDs of those of the topics that there are."""
+        there = self.topics()
+        return {topic: self.topic_id(topic) for topic in topics if topic in there}
+
     def trim(self, partition: Partition, before: int) -> None:
         """Drop the records below offset `before` (retention); the offsets of the others do not change.
 

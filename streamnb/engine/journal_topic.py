@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamnb.engine.ports import Log, Partition
-from streamnb.errors import JournalError, UnknownTopic
+from streamnb.errors import JournalError
 
 __all__ = ["JournalTopic"]
 
@@ -22,23 +22,18 @@ class JournalTopic:
         self._id = log.topic_id(partition.topic)
         self._first, _ = log.offsets(partition)
 
-    def check(self) -> None:
-        """Raises JournalError where the topic is no longer the one that was recovered from.
+    def check(self, found: str) -> None:
+        """Raises JournalError where the id found ("" where the topic is gone) is not the one recovered from.
 
         To go on in another one would begin a journal that nobody can read: its first record follows nothing.
         """
-        topic = self._partition.topic
-        try:
-            found = self._log.topic_id(topic)
-        except UnknownTopic:
-            found = ""
         if found == self._id:
             return
         now = f"made anew, with id {found}" if found else "is gone"
         raise JournalError(
-            f"the journal {topic!r}, of id {self._id}, was deleted while this learner ran, and {now}: "
-            "nothing was committed to it; bring the old one back, or begin a new log: another model.name, "
-            "with a folder of snapshots of its own"
+            f"the journal {self._partition.topic!r}, of id {self._id}, was deleted while this learner ran, "
+            f"and {now}: nothing was committed to it; bring the old one back, or begin a new log: another "
+            "model.name, with a folder of snapshots of its own"
         )
 
     def trimmed(self) -> int | None:

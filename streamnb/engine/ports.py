@@ -122,6 +122,10 @@ class Log(Protocol):
         """What changes when a topic is deleted and made again. Raises `UnknownTopic`."""
         ...
 
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """The same of those of the topics that there are, asked for at once."""
+        ...
+
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The most bytes that a record may have, with its key, of those of the topics that have such a limit.
 

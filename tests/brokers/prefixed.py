@@ -128,6 +128,10 @@ class PrefixedKafkaLog:
     def topic_id(self, topic):
         return self._log.topic_id(self._prefix + topic)
 
+    def topic_ids(self, topics):
+        found = self._log.topic_ids([self._prefix + topic for topic in topics])
+        return {name.removeprefix(self._prefix): topic_id for name, topic_id in found.items()}
+
     def offsets(self, partition):
         return self._log.offsets(self._there(partition))
 
