@@ -15,8 +15,8 @@ test: $(VENV)/dev.stamp  ## run every test
 
 SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (40 minutes; SEED=N for one storm again)
-	PYTHONPATH=tests:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
-	CRASHES=all $(BIN)/python -m pytest -q tests/test_crash_points.py
+	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
+	CRASHES=all $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py
 
 soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?
 	$(BIN)/python tests/brokers/soak.py
@@ -28,7 +28,7 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_layering.py tests/test_docs.py
+	$(BIN)/python -m pytest -q tests/house/test_layering.py tests/house/test_docs.py
 
 STREAMS ?= ../shared/data
 SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)

@@ -6,43 +6,43 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamnb.model.attributes import Continuous, Nominal, Text
-    from streamnb.model.baum_welch import baum_welch
-    from streamnb.model.bayes_optimal import BayesOptimalClassifier
-    from streamnb.model.bayes_optimal_nb import BayesOptimalNB
-    from streamnb.model.bayesian_network import BayesianNetwork
-    from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
-    from streamnb.model.beta_bernoulli import BetaBernoulli
-    from streamnb.model.calibrated_nb import CalibratedNB
-    from streamnb.model.chow_liu_tree import ChowLiuTree
-    from streamnb.model.concepts import ConceptLearner
-    from streamnb.model.conjunctions import Conjunction, Conjunctions
-    from streamnb.model.dirichlet_categorical import DirichletCategorical
-    from streamnb.model.find_s import FindS
-    from streamnb.model.hidden_markov import HiddenMarkovModel
-    from streamnb.model.hidden_markov_nb import HiddenMarkovNB
-    from streamnb.model.hypotheses import Hypothesis
-    from streamnb.model.independence import Independence
-    from streamnb.model.joint_table import JointTable
-    from streamnb.model.learners import Pool, Softmax, Tree
-    from streamnb.model.linear_regression import LinearRegression
-    from streamnb.model.linear_unit import LinearUnit
-    from streamnb.model.linear_view import LinearView
-    from streamnb.model.log_opinion_pool import LogOpinionPool
-    from streamnb.model.logistic_regression import LogisticRegression
-    from streamnb.model.naive_bayes import NaiveBayes, Posteriors
-    from streamnb.model.network_em import NetworkEM
-    from streamnb.model.normal_inverse_gamma import NormalInverseGamma
-    from streamnb.model.one_kind import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
-    from streamnb.model.online_em import OnlineBaumWelch
-    from streamnb.model.platt_scaling import PlattScaling
-    from streamnb.model.posterior import SequentialPosterior
-    from streamnb.model.progressive import ProgressiveValidation
-    from streamnb.model.semi_supervised import SemiSupervisedNB
-    from streamnb.model.sigmoid_unit import SigmoidUnit
-    from streamnb.model.softmax_regression import SoftmaxRegression
-    from streamnb.model.tree_augmented_nb import TreeAugmentedNB
-    from streamnb.model.version_space import VersionSpace
+    from streamnb.model.attributes.attributes import Continuous, Nominal, Text
+    from streamnb.model.bayesian_network.classifier import BayesianNetworkClassifier
+    from streamnb.model.bayesian_network.incremental_em import NetworkEM
+    from streamnb.model.bayesian_network.independence import Independence
+    from streamnb.model.bayesian_network.joint_table import JointTable
+    from streamnb.model.bayesian_network.network import BayesianNetwork
+    from streamnb.model.calibration.platt import PlattScaling
+    from streamnb.model.concepts.concept_learner import ConceptLearner
+    from streamnb.model.concepts.conjunctions import Conjunction, Conjunctions
+    from streamnb.model.concepts.find_s import FindS
+    from streamnb.model.concepts.version_space import VersionSpace
+    from streamnb.model.evaluation.progressive import ProgressiveValidation
+    from streamnb.model.hidden_markov.baum_welch import baum_welch
+    from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
+    from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+    from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
+    from streamnb.model.linear.linear_regression import LinearRegression
+    from streamnb.model.linear.linear_unit import LinearUnit
+    from streamnb.model.linear.logistic_regression import LogisticRegression
+    from streamnb.model.linear.sigmoid_unit import SigmoidUnit
+    from streamnb.model.mixture.bayes_optimal import BayesOptimalClassifier
+    from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+    from streamnb.model.mixture.calibrated_nb import CalibratedNB
+    from streamnb.model.mixture.hypotheses import Hypothesis
+    from streamnb.model.mixture.learner_state import Pool, Softmax, Tree
+    from streamnb.model.mixture.log_opinion_pool import LogOpinionPool
+    from streamnb.model.mixture.softmax_regression import SoftmaxRegression
+    from streamnb.model.naive_bayes.linear_view import LinearView
+    from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, Posteriors
+    from streamnb.model.naive_bayes.semi_supervised import SemiSupervisedNB
+    from streamnb.model.naive_bayes.variants import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
+    from streamnb.model.posterior.beta_bernoulli import BetaBernoulli
+    from streamnb.model.posterior.dirichlet_categorical import DirichletCategorical
+    from streamnb.model.posterior.normal_inverse_gamma import NormalInverseGamma
+    from streamnb.model.posterior.sequential import SequentialPosterior
+    from streamnb.model.trees.chow_liu import ChowLiuTree
+    from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
 __all__ = [
     "BayesOptimalClassifier",
@@ -94,43 +94,43 @@ __all__ = [
 ]
 
 _HOMES = {
-    "attributes": ("Continuous", "Nominal", "Text"),
-    "baum_welch": ("baum_welch",),
-    "bayes_optimal": ("BayesOptimalClassifier",),
-    "bayes_optimal_nb": ("BayesOptimalNB",),
-    "bayesian_network": ("BayesianNetwork",),
-    "bayesian_network_classifier": ("BayesianNetworkClassifier",),
-    "beta_bernoulli": ("BetaBernoulli",),
-    "calibrated_nb": ("CalibratedNB",),
-    "chow_liu_tree": ("ChowLiuTree",),
-    "concepts": ("ConceptLearner",),
-    "conjunctions": ("Conjunction", "Conjunctions"),
-    "find_s": ("FindS",),
-    "dirichlet_categorical": ("DirichletCategorical",),
-    "hidden_markov_nb": ("HiddenMarkovNB",),
-    "hidden_markov": ("HiddenMarkovModel",),
-    "hypotheses": ("Hypothesis",),
-    "independence": ("Independence",),
-    "joint_table": ("JointTable",),
-    "learners": ("Pool", "Softmax", "Tree"),
-    "linear_regression": ("LinearRegression",),
-    "linear_unit": ("LinearUnit",),
-    "linear_view": ("LinearView",),
-    "log_opinion_pool": ("LogOpinionPool",),
-    "logistic_regression": ("LogisticRegression",),
-    "naive_bayes": ("NaiveBayes", "Posteriors"),
-    "network_em": ("NetworkEM",),
-    "normal_inverse_gamma": ("NormalInverseGamma",),
-    "one_kind": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
-    "online_em": ("OnlineBaumWelch",),
-    "platt_scaling": ("PlattScaling",),
-    "posterior": ("SequentialPosterior",),
-    "progressive": ("ProgressiveValidation",),
-    "sigmoid_unit": ("SigmoidUnit",),
-    "semi_supervised": ("SemiSupervisedNB",),
-    "softmax_regression": ("SoftmaxRegression",),
-    "tree_augmented_nb": ("TreeAugmentedNB",),
-    "version_space": ("VersionSpace",),
+    "attributes.attributes": ("Continuous", "Nominal", "Text"),
+    "bayesian_network.classifier": ("BayesianNetworkClassifier",),
+    "bayesian_network.incremental_em": ("NetworkEM",),
+    "bayesian_network.independence": ("Independence",),
+    "bayesian_network.joint_table": ("JointTable",),
+    "bayesian_network.network": ("BayesianNetwork",),
+    "calibration.platt": ("PlattScaling",),
+    "concepts.concept_learner": ("ConceptLearner",),
+    "concepts.conjunctions": ("Conjunction", "Conjunctions"),
+    "concepts.find_s": ("FindS",),
+    "concepts.version_space": ("VersionSpace",),
+    "evaluation.progressive": ("ProgressiveValidation",),
+    "hidden_markov.baum_welch": ("baum_welch",),
+    "hidden_markov.hidden_markov_model": ("HiddenMarkovModel",),
+    "hidden_markov.hidden_markov_nb": ("HiddenMarkovNB",),
+    "hidden_markov.online_baum_welch": ("OnlineBaumWelch",),
+    "linear.linear_regression": ("LinearRegression",),
+    "linear.linear_unit": ("LinearUnit",),
+    "linear.logistic_regression": ("LogisticRegression",),
+    "linear.sigmoid_unit": ("SigmoidUnit",),
+    "mixture.bayes_optimal": ("BayesOptimalClassifier",),
+    "mixture.bayes_optimal_nb": ("BayesOptimalNB",),
+    "mixture.calibrated_nb": ("CalibratedNB",),
+    "mixture.hypotheses": ("Hypothesis",),
+    "mixture.learner_state": ("Pool", "Softmax", "Tree"),
+    "mixture.log_opinion_pool": ("LogOpinionPool",),
+    "mixture.softmax_regression": ("SoftmaxRegression",),
+    "naive_bayes.linear_view": ("LinearView",),
+    "naive_bayes.naive_bayes": ("NaiveBayes", "Posteriors"),
+    "naive_bayes.semi_supervised": ("SemiSupervisedNB",),
+    "naive_bayes.variants": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
+    "posterior.beta_bernoulli": ("BetaBernoulli",),
+    "posterior.dirichlet_categorical": ("DirichletCategorical",),
+    "posterior.normal_inverse_gamma": ("NormalInverseGamma",),
+    "posterior.sequential": ("SequentialPosterior",),
+    "trees.chow_liu": ("ChowLiuTree",),
+    "trees.tree_augmented_nb": ("TreeAugmentedNB",),
 }
 
 

@@ -48,7 +48,7 @@ REASONS = (
 DetectorName = Literal["adwin", "page_hinkley", "ddm", "eddm", "hddm_a", "hddm_w", "fhddm"]
 
 DETECTORS: tuple[DetectorName, ...] = get_args(DetectorName)
-"""Who can watch for drift, in the order in which they are told and report; see `streamnb.model.drift`."""
+"""Who can watch for drift, in the order in which they are told and report; see `model.evaluation.drift`."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -234,7 +234,7 @@ class HypothesisScore(msgspec.Struct, frozen=True):
 
 
 class PosteriorReport(msgspec.Struct, frozen=True):
-    """How the hypotheses of a model have fared; see `streamnb.model.posterior` for the bound.
+    """How the hypotheses of a model have fared; see `streamnb.model.posterior.sequential` for the bound.
 
     Attributes:
         hypotheses: in the order of the configuration.

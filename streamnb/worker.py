@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from streamnb.engine.checkpoint import Checkpoint, Identity, SnapshotStore
-from streamnb.engine.history import Stray
-from streamnb.engine.journal_topic import JournalTopic
-from streamnb.engine.learner import Learner, Tally
-from streamnb.engine.lifecycle import (
+from streamnb.engine.journal.checkpoint import Checkpoint, Identity, SnapshotStore
+from streamnb.engine.journal.entries import (
     accept_loss,
     adopt_configuration,
     adopt_program,
@@ -24,12 +21,15 @@ from streamnb.engine.lifecycle import (
     partitions_of,
     restate,
 )
+from streamnb.engine.journal.history import Stray
+from streamnb.engine.journal.recovery import recover, refuse_changes
+from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
+from streamnb.engine.journal.topic import JournalTopic
+from streamnb.engine.learner import Learner, Tally
 from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
-from streamnb.engine.recovery import recover, refuse_changes
-from streamnb.engine.saving import LONGEST_WRITE, Saving
 from streamnb.engine.sensor import SILENT, Committed, Sensor, State
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
-from streamnb.model.parameters import brief
+from streamnb.model.attributes.parameters import brief
 
 __all__ = ["Pace", "Worker"]
 

@@ -9,7 +9,6 @@ import warnings
 from itertools import count
 from pathlib import Path
 
-import commands
 import pytest
 from hypothesis import settings
 
@@ -18,7 +17,8 @@ LOGS = ["sqlite", "kafka"]
 """What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
 ROOT = Path(__file__).resolve().parents[1]
 
-sys.path.insert(0, str(ROOT / "tests" / "brokers"))
+# What tests share, and what one room of tests takes from another.
+sys.path[:0] = sorted({str(path.parent) for path in (ROOT / "tests").rglob("*.py")})
 pytest_plugins = ["broker_fixtures"]
 
 settings.register_profile("default", deadline=None)
@@ -40,6 +40,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def _end_commands():
+    import commands
+
     yield
     commands.close()
 
@@ -72,7 +74,7 @@ def pytest_generate_tests(metafunc):
 def open_log(request, tmp_path):
     """Open the log of this test, once more each time; topics are made where they are given."""
     if request.param == "sqlite":
-        from streamnb.adapters.sqlite_log import SqliteLog
+        from streamnb.adapters.sqlite.log import SqliteLog
 
         def connect():
             return SqliteLog(tmp_path / "log.db", session_timeout=5.0)

@@ -20,7 +20,7 @@ _WITH_ACTIONS = {"journal", "snapshot"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration."""
     options = build_parser().parse_args(arguments)
-    module = importlib.import_module(f"streamnb.cli.{options.module}")
+    module = importlib.import_module(f"streamnb.cli.commands.{options.module}")
     try:
         code: int = module.run(options)
     except StreamnbError as error:

@@ -16,10 +16,10 @@ import msgspec
 
 from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
-from streamnb.adapters.snapshot_files import SnapshotFolder
-from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
-from streamnb.cli.watching import Waiting
 from streamnb.config import (
     CLASSIFIERS,
     AttributeConfig,
@@ -31,28 +31,28 @@ from streamnb.config import (
     restored,
     shaping_of,
 )
-from streamnb.engine.checkpoint import Change, Identity
+from streamnb.engine.journal.checkpoint import Change, Identity
 from streamnb.engine.learner import Learner, Pruning, Settings
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.errors import ConfigError, LogError
-from streamnb.model.attributes import Attribute, Continuous, Nominal, Text
-from streamnb.model.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.credible import beta_intervals
-from streamnb.model.hypotheses import Hypothesis
-from streamnb.model.learners import AnyHypothesis, Pool, Softmax, Tree
-from streamnb.model.naive_bayes import NaiveBayes
-from streamnb.model.one_at_a_time import OneAtATime
-from streamnb.model.priors import Prior
-from streamnb.model.stream_model import StreamModel
+from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
+from streamnb.model.attributes.priors import Prior
+from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.hypotheses import Hypothesis
+from streamnb.model.mixture.learner_state import AnyHypothesis, Pool, Softmax, Tree
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.warm import warm
 from streamnb.wire.dead_letter import largest_body
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
 
 if TYPE_CHECKING:
-    from streamnb.adapters.kafka_python import KafkaPython
-    from streamnb.adapters.librdkafka import Librdkafka
+    from streamnb.adapters.kafka.kafka_python import KafkaPython
+    from streamnb.adapters.kafka.librdkafka import Librdkafka
 
 __all__ = [
     "Configured",
@@ -168,7 +168,7 @@ def settings(config: Config) -> Settings:
 
 
 class Configured:
-    """The configuration as the engine sees it; see `streamnb.engine.checkpoint.Configuration`."""
+    """The configuration as the engine sees it; see `streamnb.engine.journal.checkpoint.Configuration`."""
 
     def __init__(self, config: Config) -> None:
         self.shaping: Mapping[str, Any] = shaping_of(config)
@@ -220,7 +220,7 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
         for key, name in config.topics.names:
             log.create_topic(name, 1 if key == "journal" else config.topics.partitions)
         return log
-    from streamnb.adapters.kafka_log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
+    from streamnb.adapters.kafka.log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
 
     return KafkaLog(
         config.kafka.settings(config.log),
@@ -237,11 +237,11 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
 def library(config: Config) -> type[KafkaPython | Librdkafka]:
     """What reads and writes on Kafka. Raises LogError where it is not installed."""
     if config.log.client == "kafka-python":
-        from streamnb.adapters.kafka_python import KafkaPython  # noqa: PLC0415  only who uses it needs it
+        from streamnb.adapters.kafka.kafka_python import KafkaPython  # noqa: PLC0415  only who uses it needs it
 
         return KafkaPython
     try:
-        from streamnb.adapters.librdkafka import Librdkafka  # noqa: PLC0415  an extra
+        from streamnb.adapters.kafka.librdkafka import Librdkafka  # noqa: PLC0415  an extra
     except ImportError as error:
         raise LogError(
             f'log.client = "librdkafka" needs confluent-kafka ({error}); '

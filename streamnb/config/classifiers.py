@@ -22,21 +22,21 @@ ModelKind = Literal[
 
 
 class ClassifierKind(NamedTuple):
-    """One kind; see `streamnb.model.one_at_a_time.OneAtATime` for what it has to have, if it needs that.
+    """One kind; see `river_stream_model.OneAtATime` for what it has to have, if it needs that.
 
     Attributes:
         constructor: ``module:name`` of what makes the classifier, below ``streamnb.model``.
         own: the keys of ``[model]`` that other kinds do not have, with their defaults; they are arguments of
             the constructor by the same names.
         shared: those of ``alpha``, ``m``, ``p``, ``prior`` and ``event_model`` that are arguments, too.
-        takes_attributes: whether the declared attributes are one (`streamnb.model.attributes`).
+        takes_attributes: whether the declared attributes are one (`streamnb.model.attributes.attributes`).
         prunes: whether it has a vocabulary that ``[model.prune]`` can cut.
         reads_numbers: whether a number is more to it than one value of many.
         reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
         counts: whether it is a `NaiveBayes`, whose counts are read anew under other smoothing.
         reads_entity: whether it is told of which entity an event is.
         leaves_texts_out: whether it does without texts where nothing is declared.
-        learns_batches: whether it is a `streamnb.model.stream_model.StreamModel` itself, and takes many
+        learns_batches: whether it is a `stream_model.StreamModel` itself, and takes many
             events at once.
     """
 
@@ -55,17 +55,17 @@ class ClassifierKind(NamedTuple):
 
 CLASSIFIERS: dict[str, ClassifierKind] = {
     "semi_supervised": ClassifierKind(
-        "labelled_and_both:labelled_and_both",
+        "mixture.semi_supervised_mixture:labelled_and_both",
         own={"unlabelled_weight": 0.1, "unlabelled_window": 200, "revisits": 1},
         shared=("alpha", "m", "p", "prior", "event_model"),
         takes_attributes=True,
         prunes=True,
     ),
     "logistic_regression": ClassifierKind(
-        "logistic_regression:LogisticRegression", own={"C": 1.0, "features": 512}, reads_texts=False
+        "linear.logistic_regression:LogisticRegression", own={"C": 1.0, "features": 512}, reads_texts=False
     ),
     "hidden_markov": ClassifierKind(
-        "hidden_markov_nb:HiddenMarkovNB",
+        "hidden_markov.hidden_markov_nb:HiddenMarkovNB",
         own={"transition_m": 1.0, "entities": 100_000, "time_to_live": 0},
         shared=("alpha", "m", "p", "prior", "event_model"),
         takes_attributes=True,
@@ -75,7 +75,7 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         reads_entity=True,
     ),
     "bayesian_network": ClassifierKind(
-        "bayesian_network_classifier:BayesianNetworkClassifier",
+        "bayesian_network.classifier:BayesianNetworkClassifier",
         own={"parents": {}, "cells": 1 << 20},
         shared=("alpha", "m", "prior"),
         takes_attributes=True,
@@ -83,7 +83,7 @@ CLASSIFIERS: dict[str, ClassifierKind] = {
         reads_texts=False,
     ),
     "tree_augmented": ClassifierKind(
-        "tree_augmented_nb:TreeAugmentedNB",
+        "trees.tree_augmented_nb:TreeAugmentedNB",
         own={"prior_weight": 20.0, "max_values": 127, "memory": 64 << 20},
         shared=("alpha", "prior"),
         takes_attributes=True,

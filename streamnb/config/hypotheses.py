@@ -26,10 +26,10 @@ from streamnb.config.sections import Section
 from streamnb.config.table_lists import kinds_of, read_entries, write_tables
 from streamnb.config.units import format_duration
 from streamnb.errors import ConfigError
-from streamnb.model.attributes import EventModel
+from streamnb.model.attributes.attributes import EventModel
 
 if TYPE_CHECKING:
-    from streamnb.model.learners import AnyHypothesis
+    from streamnb.model.mixture.learner_state import AnyHypothesis
 
 __all__ = [
     "HYPOTHESES",
@@ -66,8 +66,8 @@ class HypothesisConfig(Section, frozen=True):
     counts; smoothing is taken whole: alpha, or m with p.
 
     Attributes:
-        kind: "naive_bayes", "softmax", "pool" or "tree"; see `streamnb.model.learners` for the last three.
-        likelihood: how texts are read; see `streamnb.model.hypotheses.Hypothesis`.
+        kind: "naive_bayes", "softmax", "pool" or "tree"; see `streamnb.model.mixture` for the last three.
+        likelihood: how texts are read; see `streamnb.model.mixture.hypotheses.Hypothesis`.
         alpha: added to every count.
         m: equivalent sample size of the m-estimate, in place of alpha.
         p: prior estimate of the m-estimate; None is uniform over the values declared or seen.
@@ -154,8 +154,8 @@ class PosteriorConfig(Section, frozen=True):
 def default_hypotheses() -> tuple[HypothesisConfig, ...]:
     """What a mixture weighs where nothing is declared, as tables would declare it."""
     # they bring numba: only who weighs them needs it
-    from streamnb.model.default_hypotheses import DEFAULT_HYPOTHESES  # noqa: PLC0415
-    from streamnb.model.learners import Pool, Softmax  # noqa: PLC0415
+    from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES  # noqa: PLC0415
+    from streamnb.model.mixture.learner_state import Pool, Softmax  # noqa: PLC0415
 
     def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
         given = {name: value for name, value in vars(hypothesis).items() if value not in {"", "learned"}}

@@ -39,7 +39,7 @@ from streamnb.config.kinds import (
 from streamnb.config.sections import Section, walk
 from streamnb.config.toml import literal
 from streamnb.events import DETECTORS, DetectorName
-from streamnb.model.attributes import EventModel
+from streamnb.model.attributes.attributes import EventModel
 
 __all__ = [
     "KEYS",
@@ -285,7 +285,7 @@ class DriftConfig(Section, frozen=True):
     """Who watches for drift.
 
     Attributes:
-        detectors: names of detectors; see `streamnb.model.drift`.
+        detectors: names of detectors; see `streamnb.model.evaluation.drift`.
     """
 
     detectors: Annotated[tuple[DetectorName, ...], _DETECTORS] = ()

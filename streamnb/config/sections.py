@@ -11,7 +11,7 @@ import msgspec
 
 from streamnb.config.kinds import Kind
 from streamnb.errors import ConfigError
-from streamnb.model.parameters import brief
+from streamnb.model.attributes.parameters import brief
 
 __all__ = ["Member", "Section", "members", "nearest_key", "unknown", "walk"]
 

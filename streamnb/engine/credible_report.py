@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from streamnb.events import ClassRate, Interval, Scores
-from streamnb.model.credible import beta_intervals
+from streamnb.model.posterior.credible_intervals import beta_intervals
 
 __all__ = ["class_rates", "with_interval"]
 

@@ -31,11 +31,11 @@ from streamnb.events import (
     ModelInfo,
     Prediction,
 )
-from streamnb.model.drift import DriftDetectors
-from streamnb.model.expected import count, reading
-from streamnb.model.naive_bayes import Posteriors
-from streamnb.model.progressive import ProgressiveValidation
-from streamnb.model.stream_model import StateCopying, StreamModel
+from streamnb.model.attributes.expected import count, reading
+from streamnb.model.evaluation.drift import DriftDetectors
+from streamnb.model.evaluation.progressive import ProgressiveValidation
+from streamnb.model.interface.stream_model import StateCopying, StreamModel
+from streamnb.model.naive_bayes.naive_bayes import Posteriors
 from streamnb.wire.codec import decode_event, encode_metrics, encode_predictions
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.schema import EventSchema
@@ -79,7 +79,7 @@ class Settings:
         evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
         hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
         pruning: what is forgotten, and when.
-        detectors: who watches the predictions for drift; see `streamnb.model.drift`.
+        detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
         max_bytes: of a prediction with its key, and of a report; 0 is no limit.
     """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from streamnb.events import HypothesisScore, PosteriorReport
-from streamnb.model.posterior import SequentialPosterior
-from streamnb.model.stream_model import StreamModel
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.posterior.sequential import SequentialPosterior
 
 __all__ = ["posterior_of", "posterior_report"]
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamnb.model.attributes import Text
-from streamnb.model.baum_welch import baum_welch
-from streamnb.model.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.bayesian_network import BayesianNetwork
-from streamnb.model.bayesian_network_classifier import BayesianNetworkClassifier
-from streamnb.model.columns import Column, Columns
-from streamnb.model.counts import NOMINAL, Counts
-from streamnb.model.encoding import CONTINUOUS, Asked, Layout
-from streamnb.model.hidden_markov_nb import HiddenMarkovNB
-from streamnb.model.hypotheses import Hypothesis
-from streamnb.model.learners import AnyHypothesis, Pool, Softmax, Tree
-from streamnb.model.linear_regression import LinearRegression
-from streamnb.model.logistic_regression import LogisticRegression
-from streamnb.model.naive_bayes import NaiveBayes
-from streamnb.model.network_em import NetworkEM
-from streamnb.model.online_em import OnlineBaumWelch
-from streamnb.model.posterior import SequentialPosterior
-from streamnb.model.progressive import ProgressiveValidation
-from streamnb.model.tree_augmented_nb import TreeAugmentedNB
-from streamnb.model.vocabulary import Vocabulary
+from streamnb.model.attributes.attributes import Text
+from streamnb.model.bayesian_network.classifier import BayesianNetworkClassifier
+from streamnb.model.bayesian_network.incremental_em import NetworkEM
+from streamnb.model.bayesian_network.network import BayesianNetwork
+from streamnb.model.encoding.data_frame import Column, Columns
+from streamnb.model.encoding.event_writer import CONTINUOUS, Asked, Layout
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.evaluation.progressive import ProgressiveValidation
+from streamnb.model.hidden_markov.baum_welch import baum_welch
+from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
+from streamnb.model.linear.linear_regression import LinearRegression
+from streamnb.model.linear.logistic_regression import LogisticRegression
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.hypotheses import Hypothesis
+from streamnb.model.mixture.learner_state import AnyHypothesis, Pool, Softmax, Tree
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.posterior.sequential import SequentialPosterior
+from streamnb.model.stats.counts import NOMINAL, Counts
+from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
 __all__ = ["warm"]
 

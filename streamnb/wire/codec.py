@@ -14,7 +14,7 @@ import msgspec
 
 from streamnb.errors import MalformedEvent
 from streamnb.events import Drift, Event, Label, MetricsReport, Prediction
-from streamnb.model.attributes import some_of
+from streamnb.model.attributes.attributes import some_of
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
 from streamnb.wire.schema import ENTITY, EventSchema

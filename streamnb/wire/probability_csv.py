@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from streamnb.errors import ConfigError
-from streamnb.model.joint_table import JointTable
+from streamnb.model.bayesian_network.joint_table import JointTable
 
 __all__ = ["read_joint_table"]
 

@@ -15,8 +15,8 @@ import time
 import numpy as np
 
 from streamnb import HiddenMarkovNB
-from streamnb.model.entities import Entities
-from streamnb.model.sequence_kernels import Chains, Steps, filter_batch
+from streamnb.model.hidden_markov.entities import Entities
+from streamnb.model.hidden_markov.entity_filter_kernels import Chains, Steps, filter_batch
 
 
 def stream(n, entities, K, seed=1):

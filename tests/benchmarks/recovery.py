@@ -22,9 +22,9 @@ from pathlib import Path
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
-from streamnb.engine.checkpoint import NoSnapshots
+from streamnb.engine.journal.checkpoint import NoSnapshots
+from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord, Record
-from streamnb.engine.recovery import recover
 from streamnb.engine.sensor import Sensor
 from streamnb.worker import Pace
 

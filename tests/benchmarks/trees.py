@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 from streamnb import TreeAugmentedNB
-from streamnb.model.tree_counts import moments
+from streamnb.model.trees.tree_counts import moments
 
 AT_ONCE = 5000
 UNIT = 1024

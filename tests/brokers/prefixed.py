@@ -14,10 +14,10 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from streamnb.adapters import kafka_python, librdkafka
-from streamnb.adapters.kafka_log import KafkaLog
-from streamnb.adapters.kafka_python import KafkaPython
-from streamnb.adapters.librdkafka import Librdkafka
+from streamnb.adapters.kafka import kafka_python, librdkafka
+from streamnb.adapters.kafka.kafka_python import KafkaPython
+from streamnb.adapters.kafka.librdkafka import Librdkafka
+from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.engine.ports import Partition
 
 LIBRARIES = {"kafka": KafkaPython, "librdkafka": Librdkafka}

@@ -18,9 +18,10 @@ from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import Ticking, digests, new_learner, new_worker
 
 from streamnb import BayesOptimalNB, Hypothesis
-from streamnb.adapters import sqlite_log, sqlite_store
-from streamnb.adapters.snapshot_files import SnapshotFolder
-from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite import log as sqlite_log
+from streamnb.adapters.sqlite import store
+from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
 from streamnb.config import load
 from streamnb.engine.ports import Patience
@@ -115,7 +116,7 @@ def _serve(order, folder, seams, clock, came):
 def _open(log, seams, clock):
     options = {name: value for name, value in log.items() if name not in ("sqlite", "kafka", "prefix")}
     if "sqlite" in log:
-        sqlite_store.BUSY_TIMEOUT = options.pop("busy_timeout", sqlite_store.BUSY_TIMEOUT)
+        store.BUSY_TIMEOUT = options.pop("busy_timeout", store.BUSY_TIMEOUT)
         sqlite_log.CHECKPOINT_COMMITS = options.pop("checkpoint_commits", sqlite_log.CHECKPOINT_COMMITS)
         seams.of_sqlite()
         return SqliteLog(log["sqlite"], clock=clock, **options)

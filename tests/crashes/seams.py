@@ -128,7 +128,7 @@ class Seams:
     def of_the_engine(self):
         """Recovery, the loading of a snapshot, and learning down to the single event."""
         from streamnb import worker
-        from streamnb.adapters.snapshot_files import SnapshotFolder
+        from streamnb.adapters.snapshot_folder import SnapshotFolder
         from streamnb.engine import learner
 
         self.replace(worker, "recover", "recover")
@@ -172,10 +172,10 @@ class Seams:
         from kafka.producer.record_accumulator import RecordAccumulator
         from prefixed import PRODUCERS
 
-        from streamnb.adapters.kafka_clients import Clients
-        from streamnb.adapters.kafka_commit import Transactions
-        from streamnb.adapters.kafka_election import Election
-        from streamnb.adapters.kafka_python import KafkaPython
+        from streamnb.adapters.kafka.clients import Clients
+        from streamnb.adapters.kafka.election import Election
+        from streamnb.adapters.kafka.kafka_python import KafkaPython
+        from streamnb.adapters.kafka.transactions import Transactions
 
         def send(_, place, *__, **___):
             return "send journal" if place.topic.endswith("journal") else "send"

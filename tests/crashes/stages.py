@@ -14,11 +14,11 @@ from crashes.life import REPORT_EVERY, fresh_learner
 from prefixed import PrefixedKafkaLog
 from service import IDENTITY, digests, predictions, raw_events, read_topic, records, timeless
 
-from streamnb.adapters.snapshot_files import SnapshotFolder
-from streamnb.adapters.sqlite_log import SqliteLog
-from streamnb.engine.checkpoint import NoSnapshots
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.engine.journal.checkpoint import NoSnapshots
+from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.recovery import recover
 from streamnb.wire.codec import decode_metrics
 from streamnb.wire.journal import decode_journal
 

@@ -12,7 +12,7 @@ from typing import Any
 from storm.reading import ID
 from storm.stream import Made
 
-from streamnb.adapters.sqlite_log import SqliteLog
+from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import LogError
 

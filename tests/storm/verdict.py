@@ -17,10 +17,10 @@ from storm.stream import Made, is_malformed
 from storm.undisturbed import disturbances
 
 from streamnb import config as configuration
-from streamnb.adapters.snapshot_files import SnapshotFolder
+from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
+from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
-from streamnb.engine.recovery import recover
 from streamnb.errors import StreamnbError
 from streamnb.wire.snapshot import part_digest
 

@@ -139,7 +139,7 @@ def freeze(folder, model, n=300):
 
 def outputs(folder):
     """How many predictions and dead letters are visible."""
-    from streamnb.adapters.sqlite_log import SqliteLog
+    from streamnb.adapters.sqlite.log import SqliteLog
 
     with closing(SqliteLog(folder / "log.db")) as log:
         return sum(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from streamnb.adapters.kafka_admin import Group, OpenTransaction
-from streamnb.adapters.kafka_group import is_learner, owner_of
+from streamnb.adapters.kafka.admin import Group, OpenTransaction
+from streamnb.adapters.kafka.group import is_learner, owner_of
 from streamnb.cli.checks.findings import Finding, State
-from streamnb.cli.kafka_tools import KafkaTools
-from streamnb.engine.topics import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
+from streamnb.cli.checks.kafka_tools import KafkaTools
+from streamnb.engine.topic_plan import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
 
 __all__ = ["Seen", "check_brokers", "check_group", "check_permissions", "check_topics", "check_transaction"]
 

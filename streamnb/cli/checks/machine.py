@@ -113,10 +113,12 @@ def room(path: Path) -> Room:
 
 def kernels() -> Iterator[Kernel]:
     """Every kernel of the model."""
-    for module_name in sorted(found.name for found in pkgutil.iter_modules(model.__path__)):
-        module = importlib.import_module(f"{model.__name__}.{module_name}")
+    for module_name in sorted(
+        found.name for found in pkgutil.walk_packages(model.__path__, f"{model.__name__}.")
+    ):
+        module = importlib.import_module(module_name)
         for made in vars(module).values():
             if hasattr(made, "py_func") and made.__module__ == module.__name__:
                 cache = made.stats.cache_path
-                prefix = f"{module_name}.{made.py_func.__qualname__}"
+                prefix = f"{module_name.rpartition('.')[2]}.{made.py_func.__qualname__}"
                 yield Kernel(Path(made.py_func.__code__.co_filename), cache and Path(cache), prefix)

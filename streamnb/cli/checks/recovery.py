@@ -6,12 +6,12 @@ import time
 from itertools import islice
 from typing import NamedTuple
 
-from streamnb.adapters.snapshot_files import SnapshotFolder
+from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.checks.findings import Finding, State
-from streamnb.engine.history import entries
+from streamnb.engine.journal.history import entries
+from streamnb.engine.journal.replay import SliceReader, replay
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Partition
-from streamnb.engine.replay import SliceReader, replay
 from streamnb.errors import SnapshotError
 from streamnb.model.warm import warm
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from streamnb.adapters.snapshot_files import Damaged
+from streamnb.adapters.snapshot_folder import Damaged
 from streamnb.cli.checks.findings import Finding, State
-from streamnb.engine.history import Stray
+from streamnb.engine.journal.history import Stray
 from streamnb.engine.ports import Log, Partition
 from streamnb.wire.journal import JournalRecord
 

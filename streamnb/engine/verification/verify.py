@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamnb.engine.checkpoint import Identity, Origin, Snapshots
+from streamnb.engine.journal.checkpoint import Identity, Origin, Snapshots
+from streamnb.engine.journal.entries import missing_records
+from streamnb.engine.journal.recovery import refuse_changes
 from streamnb.engine.learner import Learner
-from streamnb.engine.lifecycle import missing_records
 from streamnb.engine.ports import Log
-from streamnb.engine.recovery import refuse_changes
-from streamnb.engine.verification.chain import CHAIN, LEARNED, Survey, earliest_kept, survey
-from streamnb.engine.verification.comparison import Compared, State, compare, recount_of
 from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.kept_snapshots import SNAPSHOTS, KeptSnapshots
-from streamnb.engine.verification.published import Processed, Published
-from streamnb.engine.verification.reading import SLICES, EventReader
-from streamnb.engine.verification.recount import Plan, Recount
-from streamnb.engine.verification.replayed import Replays
+from streamnb.engine.verification.log.chain import CHAIN, LEARNED, Survey, earliest_kept, survey
+from streamnb.engine.verification.log.kept_snapshots import SNAPSHOTS, KeptSnapshots
+from streamnb.engine.verification.log.published import Processed, Published
+from streamnb.engine.verification.log.replayed import Replays
+from streamnb.engine.verification.log.slices import SLICES, EventReader
+from streamnb.engine.verification.recount.comparison import Compared, State, compare, recount_of
+from streamnb.engine.verification.recount.recount import Plan, Recount
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.model.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
 __all__ = ["Source", "Verified", "verify"]
 

@@ -1,0 +1,1 @@
+"""Kafka by either client: the log, its transactions, the election, errors in words."""

@@ -1,0 +1,268 @@
+"""What an administrator asks of a Kafka cluster and has done there, through kafka-python."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from kafka import errors
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ConfigResource,
+    ConfigResourceType,
+    ResourcePattern,
+    ResourceType,
+    TransactionState,
+)
+
+from streamnb.adapters.blocking_call import meanwhile
+from streamnb.adapters.kafka.clients import Clients
+from streamnb.adapters.kafka.error_texts import translate
+from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
+from streamnb.errors import LogError
+
+__all__ = ["Group", "KafkaAdmin", "Member", "NotAuthorised", "OpenTransaction"]
+
+R = TypeVar("R")
+
+_RESOURCES = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional-id": ResourceType.TRANSACTIONAL_ID,
+}
+_NOT_YET = (  # a coordinator that is being found, moved or loaded
+    errors.CoordinatorNotAvailableError,
+    errors.NotCoordinatorError,
+    errors.CoordinatorLoadInProgressError,
+)
+_OPEN = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+_PAUSE = 0.2  # seconds between two questions to such a coordinator
+
+
+class NotAuthorised(LogError):  # noqa: N818  as its siblings
+    """The user may not do this."""
+
+
+class Member(NamedTuple):
+    """A member of a consumer group; `owns` are the topics of which it was given a partition."""
+
+    client_id: str
+    host: str
+    owns: frozenset[str]
+
+
+class Group(NamedTuple):
+    """A consumer group; `operations` are what the user may do with it, None where the broker does not say."""
+
+    state: str
+    members: tuple[Member, ...]
+    operations: frozenset[str] | None
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is neither committed nor aborted.
+
+    Attributes:
+        state: Kafka's word for it.
+        started: when, seconds since the epoch by the coordinator's clock.
+        timeout: seconds after which the coordinator aborts it.
+    """
+
+    state: str
+    started: float
+    timeout: float
+
+
+class KafkaAdmin:
+    """A cluster, as one user sees it. Every call answers or raises in bounded time.
+
+    Args:
+        client: settings of kafka-python: bootstrap_servers, security_protocol and so on.
+        timeout: seconds to wait for the cluster in each call, and at first for the connection.
+
+    Raises:
+        LogError: the cluster cannot be reached, with what the attempts met with.
+    """
+
+    def __init__(self, client: Mapping[str, Any], *, timeout: float = 10.0) -> None:
+        self._timeout = timeout
+        bound = {"bootstrap_timeout_ms": int(timeout * 1000), "request_timeout_ms": int(timeout * 1000)}
+        clients = Clients({**client, **bound})
+        with _reasons() as reasons:
+            try:
+                self._admin = meanwhile(clients.admin, seconds=timeout + 1)
+            except LogError as error:
+                why = "; ".join(reasons) or str(error)
+                servers = client["bootstrap_servers"]
+                named = servers if isinstance(servers, str) else ", ".join(servers)
+                raise LogError(f"no Kafka cluster answers at {named}: {why}") from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        with contextlib.suppress(LogError):
+            meanwhile(self._admin.close, seconds=self._timeout)
+
+    # -- questions ----------------------------------------------------------------------------------------
+
+    def brokers(self) -> Mapping[int, str]:
+        """The brokers that are up: number -> the address that clients are told to use."""
+        found = self._ask(self._admin.describe_cluster)["brokers"]
+        up = [broker for broker in found if not broker.get("is_fenced", False)]
+        return {broker["broker_id"]: f"{broker['host']}:{broker['port']}" for broker in up}
+
+    def version(self, broker: int) -> tuple[int, ...]:
+        """The version that the requests one broker knows belong to, such as (4, 3)."""
+        return tuple(self._ask(lambda: self._admin.get_broker_version_data(broker)).broker_version)
+
+    def topics(self, names: Iterable[str]) -> Found:
+        """Those of the topics that exist, with the settings where the user may see them."""
+        wanted = list(dict.fromkeys(names))
+        described = self._ask(lambda: self._admin.describe_topics(wanted))
+        codes = {topic["name"]: errors.for_code(topic["error_code"]) for topic in described}
+        there = [topic for topic in described if topic["partitions"]]
+        settings = self._settings([topic["name"] for topic in there])
+        topics = {topic["name"]: _topic(topic, settings[topic["name"]]) for topic in there}
+        hidden = {name for name, code in codes.items() if code is errors.TopicAuthorizationFailedError}
+        return Found(topics, frozenset(hidden))
+
+    def group(self, name: str) -> Group:
+        """A consumer group; its state is ``Dead`` where there is none. Raises `NotAuthorised`."""
+        found = self._ask(lambda: self._admin.describe_groups([name]))[name]
+        members = tuple(_member(member) for member in found["members"])
+        return Group(found["group_state"], members, _operations(found))
+
+    def transaction(self, transactional_id: str) -> OpenTransaction | None:
+        """The transaction that is open under this id, if any. Raises `NotAuthorised`."""
+        try:
+            found = self._ask(lambda: self._admin.describe_transactions([transactional_id]))
+        except LogError as error:
+            if isinstance(error.__cause__, errors.TransactionalIdNotFoundError):
+                return None
+            raise
+        described = found[transactional_id]
+        if described.state not in _OPEN:
+            return None
+        started, timeout = described.transaction_start_time_ms / 1000, described.transaction_timeout_ms / 1000
+        return OpenTransaction(described.state.value, started, timeout)
+
+    # -- deeds --------------------------------------------------------------------------------------------
+
+    def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
+        """Create topics and wait until they can be used; the names of those that were not there before.
+
+        Raises:
+            NotAuthorised: the user may not create one of them.
+            LogError: a topic was refused, with the broker's words; others may have been created.
+        """
+        if not topics:
+            return frozenset()
+        wanted = {
+            topic.name: {
+                "num_partitions": topic.partitions,
+                "replication_factor": topic.replication,
+                "configs": dict(topic.settings),
+            }
+            for topic in topics
+        }
+        answer = self._ask(lambda: self._admin.create_topics(wanted, raise_errors=False))
+        outcomes = {topic["name"]: topic for topic in answer["topics"]}
+        for name, outcome in outcomes.items():
+            _refuse(name, errors.for_code(outcome["error_code"]), outcome["error_message"])
+        self._ask(lambda: self._admin.wait_for_topics(list(wanted), int(self._timeout * 1000)))
+        return frozenset(name for name, outcome in outcomes.items() if outcome["error_code"] == 0)
+
+    def grant(self, acls: Sequence[Acl], principal: str) -> None:
+        """Allow a principal, such as ``User:learner``, all of this from any host; what it may already stays.
+
+        Raises:
+            NotAuthorised: the user may not grant.
+            LogError: the cluster has no authorizer.
+        """
+        created = self._ask(lambda: self._admin.create_acls([_acl(acl, principal) for acl in acls]))
+        for failed in created["failed"]:
+            if issubclass(failed, errors.SecurityDisabledError):
+                raise LogError("Kafka: the cluster has no authorizer, so there is nothing to grant")
+            _refuse("the ACLs", failed, None)
+
+    def _settings(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | None]:
+        """Of each topic; None where the user may not see them: the client answers with nothing then."""
+        if not topics:
+            return {}
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
+        found = self._ask(lambda: self._admin.describe_configs(resources, config_filter="all"))["topic"]
+        return {
+            name: {key: str(entry["value"]) for key, entry in found[name].items()} or None for name in topics
+        }
+
+    def _ask(self, question: Callable[[], R]) -> R:
+        """The answer, in bounded time; a coordinator is waited for. Errors of the client become the log's."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return meanwhile(question, seconds=max(_PAUSE, deadline - time.monotonic()))
+            except errors.AuthorizationError as error:
+                raise NotAuthorised(str(translate(error))) from error
+            except errors.KafkaError as error:
+                if not isinstance(error, _NOT_YET) or time.monotonic() > deadline:
+                    raise translate(error) from error
+            time.sleep(_PAUSE)
+
+
+class _Reasons(logging.Handler):
+    """Hears why the client cannot connect: it says so nowhere but in its own log."""
+
+    _FAILED = re.compile(r"Bootstrap (?:connection|attempt) to \S+ failed: (.*?)(?: \(backoff .*\))?$")
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.heard: dict[str, None] = {}  # in order, each once
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if match := self._FAILED.match(record.getMessage()):
+            self.heard[match[1]] = None
+
+
+@contextlib.contextmanager
+def _reasons() -> Iterator[Mapping[str, None]]:
+    """Why connecting failed, as far as heard."""
+    logger, handler = logging.getLogger("kafka"), _Reasons()
+    logger.addHandler(handler)
+    try:
+        yield handler.heard
+    finally:
+        logger.removeHandler(handler)
+
+
+def _topic(described: Mapping[str, Any], settings: Mapping[str, str] | None) -> FoundTopic:
+    replicas = [len(partition["replica_nodes"]) for partition in described["partitions"]]
+    return FoundTopic(described["name"], len(replicas), min(replicas), _operations(described), settings)
+
+
+def _operations(described: Mapping[str, Any]) -> frozenset[str] | None:
+    operations = described["authorized_operations"]
+    return None if operations is None else frozenset(operations)
+
+
+def _member(described: Mapping[str, Any]) -> Member:
+    assigned = described["member_assignment"] or {"assigned_partitions": []}
+    owns = frozenset(given["topic"] for given in assigned["assigned_partitions"] if given["partitions"])
+    return Member(described["client_id"], described["client_host"].removeprefix("/"), owns)
+
+
+def _acl(acl: Acl, principal: str) -> ACL:
+    resource = ResourcePattern(_RESOURCES[acl.resource], acl.name)
+    return ACL(principal, "*", ACLOperation[acl.operation], ACLPermissionType.ALLOW, resource)
+
+
+def _refuse(what: str, error: type[errors.KafkaError], said: str | None) -> None:
+    """Raise what a broker answered of `what`; that something is there already is no error."""
+    if error in {errors.NoError, errors.TopicAlreadyExistsError}:
+        return
+    kind = NotAuthorised if issubclass(error, errors.AuthorizationError) else LogError
+    raise kind(f"Kafka: {what}: {said or error.__name__}")

@@ -1,0 +1,171 @@
+"""The clients that a log needs, with the settings that its guarantees rest on."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+from streamnb.adapters.kafka.error_texts import listen, translated
+from streamnb.adapters.kafka.group import client_id_of
+from streamnb.adapters.kafka.partitioner import KeyPartitioner
+from streamnb.adapters.kafka.tool_line import ToolLine
+from streamnb.errors import LogError, Unavailable
+
+__all__ = ["MAX_POLL_INTERVAL", "Clients", "forget_coordinators"]
+
+_ANSWER_MS = 10_000  # the longest that one request waits
+_BOOTSTRAP_MS = 5_000
+_FOR_EVER_MS = (1 << 31) - 1
+_LISTEN_SECONDS = 5.0
+_LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
+MAX_POLL_INTERVAL = 30.0  # seconds; a learner that does not turn for so long has lost the election
+
+
+class Clients:
+    """Makes clients of kafka-python from the settings that all of them share.
+
+    Args:
+        settings: bootstrap_servers, security_protocol, sasl_mechanism, ssl_cafile and so on; they stand over
+            the defaults here, and below what a client's role in the protocol demands.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        listen()
+        self._settings = {
+            "request_timeout_ms": _ANSWER_MS,
+            "bootstrap_timeout_ms": _BOOTSTRAP_MS,
+            "reconnect_backoff_max_ms": 1_000,
+            **settings,
+        }
+        self.largest_batch = _LARGEST_REQUEST
+        """Bytes that every topic takes at once, as far as anybody has asked."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What all clients share, the password among it."""
+        return self._settings
+
+    @property
+    def line(self) -> ToolLine:
+        """Makes lines for Kafka's own tools."""
+        return ToolLine.of(self._settings)
+
+    def reader(self) -> Any:
+        """A consumer without a group, that reads what is committed and resets nothing by itself."""
+        return self._made(
+            KafkaConsumer,
+            group_id=None,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            allow_auto_create_topics=False,
+            max_partition_fetch_bytes=4 << 20,  # both bound what waits in memory
+            fetch_max_bytes=16 << 20,
+            fetch_max_wait_ms=100,
+        )
+
+    def member(self, group: str, owner: str, session_timeout: float) -> Any:
+        """A consumer that takes part in elections and never reads.
+
+        The assignor leaves the partition with whoever has it: a standby that joins changes nothing.
+        """
+        session_ms = int(session_timeout * 1000)
+        return self._made(
+            KafkaConsumer,
+            group_id=group,
+            client_id=client_id_of(owner),
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            allow_auto_create_topics=False,
+            partition_assignment_strategy=[CooperativeStickyAssignor],
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=max(100, session_ms // 5),
+            max_poll_interval_ms=int(MAX_POLL_INTERVAL * 1000),
+        )
+
+    def transactional(self, transactional_id: str, timeout: float) -> Any:
+        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        timeout_ms = int(timeout * 1000)
+        return self._made(
+            KafkaProducer,
+            **self._producing(),
+            transactional_id=transactional_id,
+            retry_backoff_ms=10,  # it sleeps so long on each transactional request that is retried
+            transaction_timeout_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
+            request_timeout_ms=min(_ANSWER_MS, timeout_ms // 2),
+            max_block_ms=_ANSWER_MS,
+        )
+
+    def producer(self) -> Any:
+        """A producer without transactions, that delivers once and in order, however long it takes."""
+        return self._made(
+            KafkaProducer,
+            **{**self._producing(), "linger_ms": 0},
+            retry_backoff_ms=20,
+            max_block_ms=_ANSWER_MS,
+            delivery_timeout_ms=_FOR_EVER_MS,  # who waits for a delivery says when that is enough
+        )
+
+    def admin(self) -> Any:
+        """A client that asks about topics."""
+        return self._made(KafkaAdminClient)
+
+    def _producing(self) -> dict[str, Any]:
+        return {
+            "acks": "all",
+            "enable_idempotence": True,
+            "allow_auto_create_topics": False,
+            "linger_ms": 5,
+            # The client sends while a commit is still being handed to it, and both want the interpreter: the
+            # fewer batches the better. A topic takes 1 MiB at once by default (max.message.bytes).
+            "batch_size": min(512 << 10, self.largest_batch),
+            "max_request_size": _LARGEST_REQUEST,
+            "partitioner": KeyPartitioner(),
+        }
+
+    def _made(self, kind: Any, **role: Any) -> Any:
+        self._check_somebody_listens()
+        try:
+            with translated():
+                return kind(**{**self._settings, **role})
+        except (AssertionError, TypeError, ValueError) as error:
+            raise LogError(f"kafka.client: {error}") from error
+
+    def _check_somebody_listens(self) -> None:
+        """Raise `Unavailable` where no server takes a connection.
+
+        A client that cannot be made leaves its thread and its sockets behind; where it is tried again and
+        again for a cluster that is down, they would pile up.
+        """
+        if self._settings.get("proxy_url"):
+            return
+        refusals = []
+        for server in _servers(self._settings.get("bootstrap_servers", [])):
+            host, _, port = server.rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), _LISTEN_SECONDS).close()
+            except (OSError, ValueError) as error:
+                refusals.append(f"{server}: {error}")
+            else:
+                return
+        if refusals:
+            raise Unavailable(f"no Kafka broker can be reached ({'; '.join(refusals)})")
+
+
+def forget_coordinators(admin: Any) -> None:
+    """Let an admin client ask anew which broker coordinates a group.
+
+    kafka-python 3.0.12 asks once and keeps the answer, also where that broker says that it is another now.
+    """
+    if admin is not None:
+        admin._manager.cluster._coordinators.clear()  # noqa: SLF001  see above
+
+
+def _servers(given: str | Sequence[str]) -> Sequence[str]:
+    return given.split(",") if isinstance(given, str) else given

@@ -1,0 +1,234 @@
+"""Which learner may try: the consumer group gives the journal's one partition to one of its members.
+
+The election is for liveness alone. That two learners which both think they are elected do no harm is the
+transactional id's affair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafka import TopicPartition, errors
+from kafka.structs import MemberState
+
+from streamnb.adapters.blocking_call import meanwhile
+from streamnb.adapters.kafka.clients import MAX_POLL_INTERVAL, Clients
+from streamnb.adapters.kafka.error_texts import translated
+from streamnb.adapters.kafka.group import GroupMember, is_learner, members_of, strangers
+from streamnb.errors import Fenced, LogError, NotElected, Unavailable
+
+__all__ = ["Election"]
+
+_POLL_MS = 100
+_MOST_PATIENT = 40.0  # seconds: a member that hangs holds an election up for its max_poll_interval, 30 s
+_LATELY = 60.0  # seconds within which whoever stood still for too long notices that it was expired
+_SETTLED = "Stable"
+
+
+class Election:
+    """One member of the group; it joins when it is made, and leaves by `close`.
+
+    Args:
+        clients: makes the member.
+        admin: a client that can ask the broker about the group.
+        group: the group's name.
+        topic: the journal's topic; the group subscribes to it.
+        owner: who this is, for people who list the group.
+        session_timeout: seconds of silence after which the broker gives the partition to another.
+        alive: called at every turn: an election may take longer than anybody would take for a sign of life.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        admin: Any,
+        group: str,
+        topic: str,
+        owner: str,
+        session_timeout: float,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._admin = admin
+        self._group = group
+        self._prize = TopicPartition(topic, 0)
+        self._patience = session_timeout
+        self._alive = alive
+        self._often = min(1.0, session_timeout / 5)
+        self._line = clients.line
+        self._member = clients.member(group, owner, session_timeout)
+        try:
+            self._stand()
+        except BaseException:
+            self.close()
+            raise
+        self._won_as = ""  # the member id that was elected
+        self._turned = self._settled = time.monotonic()
+        self._still = 0.0, -math.inf  # seconds that it did not turn, half a session or more, and until when
+        self.membership: Any = None
+        """Of the last turn; it goes with every commit, and the broker refuses one that is out of date."""
+
+    def win(self, within: float) -> None:
+        """Wait to be elected for at most `within` seconds. Raises `NotElected`."""
+        deadline = time.monotonic() + within
+        while not self._is_elected():
+            now = time.monotonic()
+            if self._state() != MemberState.REBALANCING:
+                self._settled = now
+            elif now - self._settled > _MOST_PATIENT:
+                self._stand_again()
+            if now > deadline:
+                raise NotElected(f"{self._group}: {self._obstacle()}")
+            self._turn(_POLL_MS)
+        self._won_as = self.membership.member_id
+
+    def beat(self) -> None:
+        """Take part in the group's life, a few times a session. Raises `Fenced` where the election is lost.
+
+        The client heartbeats by itself, but joins again only in `poll`; and it takes note of having joined
+        only in the poll that was waiting for it: polls that do not wait would join again and again, and keep
+        the whole group from settling. So a turn goes on until the group is stable.
+        """
+        if time.monotonic() - self._turned >= self._often:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._turn(0)
+        deadline = time.monotonic() + self._patience
+        while self._state() != MemberState.STABLE and time.monotonic() < deadline:
+            if not self._is_elected():
+                break
+            self._turn(_POLL_MS)
+        if not self._is_elected() or self.membership.member_id != self._won_as:
+            raise self._lost()
+
+    def prove(self) -> None:
+        """Let the broker confirm who is elected, for what this member knows may be old.
+
+        Raises:
+            Fenced: it is another, or the group has not settled within a session.
+            Unavailable: the broker cannot say now.
+        """
+        deadline = time.monotonic() + self._patience
+        while True:
+            self._beat()
+            is_settled, members = self._described()
+            self._refuse_namesakes(members)
+            holder = self._holder(members)
+            if is_settled and holder is not None and holder.id == self._won_as:
+                return
+            if is_settled or time.monotonic() > deadline:
+                raise self._lost()
+            time.sleep(_POLL_MS / 1000)
+
+    def _described(self) -> tuple[bool, Sequence[GroupMember]]:
+        """Whether the group has settled, and its members, as the broker says. Raises `Unavailable`."""
+        with translated("READ", self._group):
+            group = self._admin.describe_groups([self._group])[self._group]
+        if group["error"] is not None:
+            raise Unavailable(f"group {self._group}: {group['error']}")
+        return group["group_state"] == _SETTLED, members_of(group)
+
+    def _refuse_namesakes(self, members: Sequence[GroupMember]) -> None:
+        """Raises LogError where a learner of another journal has this name: they would fence each other."""
+        for member in members:
+            for other in sorted({place.topic for place in member.has} - {self._prize.topic}):
+                if not is_learner(member.client):
+                    raise LogError(strangers(self._group, members, self._line))
+                raise LogError(
+                    f"{self._group} is also the name of a learner of journal {other} "
+                    f"({member}): give each model of a cluster a model.name of its own"
+                )
+
+    def _holder(self, members: Sequence[GroupMember]) -> GroupMember | None:
+        """Whoever has the journal's partition."""
+        return next((member for member in members if self._prize in member.has), None)
+
+    def _seen(self) -> Sequence[GroupMember]:
+        """The members of a group that has settled, for people to be told of; none where nobody can say."""
+        with contextlib.suppress(LogError):
+            is_settled, members = meanwhile(self._described, self._alive, self._patience)
+            return members if is_settled else ()
+        return ()
+
+    def _obstacle(self) -> str:
+        """Why this member is not elected."""
+        members = self._seen() if self._state() == MemberState.STABLE else ()
+        holder = self._holder(members)
+        if holder is None:
+            return "the election is not over yet"
+        if not is_learner(holder.client):
+            return strangers(self._group, members, self._line)
+        return f"another learner is alive ({holder})"
+
+    def _lost(self) -> Fenced:
+        """Why this member is elected no longer."""
+        holder = self._holder(self._seen())
+        other = holder is not None and holder.id not in {
+            self._won_as,
+            self._member.group_metadata().member_id,
+        }
+        end = f"{holder} has taken over" if other else "nobody else was elected"
+        still, until = self._still
+        if time.monotonic() - until < _LATELY:
+            why = f"this process stood still for {still:.1f} s, and a session lasts {self._patience:g} s"
+        else:
+            why = (
+                f"no broker heard this one for {self._patience:g} s: it was cut off, or the broker was silent"
+            )
+        return Fenced(
+            f"this learner of {self._group} lost the election: {end}; {why}; start it again, and raise "
+            "log.session_timeout if that happens often"
+        )
+
+    def close(self) -> None:
+        """Leave the group, so that a successor need not wait."""
+        with contextlib.suppress(errors.KafkaError):
+            self._member.close()
+
+    def _stand(self) -> None:
+        """Subscribe; a turn joins.
+
+        The topic has to be known before: a leader that learns of it later joins again, and where the poll at
+        hand is at its end the client never takes note of that, nor heartbeats any more.
+        """
+        self._member.subscribe([self._prize.topic])
+        with translated():
+            meanwhile(self._member.topics, self._alive, self._patience)  # it waits for as long as it takes
+
+    def _stand_again(self) -> None:
+        """Leave and join anew, where an election takes longer than any member may hold it up."""
+        self._settled = time.monotonic()
+        with contextlib.suppress(Unavailable), translated():
+            self._member.unsubscribe()
+            self._stand()
+
+    def _turn(self, wait_ms: int) -> None:
+        if (still := time.monotonic() - self._turned) > min(self._patience, MAX_POLL_INTERVAL) / 2:
+            self._still = still, time.monotonic()
+        # While nobody answers nobody is elected either; those who read and commit see to the waiting.
+        with contextlib.suppress(Unavailable), translated("READ"):
+            self._poll(wait_ms)
+        self._turned = time.monotonic()
+        self._alive()
+        if assigned := self._member.assignment() - self._member.paused():
+            self._member.pause(*assigned)
+        self.membership = self._member.group_metadata()
+
+    def _poll(self, wait_ms: int) -> None:
+        try:
+            self._member.poll(timeout_ms=wait_ms)
+        except errors.InconsistentGroupProtocolError as error:  # of consumers that elect in another way
+            _, members = self._described()
+            raise LogError(strangers(self._group, members, self._line)) from error
+
+    def _is_elected(self) -> bool:
+        return self._prize in self._member.assignment() and bool(
+            self.membership and self.membership.member_id
+        )
+
+    def _state(self) -> str:
+        return str(self._member.group_metadata().state)

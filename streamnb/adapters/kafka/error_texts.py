@@ -1,0 +1,250 @@
+"""The client's errors as errors of the log, each one line that a user can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from kafka import errors
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from streamnb.adapters.kafka.error_actions import (
+    NO_SUCH_TOPIC,
+    Action,
+    Refusal,
+    classify,
+    decisive,
+    meant,
+    whole,
+)
+from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
+
+__all__ = ["ANY", "listen", "translate", "translated"]
+
+ANY = "READ, WRITE or DESCRIBE"
+"""Leave of which one is enough: a topic that may be used in no way is as good as hidden."""
+
+_ACLS = "the ACLs that `streamnb topics plan` lists"
+_PROTOCOL = "kafka.client.security_protocol"
+
+
+class _Text(NamedTuple):
+    """How an error of the client is told.
+
+    Attributes:
+        kind: of errors, or a pattern of what is said; the last words of that are `{said}`, all is `{whole}`.
+        text: how it is said; of `{leave}` one was needed, for what is called `{name}`.
+        check: where to look.
+    """
+
+    kind: tuple[type[Exception], ...] | str
+    text: str
+    check: str = ""
+
+
+_TEXTS = (
+    _Text(
+        (errors.OffsetOutOfRangeError, errors.NoOffsetForPartitionError, errors.LogTruncationError),
+        "records asked for are gone, or not there yet: {whole}",
+    ),
+    _Text((errors.CorruptRecordError,), "a record is damaged: {whole}"),
+    _Text(NO_SUCH_TOPIC, "no such topic: {whole}"),
+    _Text((errors.TopicAuthorizationFailedError,), "no permission to {leave} topic {name}", _ACLS),
+    _Text((errors.GroupAuthorizationFailedError,), "no permission to READ group {name}", _ACLS),
+    _Text(
+        (errors.TransactionalIdAuthorizationFailedError,),
+        "no permission to WRITE transactional-id {name}",
+        _ACLS,
+    ),
+    _Text(Refusal.TOPIC, "no permission to {leave} topic {name}", _ACLS),
+    _Text((errors.AuthorizationError,), "no permission: {whole}", _ACLS),
+    _Text(
+        (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
+        "a record is larger than its topic's max.message.bytes allows: {whole}",
+        "`streamnb doctor`, which says how to raise it; a `run` that is started again goes by what it is",
+    ),
+    _Text(
+        (errors.InvalidSessionTimeoutError,),
+        "the broker does not allow such a session timeout",
+        "log.session_timeout, and the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ),
+    _Text(
+        (errors.InvalidTransactionTimeoutError,),
+        "the broker does not allow such a transaction timeout",
+        "kafka.transaction_timeout, and the broker's transaction.max.timeout.ms",
+    ),
+    _Text(
+        (errors.InvalidTimestampError,),
+        "a topic does not take the time of a record: {whole}",
+        "the clocks of this machine and of the brokers (`timedatectl` on each; one may have jumped), and the "
+        "topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    ),
+    _Text(
+        (errors.InvalidRecordError,),
+        "a topic does not take the record: {whole}",
+        "`streamnb doctor`, and that no topic is compacted",
+    ),
+    _Text(
+        (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError),
+        "another learner has taken over: {whole}",
+    ),
+    _Text(
+        (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError),
+        "the group of learners has gone on without this one: {whole}",
+    ),
+    _Text(
+        Refusal.LOGIN,
+        "the broker refuses the log-in: {said}",
+        "kafka.username, the password and kafka.client.sasl_mechanism",
+    ),
+    _Text(
+        Refusal.MECHANISM,
+        "the broker takes no log-in of this kind: {said}",
+        "kafka.client.sasl_mechanism",
+    ),
+    _Text(Refusal.NO_LOGIN, "the broker's port takes no log-in: {said}", _PROTOCOL),
+    _Text(
+        Refusal.OTHER_HOST,
+        "the broker's certificate is another host's: {said}",
+        "the host in log.url, and the broker's advertised.listeners",
+    ),
+    _Text(
+        Refusal.UNTRUSTED,
+        "the broker's certificate is not trusted: {said}",
+        "kafka.client.ssl_cafile",
+    ),
+    _Text(
+        Refusal.UNREADABLE,
+        "a certificate or key cannot be read: {said}",
+        "kafka.client.ssl_cafile, ssl_certfile, ssl_keyfile and ssl_crlfile",
+    ),
+    _Text(
+        r"^Bootstrap .*(\[SSL: UNEXPECTED_EOF|Handshake failed: .*reset)",
+        "the broker ends the TLS handshake; if that lasts, its port is one without TLS",
+        _PROTOCOL,
+    ),
+    _Text(
+        Refusal.TLS,
+        "the TLS handshake with the broker fails: {said}",
+        f"{_PROTOCOL} and ssl_certfile",
+    ),
+    _Text(Refusal.TLS_WANTED, "the broker's port wants TLS", _PROTOCOL),
+    _Text(
+        "^Bootstrap .*socket disconnected",
+        "the broker ends the connection without an answer; if that lasts, its port wants TLS or a log-in",
+        _PROTOCOL,
+    ),
+)
+"""The first that fits counts.
+
+What a broker that is down may look like, too, is no `Refusal`: a proxy takes connections in its place.
+"""
+
+_MEANINGS = {
+    Action.RETRY: Unavailable,
+    Action.DEPOSED: Fenced,
+    Action.CORRUPTED: OutOfRange,
+    Action.FATAL: LogError,
+}
+_RECENTLY = 10.0
+_NOISE = re.compile(r"^.*\] | \(_ssl\.c.*$")  # numbers of errors, and lines of Python's own source
+_NAMES = re.compile(r"[\w.-]+(, [\w.-]+)*")
+_CUT_SHORT = re.compile("timed out|Timeout")
+_FAILED = re.compile(r"((?:Bootstrap|Connection) .*failed: .*?)(?: \(backoff .*\))?", re.DOTALL)
+
+
+class _Complaints(logging.Handler):
+    """Keeps why the client could not connect: its exceptions say that time is up, and its log says why."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._last = ""
+        self._at = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it; the last attempt before a deadline, which it cuts short, says less than the one before."""
+        found = _FAILED.fullmatch(record.getMessage())
+        if found is None or "Unable to bootstrap" in found[1]:
+            return
+        if not _CUT_SHORT.search(found[1]) or not self.recent():
+            self._last, self._at = found[1], time.monotonic()
+
+    def recent(self) -> str:
+        """The last complaint, empty where there is none of late."""
+        return self._last if time.monotonic() - self._at < _RECENTLY else ""
+
+
+_COMPLAINTS = _Complaints()
+
+
+def listen() -> None:
+    """Hear the client's log, and have it say what it knows.
+
+    With a handler of its own the log is no longer printed where nobody has configured logging.
+    """
+    logger = logging.getLogger("kafka")
+    if _COMPLAINTS not in logger.handlers:
+        logger.addHandler(_COMPLAINTS)
+        for transport in (KafkaTCPTransport, KafkaSSLTransport):
+            transport._sock_recv = _answer_before_end(transport._sock_recv)  # noqa: SLF001  see there
+
+
+def _answer_before_end(receive: Callable[[Any], tuple[bytes, Any]]) -> Callable[[Any], tuple[bytes, Any]]:
+    """Read an answer that the end of its connection follows at once.
+
+    kafka-python 3.0.12 drops it, and the refusal of a log-in is such an answer. The end is met again when the
+    connection is read next.
+    """
+
+    def answer(transport: Any) -> tuple[bytes, Any]:
+        found, end = receive(transport)
+        return found, None if found else end
+
+    return answer
+
+
+def translate(error: BaseException, leave: str = ANY, name: str = "") -> LogError:
+    """The error of the log that an error of the client is.
+
+    Args:
+        error: of the client.
+        leave: the operations of which one was needed, if it is for want of permission.
+        name: what was used, where the error does not name it.
+    """
+    complaint = _COMPLAINTS.recent()
+    action = classify(error, committing=False, complaint=complaint)
+    text, deciding = whole(error), decisive(error, complaint)
+    said = _NOISE.sub("", deciding.rsplit(": ", 1)[-1])
+    error = meant(error)
+    meaning = UnknownTopic if isinstance(error, NO_SUCH_TOPIC) else _MEANINGS[action]
+    for kind, form, check in _TEXTS:
+        if re.search(kind, deciding) if isinstance(kind, str) else isinstance(error, kind):
+            line = form.format(whole=text, said=said, leave=leave, name=_names(error, name))
+            return meaning(f"{line}; check {check}" if check else line)
+    if action is Action.RETRY:
+        why = f" ({complaint.rsplit(': ', 1)[-1]})" if complaint else ""
+        return meaning(f"the Kafka cluster does not answer: {text}{why}")
+    return meaning(f"Kafka: {text}")
+
+
+@contextlib.contextmanager
+def translated(leave: str = ANY, name: str = "") -> Iterator[None]:
+    """Raise the client's errors as errors of the log, as `translate` does."""
+    try:
+        yield
+    except errors.KafkaError as error:
+        raise translate(error, leave, name) from error
+
+
+def _names(error: BaseException, otherwise: str) -> str:
+    """What an error names: one thing, or a set, which may be text already; `otherwise` where it does not.
+
+    librdkafka says a sentence there.
+    """
+    named = [found if isinstance(found, set) else {str(found)} for found in error.args]
+    found = ", ".join(sorted(re.sub("^topic |[{}']", "", str(name)) for name in set().union(*named)))
+    return found if _NAMES.fullmatch(found) else otherwise or found

@@ -1,0 +1,181 @@
+"""Reading and writing through kafka-python, a client written in Python."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kafka import TopicPartition, errors
+from kafka.structs import OffsetAndMetadata
+
+from streamnb.adapters.kafka.appending import send, send_all
+from streamnb.adapters.kafka.clients import Clients
+from streamnb.adapters.kafka.library import Patiently
+from streamnb.engine.ports import NewRecord, Partition, Record, tuples
+
+__all__ = ["KafkaPython", "headers_of", "of_record"]
+
+_ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
+_TURN_SECONDS = 0.2
+
+
+class KafkaPython:
+    """The library; see `streamnb.adapters.kafka.library`.
+
+    Args:
+        clients: makes the clients themselves.
+        group: of the learner; readers are in none.
+    """
+
+    def __init__(self, clients: Clients, group: str) -> None:  # noqa: ARG002  others need the group
+        self._clients = clients
+
+    def reader(self) -> _Reader:
+        """A consumer in no group."""
+        return _Reader(self._clients.reader())
+
+    def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
+        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        return _TransactionalProducer(self._clients.transactional(transactional_id, timeout), timeout)
+
+    def producer(self) -> _Producer:
+        """A producer without transactions."""
+        return _Producer(self._clients.producer())
+
+
+class _Reader:
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        self._consumer.assign([TopicPartition(*partition) for partition in positions])
+        for partition, offset in positions.items():
+            self._consumer.seek(TopicPartition(*partition), offset)
+
+    def poll(self, limit: int, seconds: float) -> Sequence[Record]:
+        found = self._consumer.poll(int(seconds * 1000), limit)
+        return [record for place, records in found.items() for record in _records(place, records)]
+
+    def position(self, partition: Partition) -> int:
+        return int(self._consumer.position(TopicPartition(*partition), timeout_ms=_ANSWER_MS))
+
+    def partitions(self) -> Collection[Partition]:
+        return [Partition(*place) for place in self._consumer.assignment()]
+
+    def doubtful(self) -> Collection[str]:
+        """Those of which the client knows no partitions."""
+        topics = {place.topic for place in self._consumer.assignment()}
+        return {topic for topic in topics if not self._consumer.partitions_for_topic(topic)}
+
+    def close(self) -> None:
+        with contextlib.suppress(errors.KafkaError):
+            self._consumer.close()
+
+
+class _Abandoned:
+    """A producer that can be let go."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def abandon(self) -> None:
+        """Let it go, whatever it has still to deliver.
+
+        Its `close` would first wait for all deliveries, and where that fails it closes nothing: the thread
+        would go on sending. Only the thread can be told to drop them.
+        """
+        sender = self._producer._sender  # noqa: SLF001  see above
+        sender.force_close()
+        sender.join(_TURN_SECONDS)
+        with contextlib.suppress(errors.KafkaError):
+            self._producer.close(timeout=0)
+
+
+class _TransactionalProducer(_Abandoned):
+    def __init__(self, producer: Any, timeout: float) -> None:
+        super().__init__(producer)
+        self._timeout = timeout
+
+    def init_transactions(self) -> None:
+        self._producer.init_transactions()
+
+    def begin_transaction(self) -> None:
+        self._producer.begin_transaction()
+
+    def deliver(self, records: Sequence[NewRecord]) -> None:
+        """The client would commit without a batch that expired inside the transaction: look at each."""
+        sent: list[Any] = []
+        try:
+            sent.extend(send_all(self._producer, records))  # those before one that fails are kept
+            self._producer.flush(timeout=self._timeout)
+            for delivery in sent:
+                if not delivery.succeeded():
+                    delivery.get(timeout=self._timeout)
+        except errors.KafkaError:
+            # After a failure the client refuses every call: this says why.
+            failed = [pair for pair in zip(records, sent, strict=False) if pair[1].failed()]
+            for record, delivery in sorted(failed, key=_says_little)[:1]:
+                raise of_record(delivery.exception, record.topic, len(record.value)) from None
+            raise
+
+    def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
+        offsets = {
+            TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in positions.items()
+        }
+        self._producer.send_offsets_to_transaction(offsets, membership)
+
+    def commit_transaction(self) -> None:
+        self._producer.commit_transaction()
+
+
+class _Producer(_Abandoned):
+    def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
+        for record, delivery in [
+            (record, patiently(partial(send, self._producer, record), "WRITE", record.topic))
+            for record in records
+        ]:
+            patiently(partial(delivery.get, _ANSWER_MS / 1000), "WRITE", record.topic)
+
+
+def _says_little(failed: tuple[NewRecord, Any]) -> bool:
+    """Whether a delivery failed only because another one of its batch did."""
+    return type(failed[1].exception) is errors.KafkaError
+
+
+def of_record(error: errors.KafkaError, topic: str, size: int) -> errors.KafkaError:
+    """The error of a delivery, with the topic where that is the cause; of one that is too large, its size.
+
+    kafka-python 3.0.12 tells several records of a batch whose time is refused as invalid ones.
+    """
+    if isinstance(error, errors.InvalidRecordError) and "timestamp" in str(error).lower():
+        error = errors.InvalidTimestampError(*error.args)
+    if isinstance(error, errors.InvalidRecordError | errors.InvalidTimestampError):
+        return type(error)(f"topic {topic}:", *error.args)
+    if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
+        return type(error)(f"{size:,} bytes for topic {topic}")
+    return error
+
+
+def _records(place: TopicPartition, found: Sequence[Any]) -> list[Record]:
+    """Consumed records of one partition. A value that is null (a tombstone) is read as empty."""
+    partition = Partition(*place)
+    rows = [
+        (
+            partition,
+            record.offset,
+            record.key,
+            b"" if record.value is None else record.value,
+            record.timestamp / 1000.0,
+            headers_of(record.headers) if record.headers else (),
+        )
+        for record in found
+    ]
+    return tuples(Record, rows)
+
+
+def headers_of(found: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes], ...]:
+    """The headers of a consumed record; a value that is null is read as empty."""
+    return tuple((name, b"" if value is None else value) for name, value in found)

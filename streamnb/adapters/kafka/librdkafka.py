@@ -1,0 +1,310 @@
+"""Reading and writing through librdkafka, a client written in C, by way of confluent-kafka.
+
+Python does little for each event here, and nothing twice: one record is made of it when it is read, and one
+call hands each output over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Producer as LibrdkafkaProducer
+from kafka import errors
+
+from streamnb.adapters.kafka.clients import Clients
+from streamnb.adapters.kafka.error_actions import Action, classify
+from streamnb.adapters.kafka.kafka_python import headers_of, of_record
+from streamnb.adapters.kafka.library import Patiently
+from streamnb.adapters.kafka.librdkafka_errors import as_kafka_python, raised_as_kafka_python
+from streamnb.adapters.kafka.librdkafka_settings import producing, reading, transacting
+from streamnb.engine.ports import NewRecord, Partition, Record, tuples
+from streamnb.errors import LogError
+
+__all__ = ["Librdkafka", "membership_bytes"]
+
+_ANSWER_SECONDS = 10.0
+_TURN_SECONDS = 0.2  # of calls that no signal interrupts
+_DELIVERY_TURNS = 25
+_DOUBT_SECONDS = 5.0
+_NOT_OF_READERS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # they are in no group, whatever they look for
+
+
+class Librdkafka:
+    """The library; see `streamnb.adapters.kafka.library`.
+
+    Args:
+        clients: has the settings, those of kafka-python.
+        group: of the learner; readers are in none.
+
+    Raises:
+        LogError: a setting is nothing that librdkafka has.
+    """
+
+    def __init__(self, clients: Clients, group: str) -> None:
+        self._clients, self._settings = clients, clients.settings
+        self._group = group
+        reading(self._settings, group)
+
+    def reader(self) -> _Reader:
+        """A consumer in no group."""
+        consumer = _made(Consumer, reading(self._settings, self._group))
+        _check_membership_bytes(consumer.consumer_group_metadata(), self._group)
+        return _Reader(consumer)
+
+    def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
+        """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
+        settings = transacting(self._settings, transactional_id, timeout)
+        return _TransactionalProducer(self._fitting(settings), timeout)
+
+    def producer(self) -> _Producer:
+        """A producer without transactions."""
+        return _Producer(self._fitting(producing(self._settings)))
+
+    def _fitting(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a producer whose batches the topics take."""
+        return {**settings, "batch.size": min(settings["batch.size"], self._clients.largest_batch)}
+
+
+class _Partitions(dict[tuple[str, int], Partition]):
+    """(topic, number) -> the one `Partition` of that name, made when it is asked for first."""
+
+    def __missing__(self, place: tuple[str, int]) -> Partition:
+        return self.setdefault(place, Partition(*place))
+
+
+class _Reader:
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self._next: dict[Partition, int] = {}
+        self._partitions = _Partitions()
+        self._doubted = time.monotonic()  # when it last asked to see whether the topics are there
+        self._owed: errors.KafkaError | None = None  # met behind records that had to be returned first
+        self._located: set[str] = set()  # topics whose leaders it has been told
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        self._next = dict(positions)
+        self._doubted = time.monotonic()
+        self._owed = None
+        self._locate({partition.topic for partition in positions})
+        with raised_as_kafka_python():
+            self._consumer.assign([TopicPartition(*partition, at) for partition, at in positions.items()])
+
+    def _locate(self, topics: set[str]) -> None:
+        """Ask where the leaders of new topics are: an idle client does so by itself half a second later.
+
+        Where there is no answer it will find out in its own time, and `poll` tells what is wrong.
+        """
+        for topic in topics - self._located:
+            with contextlib.suppress(KafkaException):
+                self._consumer.list_topics(topic, _TURN_SECONDS)
+                self._located.add(topic)
+
+    def poll(self, limit: int, seconds: float) -> Sequence[Record]:
+        """`consume` waits the whole time for as many as allowed, so: for one, then for what is there."""
+        if self._owed is not None:
+            error, self._owed = self._owed, None
+            raise error
+        with raised_as_kafka_python():
+            messages = self._consumer.consume(1, seconds)
+            if messages and limit > 1:
+                messages += self._consumer.consume(limit - 1, 0)
+        if any(map(Message.error, messages)):
+            messages = self._without_events(messages)
+        if not messages:
+            return []
+        found = self._partitions
+        partitions = [
+            found[place]
+            for place in zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
+        ]
+        offsets = list(map(Message.offset, messages))
+        for partition, last in dict(zip(partitions, offsets, strict=True)).items():
+            self._next[partition] = max(self._next[partition], last + 1)
+        values = [value or b"" for value in map(Message.value, messages)]  # a tombstone is read as empty
+        times = [milliseconds / 1000.0 for _, milliseconds in map(Message.timestamp, messages)]
+        headers = [headers_of(given) if given else () for given in map(Message.headers, messages)]
+        keys = map(Message.key, messages)
+        return tuples(Record, zip(partitions, offsets, keys, values, times, headers, strict=True))
+
+    def _without_events(self, messages: Iterable[Any]) -> list[Any]:
+        """The records among what was consumed; raises what is wrong, at once where there is no record.
+
+        The end of a partition is an event, too: at a marker, nothing else tells how far its reader has come.
+        """
+        kept, wrong = [], None
+        for message in messages:
+            error = message.error()
+            if error is None:
+                kept.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                partition = self._partitions[message.topic(), message.partition()]
+                self._next[partition] = max(self._next[partition], message.offset())
+            elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                self._doubted = -math.inf
+            elif error.code() not in _NOT_OF_READERS:
+                wrong = wrong or self._meaning(message, error)
+        if wrong is not None and not kept:
+            raise wrong
+        self._owed = wrong
+        return kept
+
+    def _meaning(self, message: Any, error: Any) -> errors.KafkaError | None:
+        """None for what the client gets over by itself."""
+        found = as_kafka_python(error)
+        if isinstance(found, errors.OffsetOutOfRangeError):
+            return type(found)({self._partitions[message.topic(), message.partition()]: message.offset()})
+        if isinstance(found, errors.TopicAuthorizationFailedError):
+            return type(found)({message.topic()})
+        return None if classify(found, committing=False) is Action.RETRY else found
+
+    def position(self, partition: Partition) -> int:
+        return self._next[partition]
+
+    def partitions(self) -> Collection[Partition]:
+        return self._next.keys()
+
+    def doubtful(self) -> Collection[str]:
+        """Now and then all of them, for librdkafka may never tell that a topic was deleted."""
+        now = time.monotonic()
+        if now - self._doubted < _DOUBT_SECONDS:
+            return ()
+        self._doubted = now
+        return {partition.topic for partition in self._next}
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class _Sending:
+    """A producer that hands records over, with as little as possible for each."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._producer = _made(LibrdkafkaProducer, settings)
+
+    def abandon(self) -> None:
+        """Let it go, whatever it has still to deliver; its threads end with its last reference."""
+        if self._producer is not None:
+            self._producer.purge()
+        self._producer = None
+
+    def _send(self, records: Iterable[NewRecord]) -> None:
+        produce = self._producer.produce
+        for topic, key, value, headers in records:
+            try:
+                if headers:
+                    produce(topic, value, key, headers=list(headers))
+                else:
+                    produce(topic, value, key)
+            except KafkaException as error:  # larger than any request
+                raise of_record(as_kafka_python(error.args[0]), topic, len(value)) from error
+
+    def _flush(self, seconds: float) -> None:
+        """Wait until nothing is under way. Raises KafkaTimeoutError where something is after `seconds`."""
+        if left := self._producer.flush(seconds):
+            raise errors.KafkaTimeoutError(f"{left} records were not acknowledged within {seconds:g} s")
+
+
+class _TransactionalProducer(_Sending):
+    """No callback for deliveries: a record that fails makes the transaction fail, whatever is asked next."""
+
+    def __init__(self, settings: Mapping[str, Any], timeout: float) -> None:
+        super().__init__(settings)
+        self._timeout = timeout
+
+    def init_transactions(self) -> None:
+        with raised_as_kafka_python():
+            self._producer.init_transactions(max(_ANSWER_SECONDS, self._timeout))
+
+    def begin_transaction(self) -> None:
+        with raised_as_kafka_python():
+            self._producer.begin_transaction()
+
+    def deliver(self, records: Sequence[NewRecord]) -> None:
+        with raised_as_kafka_python():
+            self._send(records)
+            self._flush(self._timeout)
+
+    def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
+        offsets = [TopicPartition(*partition, offset) for partition, offset in positions.items()]
+        with raised_as_kafka_python():
+            self._producer.send_offsets_to_transaction(offsets, membership_bytes(membership), self._timeout)
+
+    def commit_transaction(self) -> None:
+        with raised_as_kafka_python():
+            self._producer.commit_transaction(self._timeout)
+
+
+class _Producer(_Sending):
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__({**settings, "on_delivery": self._note})
+        self._failed: list[errors.KafkaError] = []
+        self._topics: set[str] = set()
+
+    def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
+        self._failed.clear()
+        self._topics = {record.topic for record in records}
+        with raised_as_kafka_python():
+            self._send(records)
+        patiently(self._delivered, "WRITE", "")
+
+    def _delivered(self) -> None:
+        """In turns, between which signals are seen.
+
+        Whoever may write no topic at all is told that the cluster is forbidden.
+        """
+        try:
+            with raised_as_kafka_python():
+                for _ in range(_DELIVERY_TURNS):
+                    if not self._producer.flush(_TURN_SECONDS):
+                        break
+                if self._failed:
+                    raise self._failed[0]
+                self._flush(_TURN_SECONDS)
+        except errors.ClusterAuthorizationFailedError as error:
+            raise errors.TopicAuthorizationFailedError(self._topics) from error
+
+    def _note(self, error: Any, message: Any) -> None:
+        named = [{message.topic()}] if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else []
+        self._failed.append(of_record(as_kafka_python(error, *named), message.topic(), len(message)))
+
+
+def membership_bytes(membership: Any) -> bytes:
+    """A ConsumerGroupMetadata of kafka-python in the form in which librdkafka hands its own out and takes it.
+
+    The layout is librdkafka's: ``CGMDv2:``, the generation as 32 bits in the machine's order, the group and
+    the member, each ended by a zero byte, and a byte 1 for that there is no instance id.
+    """
+    generation = struct.pack("=i", membership.generation_id)
+    return b"CGMDv2:%b%b\0%b\0\1" % (generation, membership.group_id.encode(), membership.member_id.encode())
+
+
+class _NoMember:
+    """What a consumer says of a group that it has not joined."""
+
+    generation_id, member_id = -1, ""
+
+    def __init__(self, group: str) -> None:
+        self.group_id = group
+
+
+def _check_membership_bytes(theirs: bytes, group: str) -> None:
+    """Raises LogError where librdkafka writes memberships in another form than is known here."""
+    if theirs != membership_bytes(_NoMember(group)):
+        raise LogError(
+            "this confluent-kafka writes group memberships in a form that streamnb does not know; install an "
+            'earlier one, or set log.client = "kafka-python"'
+        )
+
+
+def _made(kind: Any, settings: Mapping[str, Any]) -> Any:
+    try:
+        return kind(settings)
+    except (KafkaException, TypeError, ValueError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else error
+        raise LogError(f"kafka.client: {said}") from error

@@ -1,0 +1,556 @@
+"""Apache Kafka behind the log's port.
+
+One learner holds several clients. A *member* of the consumer group, subscribed to the journal's one
+partition and never reading it, is how a learner is elected. A *producer* with the model's one transactional
+id is how its predecessor is fenced. A *reader* without a group polls the events; a *seeker* looks single
+records up; an *admin* tells what topics there are and where they end. Member and admin are kafka-python's;
+the others are of a `Library`, which is one of two.
+
+Safety rests on the transactional id alone: `init_transactions` of a successor makes every later commit of its
+predecessor fail. The election only decides who tries. Brokers 2.7 or later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from kafka import IsolationLevel, OffsetSpec, TopicPartition, errors
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from streamnb.adapters.kafka.clients import Clients, forget_coordinators
+from streamnb.adapters.kafka.election import Election
+from streamnb.adapters.kafka.error_actions import NO_SUCH_TOPIC, Action, classify
+from streamnb.adapters.kafka.error_texts import ANY, translated
+from streamnb.adapters.kafka.kafka_python import KafkaPython
+from streamnb.adapters.kafka.library import Library, Producer, Reader
+from streamnb.adapters.kafka.open_transactions import OpenedBy, open_transactions, waits
+from streamnb.adapters.kafka.transactions import Attempt, Transactions
+from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
+from streamnb.engine.topic_plan import BATCH_BYTES
+from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
+from streamnb.wire.journal import last_number
+
+__all__ = ["KafkaLog"]
+
+_POLL_SECONDS = 0.05
+_TURN_SECONDS = 0.5
+_ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
+_GRACE = 15.0  # seconds beyond the transaction timeout after which an open transaction is a hanging one
+_LARGEST = "max.message.bytes"
+_LONG_SECONDS = 3.0  # of a commit
+_LOOK_BACK = 100  # offsets, in search of the journal's last record
+
+T = TypeVar("T")
+
+
+class KafkaLog:
+    """A log on a Kafka cluster.
+
+    Args:
+        client: settings of kafka-python that all clients share: bootstrap_servers, security_protocol,
+            sasl_mechanism, ssl_cafile and so on.
+        model: name of the model: group and transactional id are ``streamnb.<model>``.
+        journal_topic: the journal's topic.
+        session_timeout: seconds without a heartbeat after which a learner may be replaced, at least the
+            broker's group.min.session.timeout.ms.
+        transaction_timeout: seconds after which the broker aborts a transaction that was left open.
+        elected_within: seconds to wait for the election in one `acquire`.
+        patience: what to do while the cluster cannot be reached.
+        library: makes the clients that read and write.
+
+    Raises:
+        LogError: the cluster cannot be reached, or refuses; or the library cannot be had.
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        *,
+        model: str = "default",
+        journal_topic: str = "journal",
+        session_timeout: float = 10.0,
+        transaction_timeout: float = 15.0,
+        elected_within: float = 30.0,
+        patience: Patience | None = None,
+        library: Callable[[Clients, str], Library] = KafkaPython,
+    ) -> None:
+        self._clients = Clients(client)
+        self._name = f"streamnb.{model}"
+        self._library = library(self._clients, self._name)
+        self._journal = Partition(journal_topic, 0)
+        self._session_timeout = session_timeout
+        self._transaction_timeout = transaction_timeout
+        self._elected_within = elected_within
+        self._patience = patience or Patience()
+        self._election: Election | None = None
+        self._transactions: Transactions | None = None
+        self._plain: Producer | None = None
+        self._known: set[Partition] = set()
+        self._extents: dict[Partition, tuple[int, int]] = {}  # as last asked: ends only grow
+        self._seeking: tuple[Partition, int] | None = None  # where the seeker stands
+        self._next: int | None = None  # the journal's next number; None until the journal has been asked
+        self._opened = contextlib.ExitStack()
+        self._admin: Any = None
+        try:
+            self._admin = self._patiently(lambda: self._open(self._clients.admin()))
+            self._reader: Reader = self._patiently(lambda: self._open(self._library.reader()))
+            self._seeker: Reader = self._patiently(lambda: self._open(self._library.reader()))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- the learner's side -------------------------------------------------------------------------------
+
+    def acquire(self, owner: str) -> None:
+        """Become the one learner. After `NotElected` it may be called again; most candidatures stand.
+
+        A machine that stood still for a session may lose what was just won; then it stands again, while
+        `elected_within` lasts.
+
+        1. Join the group and wait to be given the journal's partition: elected.
+        2. `init_transactions`: fence the predecessor, settle its open transaction.
+        3. Still elected? The broker has to confirm it.
+        """
+        self._next = None
+        self._described(self._journal.topic)  # it is there, and so is the cluster
+        deadline = time.monotonic() + self._elected_within
+        while not self._stood(owner, deadline):
+            pass
+
+    def _stood(self, owner: str, deadline: float) -> bool:
+        """Whether a candidature was won and kept; lost on the way, it may be repeated until the deadline."""
+        if self._election is None:
+            self._election = self._patiently(lambda: self._candidate(owner))
+        self._election.win(deadline - time.monotonic())
+        self._transactions = Transactions(self._library, self._name, self._transaction_timeout)
+        try:
+            self._patiently(self._take_over)
+        except Fenced as error:
+            self._transactions.close()
+            self._transactions = None
+            # A member of kafka-python that was expired claims what it had when it joins again, and may be
+            # given it: that would depose whoever serves meanwhile. A new member claims nothing.
+            self._election.close()
+            self._election = None
+            if time.monotonic() > deadline:
+                raise NotElected(str(error)) from error
+            return False
+        return True
+
+    def heartbeat(self) -> None:
+        """Poll the group, a few times a session. Raises `Fenced` where this learner is elected no longer."""
+        if self._election is not None and self._transactions is not None:
+            self._election.beat()
+
+    def commit(self, transaction: Transaction) -> None:
+        """Write outputs, journal record and positions in one transaction; see `_settle`."""
+        self.begin_commit(transaction).settle()
+
+    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+        """Begin to do so, in another thread: the producer is used by nobody else until it is settled."""
+        self._learner()
+        self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
+        self._check_number(transaction)
+        self._next = None  # unknown, until this commit is confirmed
+        began = time.monotonic()
+        attempt = self._attempt(transaction)
+        return CommitUnderWay(attempt.is_over, lambda: self._settle(transaction, attempt, began))
+
+    def _attempt(self, transaction: Transaction) -> Attempt:
+        self.heartbeat()
+        transactions, election = self._learner()
+        return transactions.begin(transaction, election.membership)
+
+    def _settle(self, transaction: Transaction, attempt: Attempt, began: float) -> float:
+        """Wait until it is committed; how many seconds after `began` it was.
+
+        Where the outcome of an attempt is unknown: while still elected, fence and settle the transaction by a
+        new producer, and let the journal's end tell. Either it was committed, or the same bytes are sent
+        again, or another learner has written: `Fenced`. Losing the transactional id is no exception to that:
+        the broker takes it away from a learner that was out of its sight for longer than the timeout, too.
+        """
+        failed_since: float | None = None
+        while True:
+            try:
+                ended = attempt.settle(self._watching(transaction))
+                break
+            except LogError as error:
+                action = classify(error, committing=True)
+                if action is Action.DEPOSED:
+                    raise
+                gone = self._deleted(transaction)
+                if gone or action is not Action.RESEND:
+                    with contextlib.suppress(LogError):  # what it raises is not why the commit failed
+                        self._patiently(self._take_over)  # abort now: until its timeout it holds readers back
+                    raise gone or error from None
+                now = time.monotonic()
+                if failed_since is not None:
+                    self._patience.unreachable(Unavailable(str(error)), now - failed_since)
+                failed_since = failed_since or now
+            self._patiently(self._take_over)
+            if self._patiently(lambda: self._is_committed(transaction)):
+                ended = time.monotonic()
+                break
+            attempt = self._attempt(transaction)
+        if failed_since is not None:
+            self._patience.reachable(time.monotonic() - failed_since)
+        self._next = transaction.n + 1
+        return ended - began
+
+    def _check_number(self, transaction: Transaction) -> None:
+        """Raises `Fenced` where it does not follow. The journal is asked after `acquire` or a failure."""
+        if self._next is None and not self._patiently(lambda: self._is_committed(transaction)):
+            if transaction.n == 0:
+                self._check_nothing_learned({partition.topic for partition in transaction.positions})
+            self._next = transaction.n
+        if transaction.n != self._next:
+            raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
+
+    def _check_nothing_learned(self, topics: set[str]) -> None:
+        """Raises LogError where earlier commits left positions, though the journal is empty.
+
+        The group's offsets tell only this: brokers forget them after a week without a learner.
+        """
+
+        def ask() -> set[str]:
+            (offsets,) = self._admin.list_group_offsets(self._name).values()
+            return {place.topic for place in offsets}
+
+        if not topics.isdisjoint(self._patiently(ask, "READ", self._name)):
+            raise LogError(
+                f"{self._name}: events of this log were learned already, under another journal than "
+                f"{self._journal.topic!r}; to learn them again, begin a new log, or another model.name"
+            )
+
+    def _alive(self) -> None:
+        """While a call runs that may take longer than anybody would take for a sign of life."""
+        self.heartbeat()
+        self._patience.waits()
+
+    def _watching(self, transaction: Transaction) -> Callable[[], None]:
+        """What to do while a commit runs: where it takes long, see now and then that its topics are there."""
+        due = time.monotonic() + _LONG_SECONDS
+
+        def alive() -> None:
+            nonlocal due
+            self._alive()
+            if time.monotonic() >= due:
+                gone, due = self._deleted(transaction), time.monotonic() + _LONG_SECONDS
+                if gone:
+                    raise gone
+
+        return alive
+
+    def _deleted(self, transaction: Transaction) -> UnknownTopic | None:
+        """What to raise where a topic of a commit was deleted: the client would look for it for long."""
+        topics = {partition.topic for partition in transaction.positions}
+        topics |= {transaction.journal.topic, *(record.topic for record in transaction.outputs)}
+        try:
+            with translated():
+                described = self._admin.describe_topics(sorted(topics))
+        except LogError:
+            return None  # what the commit itself meets with says more
+        for topic in described:
+            if errors.for_code(topic["error_code"]) in NO_SUCH_TOPIC:
+                return UnknownTopic(_deletion(topic["name"], transaction))
+        return None
+
+    def _learner(self) -> tuple[Transactions, Election]:
+        if self._transactions is None or self._election is None:
+            raise LogError("acquire comes before commit")
+        return self._transactions, self._election
+
+    def _candidate(self, owner: str) -> Election:
+        return Election(
+            self._clients,
+            self._admin,
+            self._name,
+            self._journal.topic,
+            owner,
+            self._session_timeout,
+            self._patience.waits,
+        )
+
+    def _take_over(self) -> None:
+        """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""
+        transactions, election = self._learner()
+        election.prove()
+        transactions.begin_anew(self._alive)
+        election.prove()
+
+    def _is_committed(self, transaction: Transaction) -> bool:
+        """Whether the journal's last record is this commit's. Raises `Fenced` where it is another's."""
+        first, end = self.offsets(self._journal)
+        values: set[bytes] = set()
+        last = None
+        for start in range(end, first - 1, -_LOOK_BACK):  # markers and strays take offsets too
+            offset = max(first, start - _LOOK_BACK)
+            while found := self.read(self._journal, offset, 2 * _LOOK_BACK):
+                values.update(record.value for record in found)
+                offset = found[-1].offset + 1
+            if (last := last_number(values)) is not None:
+                break
+        if transaction.journal.value in values:
+            return True
+        if transaction.n != (0 if last is None else last + 1):
+            raise Fenced(f"the journal of {self._name} does not end before commit {transaction.n}")
+        return False
+
+    # -- everybody's side ---------------------------------------------------------------------------------
+
+    def partitions(self, topic: str) -> Sequence[Partition]:
+        """The topic's partitions in order, those just added among them."""
+        numbers = [found["partition_index"] for found in self._described(topic)["partitions"]]
+        return [Partition(topic, number) for number in sorted(numbers)]
+
+    def topic_id(self, topic: str) -> str:
+        """The topic's UUID."""
+        return str(self._described(topic)["topic_id"])
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """The UUIDs of those of the topics that there are."""
+
+        def ask() -> Mapping[str, str]:
+            found = self._admin.describe_topics(list(topics))
+            for topic in found:
+                kind = errors.for_code(topic["error_code"])
+                if topic["error_code"] and not issubclass(kind, NO_SUCH_TOPIC):
+                    raise kind(f"topic {topic['name']!r}")
+            return {topic["name"]: str(topic["topic_id"]) for topic in found if not topic["error_code"]}
+
+        return self._patiently(ask)
+
+    def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """What is left of max.message.bytes, of topics whose settings may be seen.
+
+        It holds for a batch of records. Producers that are made from now on send no larger ones, unless one
+        record is.
+        """
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+
+        def ask() -> Mapping[str, Mapping[str, Any]]:
+            found = self._admin.describe_configs(resources, config_filter="all")["topic"]
+            return dict(found)
+
+        sizes = {
+            topic: int(settings[_LARGEST]["value"]) - BATCH_BYTES
+            for topic, settings in self._patiently(ask).items()
+            if _LARGEST in settings
+        }
+        self._clients.largest_batch = min(sizes.values(), default=self._clients.largest_batch)
+        return sizes
+
+    def offsets(self, partition: Partition) -> tuple[int, int]:
+        """The earliest offset kept, and the high watermark, transactions still open included."""
+        place = TopicPartition(*partition)
+        return self._bounds([place], OffsetSpec.EARLIEST)[place], self._bounds([place])[place]
+
+    def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
+        """At most `limit` committed records from `offset` on; empty where there is none up to the end.
+
+        Raises LogError where an open transaction holds the end back beyond its timeout.
+        """
+        first, end = self._extents.get(partition, (0, 0))
+        with self._naming_what_is_held():
+            if first <= offset < end and (
+                found := self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
+            ):
+                return found
+            # Up to the end as it was there may be aborted records only: what counts is the end as it is.
+            first, end = self._extents[partition] = self.offsets(partition)
+            if not first <= offset <= end:
+                raise _not_held(partition, first, end, offset)
+            return self._patiently(lambda: self._fetch(partition, offset, end, limit), "READ")
+
+    def _fetch(self, partition: Partition, offset: int, end: int, limit: int) -> Sequence[Record]:
+        """The first records up to `end`; waits for transactions that are open before it."""
+        deadline = time.monotonic() + self._transaction_timeout + _GRACE
+        if self._seeking != (partition, offset):  # else what was fetched ahead is still at hand
+            self._seeker.seek({partition: offset})
+        self._seeking = None
+        while self._seeker.position(partition) < end:
+            if found := self._seeker.poll(limit, _POLL_SECONDS):
+                self._seeking = partition, found[-1].offset + 1
+                return found
+            self._alive()
+            if time.monotonic() > deadline:
+                self._admin.describe_cluster()  # or it is the cluster that does not answer
+                raise LogError(self._hanging(TopicPartition(*partition), end))
+        return []
+
+    def _hanging(self, place: TopicPartition, end: int) -> str:
+        """Who keeps the records of a partition from being read."""
+        found: Mapping[TopicPartition, OpenedBy] = {}
+        with contextlib.suppress(LogError), translated():
+            found = open_transactions(self._admin, [place])
+        position = self._seeker.position(Partition(*place))
+        return f"{waits(place, position, end, found.get(place), self._clients.line)}; it hangs"
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Let `poll` read exactly these partitions, each from its position on."""
+        self._check_known(positions)
+        with translated():
+            self._reader.seek(positions)
+
+    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+        """At most `limit` committed records; waits up to `timeout` seconds for the first."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.heartbeat()
+            left = min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
+            with self._naming_what_is_held():
+                found = self._patiently(partial(self._reader.poll, limit, left), "READ")
+            if not found:
+                self._check_not_deleted()
+            if found or time.monotonic() >= deadline:
+                return found
+
+    def _check_not_deleted(self) -> None:
+        """Raises `UnknownTopic` where a topic that is polled is gone: the client would look for it for ever.
+
+        The cluster is asked only where the client has its doubts.
+        """
+        for topic in sorted(self._patiently(self._reader.doubtful)):
+            self.partitions(topic)
+
+    @contextlib.contextmanager
+    def _naming_what_is_held(self) -> Iterator[None]:
+        """Let `OutOfRange` say what is held, too, and not only which offset was asked for."""
+        try:
+            yield
+        except OutOfRange as error:
+            asked = getattr(error.__cause__, "args", ())
+            for place, offset in asked[0].items() if asked and isinstance(asked[0], dict) else ():
+                partition = Partition(*place)
+                self._extents[partition] = first, end = self.offsets(partition)
+                raise _not_held(partition, first, end, offset) from error
+            raise
+
+    def lag(self) -> Mapping[Partition, int]:
+        """Offsets between what `poll` has returned and each partition's end."""
+        partitions = sorted(self._reader.partitions())
+        ends = self._bounds([TopicPartition(*partition) for partition in partitions]) if partitions else {}
+        with translated():
+            read = {partition: self._reader.position(partition) for partition in partitions}
+        return {partition: max(0, ends[partition] - read[partition]) for partition in partitions}
+
+    def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:
+        """Behind whose open transaction each of these waits that does; a line for each."""
+        places = [TopicPartition(*partition) for partition in sorted(partitions)]
+        stable = self._bounds(places, isolation=IsolationLevel.READ_COMMITTED)
+        ends = self._bounds(places)
+        held = [
+            place
+            for place in places
+            if stable[place] < ends[place] and self._reader.position(Partition(*place)) >= stable[place]
+        ]
+        found = self._patiently(lambda: open_transactions(self._admin, held), "READ") if held else {}
+        return [
+            waits(place, stable[place], ends[place], found.get(place), self._clients.line) for place in held
+        ]
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        """Write records, for producers; durable on return. Some may be written where this fails."""
+        self._check_known((), {record.topic for record in records})
+        if self._plain is None:
+            self._plain = self._patiently(self._library.producer)
+            self._opened.callback(self._plain.abandon)  # what `append` has returned from is delivered
+        self._plain.deliver(records, self._patiently)
+
+    def close(self) -> None:
+        """Leave the group and close every client."""
+        if self._transactions is not None:
+            self._transactions.close()
+        if self._election is not None:
+            self._election.close()
+        self._transactions = self._election = None
+        with contextlib.suppress(errors.KafkaError):
+            self._opened.close()
+
+    def _check_known(self, partitions: Iterable[Partition], topics: Iterable[str] = ()) -> None:
+        """Raises `UnknownTopic` at once, where the client would wait for what is not there.
+
+        The cluster is asked about what it has not been asked about before.
+        """
+        topics_known = {known.topic for known in self._known}
+        unknown = {partition for partition in partitions if partition not in self._known}
+        for topic in {*topics} - topics_known | {partition.topic for partition in unknown}:
+            self._known.update(self.partitions(topic))
+        for partition in unknown - self._known:
+            raise UnknownTopic(f"there is no partition {partition.topic}[{partition.number}]")
+
+    def _described(self, topic: str) -> Mapping[str, Any]:
+        def ask() -> Mapping[str, Any]:
+            (found,) = self._admin.describe_topics([topic])
+            if code := found["error_code"]:
+                raise errors.for_code(code)(f"topic {topic!r}")
+            return dict(found)
+
+        try:
+            return self._patiently(ask)
+        except UnknownTopic:
+            raise UnknownTopic(f"there is no topic {topic!r}; `streamnb topics create` makes it") from None
+
+    def _bounds(
+        self,
+        places: Sequence[TopicPartition],
+        spec: OffsetSpec = OffsetSpec.LATEST,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> Any:
+        """Where partitions end (or begin); open transactions count, unless readers are asked about."""
+
+        def ask() -> dict[TopicPartition, int]:
+            wanted = dict.fromkeys(places, spec)
+            found = self._admin.list_partition_offsets(wanted, isolation, timeout_ms=_ANSWER_MS)
+            return {place: answer.offset for place, answer in found.items()}
+
+        return self._patiently(ask)
+
+    def _patiently(self, ask: Callable[[], T], leave: str = ANY, name: str = "") -> T:
+        """What `ask` returns, asked again for as long as the cluster cannot be reached and patience lasts."""
+        since: float | None = None
+        while True:
+            try:
+                with translated(leave, name):
+                    answer = ask()
+            except Unavailable as error:
+                forget_coordinators(self._admin)
+                since = since or time.monotonic()
+                self._patience.unreachable(error, time.monotonic() - since)
+                time.sleep(_TURN_SECONDS)
+                self.heartbeat()
+            else:
+                if since is not None:
+                    self._patience.reachable(time.monotonic() - since)
+                return answer
+
+    def _open(self, client: Any) -> Any:
+        self._opened.callback(client.close)
+        return client
+
+
+def _deletion(topic: str, transaction: Transaction) -> str:
+    """That a topic of a commit is gone, and what to do."""
+    gone = f"topic {topic!r} was deleted while the learner ran: commit {transaction.n} cannot be made"
+    if topic == transaction.journal.topic:
+        return (
+            f"{gone}, and what the journal said is lost; to learn all there is anew, move the snapshots "
+            "away, `streamnb topics create`, and set another model.name"
+        )
+    if topic in {partition.topic for partition in transaction.positions}:
+        return f"{gone}; `streamnb topics create` makes it, and `streamnb run --accept-loss` goes on with it"
+    return f"{gone}, and nothing of it was published; `streamnb topics create` makes it, then start again"
+
+
+def _not_held(partition: Partition, first: int, end: int, offset: int) -> OutOfRange:
+    return OutOfRange(f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}")

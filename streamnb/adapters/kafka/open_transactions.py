@@ -1,0 +1,60 @@
+"""Whose open transaction the readers of a partition wait behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka import TopicPartition, errors
+
+from streamnb.adapters.kafka.tool_line import ToolLine
+
+__all__ = ["OpenedBy", "open_transactions", "waits"]
+
+
+class OpenedBy(NamedTuple):
+    """Who has a transaction open on a partition: the id is empty where this user may not see it."""
+
+    transactional_id: str
+    producer: int
+    first: int
+
+
+def open_transactions(admin: Any, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, OpenedBy]:
+    """The first open transaction on each of the partitions that has one."""
+    found = {}
+    for place, described in admin.describe_producers(places).items():
+        opened = [
+            (one.current_transaction_start_offset, one.producer_id)
+            for one in described.active_producers
+            if one.current_transaction_start_offset >= 0
+        ]
+        if opened:
+            first, producer = min(opened)
+            found[place] = OpenedBy(_name(admin, producer), producer, first)
+    return found
+
+
+def _name(admin: Any, producer: int) -> str:
+    try:
+        listed = admin.list_transactions(producer_id_filters=[producer])
+    except errors.KafkaError:
+        return ""  # an older broker, or hidden from this user
+    names = [one.transactional_id for of_broker in listed.values() for one in of_broker]
+    return names[0] if names else ""
+
+
+def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None, line: ToolLine) -> str:
+    """Up to which offset of `end` a partition can be read, who is the cause, and how to look and end it."""
+    where = ("--topic", place.topic, "--partition", str(place.partition))
+    name = f"{place.topic}/{place.partition} waits at offset {stable} of {end} behind an open transaction"
+    look = line("kafka-transactions.sh", "find-hanging", *where)
+    if opened is None:
+        return f"{name}; look: {look}"
+    who = (
+        f"{opened.transactional_id!r}, producer {opened.producer}"
+        if opened.transactional_id
+        else opened.producer
+    )
+    end_it = line("kafka-transactions.sh", "abort", *where, "--start-offset", str(opened.first))
+    return f"{name} ({who}); look: {look}; where its producer is gone, end it: {end_it}"

@@ -1,0 +1,135 @@
+"""The producer behind a learner's commits: one transactional id for all learners of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafka import errors
+
+from streamnb.adapters.blocking_call import Meanwhile, OneThread, meanwhile
+from streamnb.adapters.kafka.error_actions import Action, classify, meant
+from streamnb.adapters.kafka.error_texts import translate, translated
+from streamnb.adapters.kafka.kafka_python import of_record
+from streamnb.adapters.kafka.library import Library, TransactionalProducer
+from streamnb.engine.ports import NewRecord, Transaction
+from streamnb.errors import LogError, Unavailable
+
+__all__ = ["Attempt", "Transactions"]
+
+_TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
+_GIVEN_UP_AFTER = 3  # transaction timeouts
+
+
+class Attempt:
+    """A transaction that is being written."""
+
+    def __init__(self, work: Meanwhile[None], n: int) -> None:
+        self._work = work
+        self._n = n
+
+    def is_over(self) -> bool:
+        """Whether its outcome is known."""
+        return self._work.is_over()
+
+    def settle(self, alive: Callable[[], None]) -> float:
+        """Wait until it is committed; when it was, by the monotonic clock.
+
+        Raises:
+            Unavailable: the outcome is unknown; the transaction may be committed, or not.
+            LogError: it is not committed, and would not be if it were sent again.
+        """
+        try:
+            return self._work.answer(alive)[1]
+        except Unavailable as error:
+            raise Unavailable(f"commit {self._n}: {error}") from error
+        except errors.KafkaError as error:
+            raise _meaning(meant(error), self._n) from error
+
+
+class Transactions:
+    """Commits, each an attempt whose outcome may stay unknown.
+
+    Calls of the client may block for as long as no broker answers, so they run in a thread of their own. The
+    caller's does other things meanwhile; where it waits, it calls `alive`, which keeps the election, and may
+    raise. A call that has not been answered for some transaction timeouts is given up: `Unavailable`.
+
+    Args:
+        library: makes the producer.
+        transactional_id: the model's.
+        timeout: seconds after which the broker aborts a transaction that was left open.
+    """
+
+    def __init__(self, library: Library, transactional_id: str, timeout: float) -> None:
+        self._library = library
+        self._id = transactional_id
+        self._timeout = timeout
+        self._producer: TransactionalProducer | None = None
+        self._thread: OneThread | None = None  # the producer's own
+
+    def begin_anew(self, alive: Callable[[], None]) -> None:
+        """Fence every earlier producer of this id and settle its transaction.
+
+        After it, what the earlier producer had open is committed or aborted, and nothing of it is in flight.
+        """
+        self.close()
+        producer = self._library.transactional(self._id, self._timeout)
+        try:
+            with translated("WRITE", self._id):
+                meanwhile(producer.init_transactions, alive, self._patience)
+        except BaseException:
+            producer.abandon()
+            raise
+        self._producer, self._thread = producer, OneThread()
+
+    def begin(self, transaction: Transaction, membership: Any) -> Attempt:
+        """Begin to write one transaction.
+
+        After an attempt that failed this producer must not be used again: `begin_anew`.
+        """
+        work = Meanwhile(lambda: self._write(transaction, membership), self._patience, self._thread)
+        return Attempt(work, transaction.n)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds after which a call is given up."""
+        return _GIVEN_UP_AFTER * self._timeout
+
+    def close(self) -> None:
+        """Let the producer go; a transaction of its that is open stays so until it is fenced or times out."""
+        producer, self._producer = self._producer, None
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end()
+        if producer is not None:
+            producer.abandon()
+
+    def _write(self, transaction: Transaction, membership: Any) -> None:
+        """1. Begin. 2. Send everything. 3. Look at every delivery. 4. Send the offsets. 5. Commit.
+
+        The offsets are for tools that show lag; the broker refuses them where `membership` is out of date.
+        """
+        producer = self._producer
+        if producer is None:
+            raise LogError("begin_anew comes before attempt")
+        producer.begin_transaction()
+        records = (*transaction.outputs, transaction.journal)
+        try:
+            producer.deliver(records)
+            producer.send_offsets_to_transaction(transaction.positions, membership)
+            producer.commit_transaction()
+        except _TOO_LARGE as error:
+            raise _naming(error, records) from error
+
+
+def _naming(error: errors.KafkaError, records: Sequence[NewRecord]) -> errors.KafkaError:
+    """The error with the largest record of the topic that it names; of any, where it names none."""
+    named = [record for record in records if record.topic in str(error)] or records
+    largest = max(named, key=lambda record: len(record.value))
+    return of_record(error, largest.topic, len(largest.value))
+
+
+def _meaning(error: BaseException, n: int) -> LogError:
+    meaning = translate(error, "WRITE")
+    unknown = classify(error, committing=True) is Action.RESEND
+    return Unavailable(f"commit {n}: {meaning}") if unknown else meaning

@@ -1,0 +1,1 @@
+"""Who watches a running learner: HTTP, Prometheus, the watchdog."""

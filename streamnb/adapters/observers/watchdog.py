@@ -1,0 +1,101 @@
+"""Ends a process whose worker hangs in a call that never returns; recovery makes that safe."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from streamnb.adapters.blocking_call import meanwhile
+from streamnb.engine.sensor import Committed, Sensor, State
+from streamnb.errors import Unavailable
+
+__all__ = ["Watchdog"]
+
+_TICK_SECONDS = 1.0
+_TELL_SECONDS = 5.0
+_STDERR = 2
+
+
+class Watchdog(Sensor):
+    """Counts the time since the worker's last sign of life, in a thread of its own.
+
+    It counts its own ticks, and not what a clock says: a process that was stopped and goes on, or a machine
+    that slept, has silence on the clock and no tick of it. Nothing has to turn before STARTING and after
+    STOPPED.
+
+    A call that hangs without letting go of the interpreter (in native code) stops the watchdog, too. Then the
+    client's heartbeats stop as well, and a standby takes over all the same.
+
+    Args:
+        seconds: of silence, after which the process ends.
+        end: ends it.
+    """
+
+    def __init__(self, seconds: float, end: Callable[[int], object] = os._exit) -> None:
+        self._seconds = seconds
+        self._end = end
+        self._tick_seconds = min(_TICK_SECONDS, seconds / 4)
+        self._state: State | None = None
+        self._signs = 0  # of life; only the worker's thread counts them
+        self._seen = 0  # of those, by the last tick
+        self._ticks = 0  # since the last sign; only the watchdog's thread counts them
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._closed.set()
+        self._thread.join()
+
+    def entered(self, state: State) -> None:
+        """Note the state; to change it is a sign of life, too."""
+        self._state = state
+        self.alive()
+
+    def alive(self) -> None:
+        """Note it."""
+        self._signs += 1
+
+    def committed(self, commit: Committed) -> None:  # noqa: ARG002  that there was one is enough
+        """Take it for a sign of life."""
+        self.alive()
+
+    def saved(self, seconds: float, size: int) -> None:  # noqa: ARG002
+        """Take it for a sign of life."""
+        self.alive()
+
+    def unsaved(self, reason: str) -> None:  # noqa: ARG002
+        """Take it for a sign of life."""
+        self.alive()
+
+    def tick(self) -> None:
+        """Count one turn of the watchdog's own; end the process where it is one too many."""
+        signs = self._signs
+        well = signs != self._seen or self._state in {None, State.STOPPED}
+        self._seen, self._ticks = signs, 0 if well else self._ticks + 1
+        if self._ticks * self._tick_seconds >= self._seconds:
+            try:
+                with suppress(Unavailable, OSError):  # whoever should read it may hang, too
+                    meanwhile(self._tell, seconds=_TELL_SECONDS)
+            finally:
+                self._end(1)
+
+    def _watch(self) -> None:
+        while not self._closed.wait(self._tick_seconds):
+            self.tick()
+
+    def _tell(self) -> None:
+        """Say why, and what every thread was doing; past `sys.stderr`, whose lock may be held for ever."""
+        line = (
+            f"streamnb: a call has not returned for {self._seconds:g} s while {self._state}; ending here; "
+            "the next start goes on from the journal. Where its threads were:\n"
+        )
+        os.write(_STDERR, line.encode())
+        faulthandler.dump_traceback(_STDERR, all_threads=True)

@@ -1,0 +1,1 @@
+"""The embedded log: a SQLite file."""

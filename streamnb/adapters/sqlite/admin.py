@@ -1,0 +1,55 @@
+"""The topics of an embedded log, as an administrator sees them: no brokers, no settings, no users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
+from streamnb.errors import LogError
+
+__all__ = ["SqliteAdmin"]
+
+
+class SqliteAdmin:
+    """The topics in one file. Looking creates nothing, not even the file.
+
+    Args:
+        path: the file.
+        journal_topic: the topic that has one partition.
+    """
+
+    def __init__(self, path: Path, *, journal_topic: str = "journal") -> None:
+        self._path = path
+        self._journal_topic = journal_topic
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def brokers(self) -> Mapping[int, str]:
+        """The file, in the part of the one broker."""
+        return {0: str(self._path)}
+
+    def topics(self, names: Iterable[str]) -> Found:
+        """Those of the topics that exist, without settings."""
+        if not self._path.exists():
+            return Found({})
+        with self._open() as log:
+            found = log.topics()
+        return Found({name: FoundTopic(name, found[name], 1) for name in names if name in found})
+
+    def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
+        """Create topics, and the file; the names of those that were not there before."""
+        with self._open() as log:
+            before = log.topics()
+            for topic in topics:
+                log.create_topic(topic.name, topic.partitions)
+        return frozenset(topic.name for topic in topics if topic.name not in before)
+
+    def grant(self, acls: Sequence[Acl], principal: str) -> None:
+        """Raises LogError: whoever may write the file may do everything."""
+        raise LogError(f"{self._path}: an embedded log has no users, so {principal} gets no {len(acls)} ACLs")
+
+    def _open(self) -> SqliteLog:
+        return SqliteLog(self._path, journal_topic=self._journal_topic)

@@ -1,0 +1,382 @@
+"""The embedded log: the engine's port in one SQLite file, with the guarantees of a broker.
+
+A commit is one SQLite transaction, so it is visible as a whole or not at all, and it is on the disk when
+`commit` returns (write-ahead log, ``synchronous=FULL``). The file must lie on a local disk. Any number of
+processes may read and append; one learner at a time commits, fenced by the epoch in the table `leader`.
+
+Limit: a process that is stopped *inside* a write keeps every other writer out until it goes on or is killed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Self
+
+from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, Extent, SqliteStore, wal_reset_bug
+from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
+from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
+from streamnb.wire.journal import last_number
+
+__all__ = ["SqliteLog", "wal_reset_bug"]
+
+CHECKPOINT_COMMITS: Final = 100
+_LOOK_BACK: Final = 100  # offsets, in search of the journal's last record
+
+
+class _Turn(NamedTuple):
+    """Where `poll` stands in one partition."""
+
+    partition_id: int
+    position: int
+
+
+class SqliteLog:
+    """A `streamnb.engine.ports.Log` in one SQLite file. Opening it creates the file where there is none.
+
+    An owner is known by its name: whoever acquires under the name of the present owner is taken for its
+    restart and need not wait (the earlier holder is fenced all the same). Names must therefore differ
+    between processes that may be alive together. Only commits write to the journal's topic, one record
+    each, so a commit's `n` is the offset of its journal record, unless strangers write to the file.
+
+    Args:
+        path: the file; SQLite keeps two more beside it while the log is open.
+        journal_topic: the topic of one partition that only `commit` writes.
+        session_timeout: seconds without a heartbeat after which an owner may be deposed.
+        poll_interval: seconds between two looks for new records while `poll` waits.
+        clock: seconds since the epoch, for timestamps and heartbeats; all processes must agree on it.
+        patience: what to do while another process keeps the file locked.
+
+    Raises:
+        LogError: the file is not a log, is of an unknown version, or cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        journal_topic: str = "journal",
+        session_timeout: float = 10.0,
+        poll_interval: float = 0.01,
+        clock: Callable[[], float] = time.time,
+        patience: Patience | None = None,
+    ) -> None:
+        self._journal = Partition(journal_topic, 0)
+        self._session_timeout = session_timeout
+        self._poll_interval = poll_interval
+        self._clock = clock
+        self._epoch: int | None = None
+        self._shown = -math.inf
+        self._commits = 0  # since the last checkpoint
+        self._strays: int | None = None  # in the journal's topic; None until they have been counted
+        self._turns: dict[Partition, _Turn] = {}  # in the order in which they are served next
+        self._closed = False
+        self._store = SqliteStore(path, patience)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Ownership
+
+    def acquire(self, owner: str) -> None:
+        """Become the one learner; see the port. Raises `NotElected` while another is alive."""
+        with self._store.transaction("IMMEDIATE"):
+            now = self._clock()
+            epoch, holder, heartbeat = self._leader()
+            age = abs(now - heartbeat)  # a heartbeat far in the future is as little credible as an old one
+            if holder not in (None, owner) and epoch != self._epoch and age < self._session_timeout:
+                raise NotElected(
+                    f"{self._store.path}: {holder!r} is the learner and showed itself {age:.1f} s ago; "
+                    f"{owner!r} can take over after {self._session_timeout - age:.1f} s more of silence"
+                )
+            update = "UPDATE leader SET epoch = ?, owner = ?, heartbeat = ?"
+            self._store.db.execute(update, (epoch + 1, owner, now))
+        self._epoch = epoch + 1
+
+    def heartbeat(self) -> None:
+        """Show that the owner is alive. Raises `Fenced` after a takeover.
+
+        It costs a look at the leader's row; only a few times a session it is written.
+        """
+        now = self._clock()
+        with self._store.errors():
+            epoch = self._leader()[0]
+        if 0.0 <= now - self._shown < min(1.0, self._session_timeout / 5) and epoch == self._epoch:
+            return
+        self._beat(now)
+        self._checkpoint_if_due()
+
+    def close(self) -> None:
+        """Release everything held; the ownership is given up if it is still ours. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._epoch is not None:
+                self._resign(self._epoch)
+        finally:
+            self._store.close()
+
+    # Topics
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Make a topic; nothing happens where it exists with as many partitions.
+
+        Raises:
+            LogError: it exists with another number of partitions, or the number cannot be.
+        """
+        self._check_partitions(name, partitions)
+        self._store.create_topic(name, partitions)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, `partitions` altogether; from then on keys may lie elsewhere.
+
+        Raises:
+            UnknownTopic: there is no such topic.
+            LogError: it has as many already, or is the journal.
+        """
+        self._check_partitions(name, partitions)
+        self._store.add_partitions(name, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and all its records. Raises `UnknownTopic`."""
+        self._store.delete_topic(name)
+
+    def topics(self) -> Mapping[str, int]:
+        """Every topic's name -> number of partitions."""
+        return self._store.topics()
+
+    def partitions(self, topic: str) -> Sequence[Partition]:
+        """The topic's partitions in order. Raises `UnknownTopic`."""
+        _, count = self._store.topic(topic)
+        return [Partition(topic, number) for number in range(count)]
+
+    def topic_id(self, topic: str) -> str:
+        """The random UUID that the topic was given when it was made. Raises `UnknownTopic`."""
+        return self._store.topic(topic)[0]
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """The UUIDs of those of the topics that there are."""
+        there = self.topics()
+        return {topic: self.topic_id(topic) for topic in topics if topic in there}
+
+    def trim(self, partition: Partition, before: int) -> None:
+        """Drop the records below offset `before` (retention); the offsets of the others do not change.
+
+        Raises:
+            UnknownTopic: there is no such partition.
+            OutOfRange: `before` lies beyond the end.
+        """
+        self._store.trim(partition, before)
+
+    # Reading
+
+    def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:  # noqa: ARG002  the port's name
+        """None: a record may have any size."""
+        return {}
+
+    def offsets(self, partition: Partition) -> tuple[int, int]:
+        """The offset of the earliest record kept, and of the next to be written. Raises `UnknownTopic`."""
+        _, earliest, end = self._store.extent(partition)
+        return earliest, end
+
+    def positions(self) -> Mapping[Partition, int]:
+        """The positions last committed, for lag tools; recovery takes its own from the journal."""
+        return self._store.positions()
+
+    def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
+        """At most `limit` records from `offset` on, without waiting. Raises `OutOfRange`, `UnknownTopic`."""
+        with self._store.transaction("DEFERRED"):
+            return self._store.fetch(partition, self._store.extent(partition), offset, limit)
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Let `poll` read exactly these partitions, each from its position on. Raises `UnknownTopic`."""
+        self._turns = {
+            partition: _Turn(self._store.extent(partition).partition_id, position)
+            for partition, position in positions.items()
+        }
+
+    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+        """At most `limit` records past the last ones returned; see the port.
+
+        All records of one call are of one moment. Raises `OutOfRange`, and `UnknownTopic` where a topic has
+        been deleted (and perhaps made again) since `seek`; no position moves then.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            version = self._store.version()  # before the look, so that a commit after the look changes it
+            records = self._serve_turns(limit)
+            if records or not self._await_change(version, deadline):
+                return records
+
+    def lag(self) -> Mapping[Partition, int]:
+        """Records that each polled partition holds past what `poll` has returned, all of one moment.
+
+        A position beyond the end lags by 0. Raises `UnknownTopic` as `poll` does.
+        """
+        with self._store.transaction("DEFERRED"):
+            return {
+                partition: max(0, self._extent(partition, turn).next - turn.position)
+                for partition, turn in self._turns.items()
+            }
+
+    def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:  # noqa: ARG002
+        """Nobody: a transaction is written at once."""
+        return ()
+
+    # Writing
+
+    def commit(self, transaction: Transaction) -> None:
+        """Write outputs, journal record and positions in one transaction; durable on return."""
+        self.begin_commit(transaction).settle()
+
+    def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
+        """Commit at once: what this connection read meanwhile might never be committed.
+
+        1. Checkpoint if due: first, because an error after step 5 would deny what is already durable.
+        2. Take the write lock; check the epoch and refresh the heartbeat.
+        3. Check that `transaction.n` is the journal's next offset.
+        4. Insert the outputs and the journal record; note the positions.
+        5. Commit, which waits for the disk.
+
+        Raises:
+            Fenced: another owner has taken over or `n` does not follow; nothing was written.
+            UnknownTopic: a record or position names a topic that does not exist; nothing was written.
+            LogError: the log could not be written, or the transaction breaks the journal's rules.
+        """
+        began = time.monotonic()
+        self._check_journal(transaction)
+        self._checkpoint_if_due()
+        with self._store.transaction("IMMEDIATE"):
+            now = self._clock()
+            self._show_alive(now)
+            self._check_number(transaction.n)
+            self._store.insert([*transaction.outputs, transaction.journal], now)
+            self._store.note_positions(transaction.positions)
+        self._commits += 1
+        seconds = time.monotonic() - began
+        return CommitUnderWay(lambda: True, lambda: seconds)
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        """Write records outside any learner's commit, all or none; durable on return.
+
+        Raises:
+            UnknownTopic: a record names a topic that does not exist; nothing was written.
+            LogError: a record is for the journal, or the log could not be written.
+        """
+        self._refuse_journal(records)
+        with self._store.transaction("IMMEDIATE"):
+            self._store.insert(records, self._clock())
+
+    # Inside
+
+    def _leader(self) -> tuple[int, str | None, float]:
+        query = "SELECT epoch, owner, heartbeat FROM leader"
+        leader: tuple[int, str | None, float] = self._store.db.execute(query).fetchone()
+        return leader
+
+    def _beat(self, now: float) -> None:
+        with self._store.transaction("IMMEDIATE"):
+            self._show_alive(now)
+
+    def _show_alive(self, now: float) -> None:
+        if self._epoch is None:
+            raise LogError(f"{self._store.path}: not the learner; acquire comes first")
+        self._store.check_in_place()
+        update = "UPDATE leader SET heartbeat = ? WHERE epoch = ?"
+        if self._store.db.execute(update, (now, self._epoch)).rowcount == 0:
+            epoch, owner, _ = self._leader()
+            successor = repr(owner) if owner is not None else "another learner, gone since,"
+            raise Fenced(
+                f"{self._store.path}: {successor} has taken over (epoch {epoch}, ours was {self._epoch})"
+            )
+        self._shown = now
+
+    def _resign(self, epoch: int) -> None:
+        with self._store.transaction("IMMEDIATE"):
+            update = "UPDATE leader SET owner = NULL WHERE epoch = ?"
+            ours = self._store.db.execute(update, (epoch,)).rowcount == 1
+        if ours:
+            self._store.checkpoint()
+
+    def _checkpoint_if_due(self) -> None:
+        if self._commits >= CHECKPOINT_COMMITS or self._store.wal_bytes() > CHECKPOINT_BYTES:
+            # Only the leader checkpoints, and always just after a write of its own: the WAL-reset bug needs
+            # a checkpoint that begins when the one before it has copied everything.
+            self._beat(self._clock())
+            self._store.checkpoint()
+            self._commits = 0
+
+    def _check_partitions(self, topic: str, partitions: int) -> None:
+        if topic == self._journal.topic and partitions != 1:
+            raise LogError(f"{self._store.path}: the journal {topic!r} needs 1 partition, not {partitions}")
+
+    def _check_journal(self, transaction: Transaction) -> None:
+        topic = transaction.journal.topic
+        if topic != self._journal.topic:
+            raise LogError(f"{self._store.path}: the journal is topic {self._journal.topic!r}, not {topic!r}")
+        self._refuse_journal(transaction.outputs)
+
+    def _refuse_journal(self, records: Sequence[NewRecord]) -> None:
+        if any(record.topic == self._journal.topic for record in records):
+            raise LogError(f"{self._store.path}: only a commit writes to {self._journal.topic!r}, one record")
+
+    def _check_number(self, n: int) -> None:
+        extent = self._store.extent(self._journal)
+        if self._strays is None or n != extent.next - self._strays:
+            self._strays = self._count_strays(extent)
+        expected = extent.next - self._strays
+        if n != expected:
+            raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
+        if n == 0 and self._store.positions():
+            raise LogError(
+                f"{self._store.path}: events of this log were learned already, under another journal than "
+                f"{self._journal.topic!r}; to learn them again, begin a new log"
+            )
+
+    def _count_strays(self, extent: Extent) -> int:
+        """How many records of the journal's topic are not the learner's, by the number that its last bears.
+
+        Nothing but commits writes there through this class; whoever uses SQLite itself may.
+        """
+        for start in range(extent.next, extent.earliest - 1, -_LOOK_BACK):
+            offset = max(extent.earliest, start - _LOOK_BACK)
+            found = self._store.fetch(self._journal, extent, offset, extent.next - offset)
+            if (last := last_number(record.value for record in found)) is not None:
+                return extent.next - 1 - last
+        return 0 if extent.earliest else extent.next
+
+    def _serve_turns(self, limit: int) -> list[Record]:
+        """Take up to `limit` records in the order of turns; who was served goes to the end of the queue."""
+        records: list[Record] = []
+        served: dict[Partition, _Turn] = {}
+        with self._store.transaction("DEFERRED"):
+            for partition, turn in self._turns.items():
+                extent = self._extent(partition, turn)
+                batch = self._store.fetch(partition, extent, turn.position, limit - len(records))
+                if batch:
+                    records += batch
+                    served[partition] = turn._replace(position=batch[-1].offset + 1)
+        for partition, turn in served.items():
+            del self._turns[partition]
+            self._turns[partition] = turn
+        return records
+
+    def _extent(self, partition: Partition, turn: _Turn) -> Extent:
+        extent = self._store.extent(partition)
+        if extent.partition_id != turn.partition_id:
+            raise UnknownTopic(f"{self._store.path}: {partition.topic!r} was deleted and made again")
+        return extent
+
+    def _await_change(self, version: int, deadline: float) -> bool:
+        """Wait outside any transaction for another's commit; False once the deadline has passed."""
+        while (remaining := deadline - time.monotonic()) > 0:
+            if self._store.version() != version:
+                return True
+            time.sleep(min(self._poll_interval, remaining))
+        return False

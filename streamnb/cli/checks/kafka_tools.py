@@ -1,0 +1,67 @@
+"""Lines for Kafka's own tools, as a user would type them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from streamnb.adapters.kafka.tool_line import COMMAND_CONFIG, ToolLine
+from streamnb.config import Config
+from streamnb.engine.topic_plan import Acl, Difference
+
+__all__ = ["COMMAND_CONFIG", "KafkaTools", "principal_of"]
+
+_ANYBODY = "User:NAME"
+
+
+def principal_of(config: Config, given: str | None = None) -> str | None:
+    """Whom the ACLs are for: ``User:`` and the name given, else kafka.username; None where there is none."""
+    name = given or config.kafka.username
+    if not name:
+        return None
+    return name if ":" in name else f"User:{name}"
+
+
+class KafkaTools:
+    """Lines for one cluster.
+
+    Args:
+        bootstrap: servers, ``HOST:PORT``.
+        is_secured: whether the tools need a file of settings to log in.
+    """
+
+    def __init__(self, bootstrap: Iterable[str], *, is_secured: bool) -> None:
+        self._line = ToolLine(",".join(bootstrap), is_secured=is_secured)
+
+    @classmethod
+    def of(cls, config: Config) -> KafkaTools:
+        """Those for the cluster of a configuration."""
+        protocol = config.kafka.client.get("security_protocol", "PLAINTEXT")
+        return cls(config.log.bootstrap, is_secured=protocol != "PLAINTEXT")
+
+    def grants(self, acls: Iterable[Acl], principal: str | None) -> Iterator[str]:
+        """One line for each resource; where nobody is named the principal is a blank to be filled in."""
+        for (resource, name), some in groupby(acls, key=lambda acl: (acl.resource, acl.name)):
+            operations = [word for acl in some for word in ("--operation", _camel(acl.operation))]
+            allowed = ["--allow-principal", principal or _ANYBODY]
+            yield self._line("kafka-acls.sh", "--add", *allowed, *operations, f"--{resource}", name)
+
+    def change(self, topic: str, difference: Difference) -> str:
+        """What would make a topic as planned."""
+        what, planned, found = difference
+        if what == "replication":
+            return (
+                "kafka-reassign-partitions.sh, with a plan that names "
+                f"{planned} brokers for each partition of {topic}"
+            )
+        if what != "partitions":
+            entity = ("--entity-type", "topics", "--entity-name", topic)
+            return self._line("kafka-configs.sh", "--alter", *entity, "--add-config", f"{what}={planned}")
+        if int(planned) > int(found):
+            return self._line("kafka-topics.sh", "--alter", "--topic", topic, "--partitions", planned)
+        return f"nothing takes partitions away: delete topic {topic} with its records, and create it again"
+
+
+def _camel(operation: str) -> str:
+    """DESCRIBE_CONFIGS -> DescribeConfigs."""
+    return operation.title().replace("_", "")

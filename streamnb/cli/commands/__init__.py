@@ -1,0 +1,1 @@
+"""One file for each command, which holds its options' meaning and nothing that another command needs."""

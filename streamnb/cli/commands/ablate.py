@@ -1,0 +1,158 @@
+"""``streamnb ablate``: what each part of a mixture brings on a stream.
+
+Each part is left out in turn, and progressive validation is run anew: by how much the rest is worse is what
+the part brings. Hypotheses that are left out leave their prior to the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from streamnb.cli import wiring
+from streamnb.cli.commands.evaluate import outputs_of, say_which_columns
+from streamnb.cli.evaluation.event_files import columns_of, events_of, numbered
+from streamnb.cli.evaluation.holdout import Row
+from streamnb.cli.reports.text_tables import markdown_table, table
+from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
+from streamnb.errors import ConfigError
+
+__all__ = ["run"]
+
+_HEADER = ("variant", "hypotheses", "accuracy", "log loss", "calibration error", "time")
+
+
+class _Scored(msgspec.Struct, frozen=True):
+    """One variant on one stream.
+
+    Attributes:
+        variant: what it is.
+        hypotheses: how many it weighs; 0 is a single naive Bayes model.
+        accuracy, log_loss, calibration_error: as in `Scores`, over the whole stream.
+        seconds: processor time from raw events to raw predictions, which others on the machine hardly change.
+        time: that, as a multiple of what the whole set takes.
+    """
+
+    variant: str
+    hypotheses: int
+    accuracy: float
+    log_loss: float
+    calibration_error: float
+    seconds: float
+    time: float
+
+
+class _Ablation(msgspec.Struct, frozen=True):
+    """All variants on one stream, which has so many events, labelled ones among them, and dead letters."""
+
+    stream: str
+    events: int
+    scored: int
+    dead_letters: int
+    variants: tuple[_Scored, ...]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Score the whole mixture, then the rest of it without each of its parts, on each file."""
+    if options.order is not None and len(options.files) > 1:
+        raise ConfigError("--order: is the order of one file")
+    if options.json and options.markdown:
+        raise ConfigError("--markdown: not with --json")
+    config = wiring.load_config(options)
+    if config.model.kind in CLASSIFIERS:
+        raise ConfigError(
+            f'model.kind is "{config.model.kind}", which has no [[hypotheses]] that could be left out; '
+            'expected "mixture" or "naive_bayes"'
+        )
+    if not config.weighs:
+        config = replace(config, model=replace(config.model, kind="mixture"))
+    wiring.warm_up()
+    columns = columns_of(options)
+    ablations = []
+    for path in options.files:
+        rows = list(numbered(events_of(path, columns), options.order))
+        ablation = _ablate(path, rows, config)
+        if not ablation.scored:
+            say_which_columns(path, columns)
+        ablations.append(ablation)
+        if not options.json:
+            _show(ablation, markdown=options.markdown)
+    if options.json:
+        print(msgspec.json.encode(ablations).decode())
+    return 0
+
+
+def _variants(config: Config) -> Iterator[tuple[str, Config]]:
+    """The whole set, then without each of its parts, where that is another set and not empty."""
+    whole = config.weighed
+    plain = [h for h in whole if h.kind == "naive_bayes" and not h.calibrated]
+    parts: tuple[tuple[str, Sequence[HypothesisConfig]], ...] = (
+        ("without softmax with pairs", [h for h in whole if not h.pairs]),
+        ("without softmax", [h for h in whole if h.kind != "softmax"]),
+        ("without pools", [h for h in whole if h.kind != "pool"]),
+        ("without calibrated pools", [h for h in whole if h.kind != "pool" or not h.calibrated]),
+        ("without calibrated naive Bayes", [h for h in whole if h.kind != "naive_bayes" or not h.calibrated]),
+        ("without binned densities", [h for h in whole if h.density != "binned"]),
+        ("without plain naive Bayes", [h for h in whole if h not in plain]),
+        ("plain naive Bayes alone", plain),
+    )
+    yield "whole set", config
+    met = {whole}
+    for name, left in parts:
+        rest = _pooled(left)
+        if rest and rest not in met:
+            met.add(rest)
+            # declared hypotheses do not switch, unless they say how often
+            posterior = replace(config.posterior, switching_rate=config.switching_rate)
+            yield name, replace(config, hypotheses=rest, posterior=posterior)
+    yield (
+        "single naive Bayes",
+        replace(config, hypotheses=(), model=replace(config.model, kind="naive_bayes")),
+    )
+
+
+def _pooled(left: Sequence[HypothesisConfig]) -> tuple[HypothesisConfig, ...]:
+    """These, but for pools that have nothing to pool."""
+    has_opinions = any(h.is_opinion for h in left)
+    return tuple(h for h in left if has_opinions or h.kind != "pool")
+
+
+def _ablate(path: str, rows: Sequence[Row], config: Config) -> _Ablation:
+    scored: list[_Scored] = []
+    for name, variant in _variants(config):
+        learner = wiring.learner(variant)
+        started = time.process_time()
+        for _ in outputs_of(learner, rows, variant):
+            pass
+        seconds = time.process_time() - started
+        scores = learner.progressive.cumulative()
+        whole = scored[0].seconds if scored else seconds
+        scored.append(
+            _Scored(
+                name,
+                len(variant.weighed),
+                scores.accuracy,
+                scores.log_loss,
+                scores.calibration_error,
+                seconds,
+                seconds / whole,
+            )
+        )
+    return _Ablation(path, learner.consumed, scores.events, learner.dead_letters, tuple(scored))
+
+
+def _show(ablation: _Ablation, *, markdown: bool) -> None:
+    """One stream's table, for a terminal or for a page."""
+    rows = [
+        (s.variant, s.hypotheses or "", s.accuracy, s.log_loss, s.calibration_error, f"{s.time:.2f}")
+        for s in ablation.variants
+    ]
+    print(
+        f"{ablation.stream}: {ablation.events:,} events, {ablation.scored:,} scored, "
+        f"{ablation.dead_letters:,} dead letters\n"
+    )
+    print(f"{(markdown_table if markdown else table)(rows, _HEADER)}\n")

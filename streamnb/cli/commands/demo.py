@@ -1,0 +1,146 @@
+"""``streamnb demo``: a real and a generated stream through the embedded log, with nothing to set up."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from river.datasets import ImageSegments
+
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.cli.commands.replay import write_events
+from streamnb.cli.reports.text_tables import print_report, table
+from streamnb.config import Config
+from streamnb.engine.journal.checkpoint import NoSnapshots
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Partition
+from streamnb.errors import ConfigError
+from streamnb.model import synthetic
+from streamnb.wire.codec import encode_event
+from streamnb.wire.snapshot import part_digest
+
+__all__ = ["run"]
+
+_PARTS = 5
+
+
+def run(options: argparse.Namespace) -> int:
+    """Stream, learn, and show what was learned beside what is true."""
+    folder = Path(options.folder or tempfile.mkdtemp(prefix="streamnb-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    _refuse_logs(folder)
+    wiring.warm_up()
+    quiet = options.json
+    try:
+        real = _stream(folder, "image-segments", list(_image_segments()), quiet=quiet)
+        parameters = synthetic.Parameters()
+        messages = list(islice(_messages(parameters), options.events))
+        made = _stream(folder, "messages", messages, quiet=quiet)
+        rows = list(synthetic.compare(parameters, made["learner"].model))
+        within = sum(abs(row.deviations) <= 2.0 for row in rows) / len(rows)
+        if quiet:
+            print(
+                json.dumps(
+                    {"image_segments": real["report"], "messages": made["report"], "within_two": within}
+                )
+            )
+        else:
+            _show_parameters(rows, within)
+            _show_ways_on(folder, kept=options.folder is not None)
+    finally:
+        if options.folder is None:
+            shutil.rmtree(folder)
+    return 0
+
+
+def _refuse_logs(folder: Path) -> None:
+    if found := sorted(folder.glob("*.db")):
+        raise ConfigError(f"--folder: {found[0]} is a log already; the demo starts with logs of its own")
+
+
+def _image_segments() -> Iterator[dict[str, Any]]:
+    """A real stream that comes with River: 2,310 outdoor image segments, 18 measurements, 7 classes."""
+    for i, (x, y) in enumerate(ImageSegments()):
+        yield {"id": str(i), "features": x, "label": y}
+
+
+def _messages(parameters: synthetic.Parameters) -> Iterator[dict[str, Any]]:
+    for i, (x, label) in enumerate(synthetic.messages(parameters)):
+        features = {name: value for name, value in x.items() if name != "text"}
+        yield {"id": f"m-{i}", "text": x["text"], "features": features, "label": label}
+
+
+def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
+    """Write events to a log of their own, part by part, and let a worker learn each part."""
+    config = configuration.load(None, {}, [f"log.url=sqlite:///{folder / name}.db", f"model.name={name}"])
+    learner = wiring.learner(config)
+    worker = wiring.worker(config, learner, wiring.open_log(config))
+    if not quiet:
+        print(f"\n{name}: {len(events):,} events through {config.log.url}")
+    worker.start("demo")
+    with closing(worker), closing(wiring.open_log(config)) as producer:
+        for part in _parts(events):
+            write_events(producer, config.topics.events[0], map(encode_event, part), wiring.schema(config))
+            worker.run(until_end=True)
+            window = learner.progressive.window()
+            if not quiet:
+                print(
+                    f"  {learner.consumed:7,} events   accuracy of the last {window.events:,}: "
+                    f"{window.accuracy:.3f}   log loss {window.log_loss:.3f}"
+                )
+    report = learner.report(time.time())
+    if not quiet:
+        print()
+        print_report(report)
+        _show_proof(config, learner)
+    return {"learner": learner, "report": msgspec.to_builtins(report)}
+
+
+def _parts(events: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:
+    size = -(-len(events) // _PARTS)
+    return (events[start : start + size] for start in range(0, len(events), size))
+
+
+def _show_proof(config: Config, learner: Learner) -> None:
+    """Learn the whole log again, from the journal alone, and compare the bytes."""
+    again = wiring.learner(config)
+    with closing(wiring.open_log(config)) as log:
+        checkpoint = recover(log, NoSnapshots(), again, wiring.identity(config))
+        published = log.offsets(Partition(config.topics.predictions, 0))[1]
+    digests = [part_digest(*who.parts()["model"]) for who in (learner, again)]
+    same = "the same bytes" if digests[0] == digests[1] else "OTHER BYTES"
+    print(
+        f"\n{published:,} predictions published in {checkpoint.n} commits; "
+        f"replaying the journal from nothing gives {same} ({digests[1][:16]})"
+    )
+
+
+def _show_parameters(rows: Sequence[synthetic.Compared], within: float) -> None:
+    print("\nWhat generated the messages, and what was learned (deviation in standard errors):\n")
+    shown = [row for row in rows if row.shown]
+    print(
+        table(
+            ((r.name, r.true, r.learned, r.deviations) for r in shown),
+            ("parameter", "true", "learned", "dev."),
+        )
+    )
+    print(f"\n{within:.1%} of {len(rows):,} parameters lie within two standard errors (95% are expected)")
+
+
+def _show_ways_on(folder: Path, *, kept: bool) -> None:
+    print("\nTry it on your own events:  streamnb evaluate FILE.jsonl")
+    if kept:
+        url = shlex.quote(f"sqlite:///{folder}/messages.db")
+        print(f"The logs are in {folder}:  streamnb inspect --log {url} --set model.name=messages")

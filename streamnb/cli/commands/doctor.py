@@ -1,0 +1,219 @@
+"""``streamnb doctor``: what is wrong with log, topics, permissions and this machine. It changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from importlib.metadata import version
+
+from streamnb.adapters.blocking_call import meanwhile
+from streamnb.adapters.kafka.admin import KafkaAdmin, NotAuthorised
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite.log import SqliteLog, wal_reset_bug
+from streamnb.cli import wiring
+from streamnb.cli.checks.cluster import (
+    Seen,
+    check_brokers,
+    check_group,
+    check_permissions,
+    check_topics,
+    check_transaction,
+)
+from streamnb.cli.checks.findings import Finding, State, asked
+from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
+from streamnb.cli.checks.machine import check_kernels, check_room, check_sqlite, kernels, room
+from streamnb.cli.checks.recovery import check_duration, sampled, work_of
+from streamnb.cli.checks.stream import (
+    check_clock,
+    check_journal,
+    check_recovery,
+    check_snapshots,
+    check_strays,
+    kept_of,
+)
+from streamnb.cli.commands.topics import acls_of, group_of, planned_topics
+from streamnb.cli.printable import printable
+from streamnb.config import Config
+from streamnb.engine.journal.checkpoint import positions_of
+from streamnb.engine.journal.history import entries, find, last
+from streamnb.engine.ports import Log, Partition, Patience
+from streamnb.engine.topic_plan import Found
+from streamnb.errors import LogError, SnapshotError
+
+__all__ = ["run"]
+
+_WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
+_PACKAGES = {"kafka-python": "kafka-python", "librdkafka": "confluent-kafka"}
+_READ_TIMES = 4  # reading takes many questions to the log
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look, and say what was found; 1 where there is a problem."""
+    config = wiring.load_config(options)
+    on_log = _kafka if config.log.is_kafka else _embedded
+    findings = [*on_log(config, options.timeout), *_machine(config)]
+    problems = sum(finding.state is State.PROBLEM for finding in findings)
+    if options.json:
+        print(json.dumps({"problems": problems, "findings": [finding._asdict() for finding in findings]}))
+    else:
+        _print(findings)
+    return 1 if problems else 0
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    states = max(len(finding.state) for finding in findings)
+    checks = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        print(f"{finding.state:{states}}  {finding.check:{checks}}  {printable(finding.found)}")
+        if finding.do:
+            print(f"{'':{states}}  {'':{checks}}    {printable(finding.do)}")
+
+
+# -- this machine -------------------------------------------------------------------------------------------
+
+
+def _machine(config: Config) -> Iterator[Finding]:
+    yield from asked("disk of snapshots", lambda: [_snapshot_room(config)])
+    yield check_kernels(kernels())
+
+
+def _snapshot_room(config: Config) -> Finding:
+    folder = SnapshotFolder(config.snapshot_folder)
+    newest = max((entry.size for entry in folder.list()[-1:]), default=0)
+    return check_room("snapshots", room(folder.path), newest)
+
+
+# -- the embedded log ---------------------------------------------------------------------------------------
+
+
+def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
+    yield check_sqlite(has_bug=wal_reset_bug())
+    yield from asked(
+        "disk of the log", lambda: [check_room("the log", room(config.log.path.parent), _WAL_BYTES)]
+    )
+    if not config.log.path.exists():
+        do = "streamnb topics create, or streamnb replay"
+        yield Finding("log", State.WARNING, f"there is no file {config.log.path} yet", do)
+        return
+
+    def look() -> list[Finding]:
+        with SqliteLog(config.log.path, journal_topic=config.topics.journal) as log:
+            missing = [name for _, name in config.topics.names if name not in log.topics()]
+            if missing:
+                found = f"{config.log.path} has no topic {', '.join(missing)}"
+                return [Finding("log", State.WARNING, found, "streamnb topics create")]
+            findings = [Finding("log", State.OK, f"{config.log.path}, {len(log.topics())} topics")]
+            return findings + list(_stream(config, log, {}))
+
+    yield from asked("log", lambda: meanwhile(look, seconds=timeout * _READ_TIMES), State.PROBLEM)
+
+
+# -- Kafka --------------------------------------------------------------------------------------------------
+
+
+def _library(config: Config) -> Finding:
+    """What reads and writes, and in which version. Raises LogError where it is not installed."""
+    wiring.library(config)
+    package = _PACKAGES[config.log.client]
+    return Finding("client", State.OK, f"{config.log.client}, of {package} {version(package)}")
+
+
+def _kafka(config: Config, timeout: float) -> Iterator[Finding]:
+    yield from asked("client", lambda: [_library(config)], State.PROBLEM)
+    try:
+        admin = KafkaAdmin(config.kafka.settings(config.log), timeout=timeout)
+    except LogError as error:
+        do = "see log.url and [kafka], and whether the cluster is up; no more can be said of the log"
+        yield Finding("broker", State.PROBLEM, str(error), do)
+        return
+    with closing(admin):
+        yield from _cluster(config, admin, timeout)
+
+
+def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Finding]:
+    """All that can be asked of a cluster that answers."""
+    try:
+        brokers = admin.brokers()
+        found = admin.topics(name for _, name in config.topics.names)
+    except LogError as error:
+        yield Finding("broker", State.PROBLEM, str(error))
+        return
+    tools = KafkaTools.of(config)
+    yield from asked("broker", lambda: check_brokers(brokers, {n: admin.version(n) for n in brokers}))
+    yield from check_topics(planned_topics(config, len(brokers)), found, len(brokers), tools)
+    yield from asked("coordinator", lambda: _coordinated(config, admin, found, tools), State.PROBLEM)
+    if config.topics.journal in found.topics:
+        yield from asked(
+            "journal", lambda: meanwhile(lambda: _read(config, found), seconds=timeout * _READ_TIMES)
+        )
+
+
+def _coordinated(config: Config, admin: KafkaAdmin, found: Found, tools: KafkaTools) -> Iterator[Finding]:
+    """The learner's group and transaction, and what the user who asks may do."""
+    name, group, shown = group_of(config), None, True
+    try:
+        group = admin.group(name)
+        yield check_group(group, config.topics.journal)
+    except NotAuthorised:
+        yield Finding("learner", State.UNKNOWN, f"group {name} is hidden from this user: see permissions")
+    try:
+        yield check_transaction(admin.transaction(name), time.time())
+    except NotAuthorised:
+        shown = False
+        yield Finding("transaction", State.UNKNOWN, f"{name} is hidden from this user: see permissions")
+    yield from check_permissions(acls_of(config), Seen(found, group, shown), tools, principal_of(config))
+
+
+def _read(config: Config, found: Found) -> list[Finding]:
+    """What the log itself shows."""
+    settings = found.topics[config.topics.journal].settings or {}
+    by_broker = settings.get("message.timestamp.type") == "LogAppendTime"
+    retention = {
+        name: int(topic.settings["retention.ms"]) / 1000
+        for name, topic in found.topics.items()
+        if topic.settings and int(topic.settings["retention.ms"]) >= 0
+    }
+    with closing(wiring.open_log(config, Patience())) as log:
+        findings = list(_stream(config, log, retention))
+        journal = Partition(config.topics.journal, 0)
+        if end := last(log, journal):
+            stamped = log.read(journal, end.offset, 1)[0].timestamp
+            findings.append(check_clock(end.record.now, stamped, by_broker=by_broker))
+        return findings
+
+
+# -- either log ---------------------------------------------------------------------------------------------
+
+
+def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterator[Finding]:
+    """The journal, and what a recovery would find."""
+    partition = log.partitions(config.topics.journal)[0]
+    end = last(log, partition)
+    if end is None:
+        yield Finding("journal", State.OK, "empty: nothing has been learned yet")
+        return
+    first = next(entries(log, partition))
+    folder = SnapshotFolder(config.snapshot_folder)
+    try:
+        newest = folder.newest()
+    except SnapshotError as error:
+        yield Finding("snapshots", State.PROBLEM, str(error))
+        return
+    n = None if newest is None else newest.snapshot.journal_n
+    yield from check_snapshots(() if newest is None else newest.damaged)
+    yield from check_journal(first.record, end.record, n)
+    start = first if n is None else find(log, partition, n)
+    if start is None:
+        return
+    strays = [stray for entry in entries(log, partition, start.offset) for stray in entry.strays]
+    yield from check_strays(strays)
+    findings = list(check_recovery(kept_of(log, positions_of(start.record)), retention, time.time()))
+    yield from findings
+    if any(finding.state is State.PROBLEM for finding in findings):
+        return
+    place = (log, partition, start.offset, -1 if n is None else n)
+    work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))
+    yield check_duration(work, sampled(*place, folder, wiring.learner(config)))

@@ -1,0 +1,214 @@
+"""``streamnb inspect``: what has been learned so far."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from typing import Any
+
+import msgspec
+
+from streamnb.cli import wiring
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.entity_chains import chains, print_chains
+from streamnb.cli.reports.map_hypothesis import as_naive_bayes, map_hypothesis
+from streamnb.cli.reports.structures import edges, print_edges
+from streamnb.cli.reports.text_tables import print_posterior, table
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.learner import Learner
+from streamnb.engine.posterior_report import posterior_report
+from streamnb.errors import LogError
+from streamnb.events import PosteriorReport
+from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.model.interface.evidence import LIMIT
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.naive_bayes.linear_view import LinearView
+from streamnb.model.naive_bayes.most_informative import strongest
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.wire.snapshot import part_digest
+
+__all__ = ["describe", "print_description", "run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""
+    config = wiring.load_config(options)
+    learner = wiring.learner(config)
+    with closing(wiring.existing_log(config)) as log:
+        journal = log.partitions(config.topics.journal)[0]
+        if not log.read(journal, log.offsets(journal)[0], 1):
+            raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
+        checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
+    digest = part_digest(*learner.parts()["model"])
+    description = {"journal": checkpoint.n, "digest": digest, **describe(learner, options.top)}
+    if options.json:
+        print(json.dumps(description))
+    else:
+        print_description(description)
+    return 0
+
+
+def describe(learner: Learner, top: int) -> dict[str, Any]:
+    """Classes with priors and strongest attributes, and moments of continuous attributes."""
+    model = learner.model
+    weights = model.class_weights
+    total = sum(weights.values())
+    classes = [
+        {
+            "label": str(label),
+            "events": weight,
+            "prior": weight / total if total else 0.0,
+            "strongest": _strongest(model, label, top),
+        }
+        for label, weight in weights.items()
+    ]
+    described = {
+        "model": learner.settings.name,
+        "learned": model.n_events,
+        "attributes": model.n_attributes,
+        "classes": classes,
+        "moments": _moments(model),
+    }
+    posterior = posterior_report(model)
+    if posterior is not None:
+        described["posterior"] = msgspec.to_builtins(posterior)
+    found = chains(model)
+    if found is not None:
+        described["chains"] = found
+    structure = edges(model)
+    if structure is not None:
+        described["edges"] = structure
+    pair = [label for label, weight in weights.items() if weight]
+    if isinstance(model, NaiveBayes) and len(pair) == 2:
+        read_by, told = _linear_model(model)
+        described["linear"] = linear(NaiveBayes.linear_view(read_by, *pair), top) | told
+    return described
+
+
+def _strongest(model: StreamModel, label: Any, top: int) -> list[dict[str, Any]]:
+    """The words and values that speak most for a class; none of a model that is no table of counts."""
+    if not isinstance(model, NaiveBayes):
+        return []
+    return [
+        {"attribute": str(a), "value": value, "log_odds": odds, "weight": seen}
+        for a, value, odds, seen in strongest(model.statistics, label, top)
+    ]
+
+
+def _moments(model: StreamModel) -> dict[str, Any]:
+    """Of each continuous attribute and class; none of a model that is no table of counts."""
+    if not isinstance(model, NaiveBayes):
+        return {}
+    return {
+        str(name): {
+            str(label): {"n": moment.n, "mean": moment.mean, "variance": moment.variance}
+            for label, moment in model.class_moments(name).items()
+        }
+        for name in model.statistics.layout.fields
+    }
+
+
+def _linear_model(model: NaiveBayes) -> tuple[NaiveBayes, dict[str, str]]:
+    """A model that is a linear function of the event; and of many hypotheses which, where one of them is."""
+    if isinstance(model, HiddenMarkovNB):
+        return model, {"of": "the event alone, by the prior: what is known of its entity comes beside it"}
+    if not isinstance(model, BayesOptimalNB):
+        return model, {}
+    hypothesis = map_hypothesis(model)
+    plain = as_naive_bayes(model, hypothesis)
+    if plain is not None:
+        return plain, {"of": f"the most probable hypothesis, {hypothesis.label}"}
+    return model, {
+        "of": f"the shared counts, read as multinomial with alpha = 1: the most probable hypothesis, "
+        f"{hypothesis.label}, is no linear function of them"
+    }
+
+
+def linear(view: LinearView, top: int) -> dict[str, Any]:
+    """The log odds of the first of two classes as a linear function: see `naive_bayes.linear_form`."""
+    return {
+        "positive": str(view.positive),
+        "negative": str(view.negative),
+        "bias": _finite(view.bias),
+        "absent": {str(name): _finite(share) for name, share in view.absent.items()},
+        "curves": [
+            {
+                "attribute": str(curve.attribute),
+                "centre": curve.centre,
+                "square": _finite(curve.square),
+                "weight": _finite(curve.weight),
+                "bias": _finite(curve.bias),
+            }
+            for curve in view.curves
+        ],
+        "top": {
+            str(label): [
+                {
+                    "attribute": str(item.attribute),
+                    "value": item.value,
+                    "weight": _finite(item.weight),
+                    "positive": item.positive,
+                    "negative": item.negative,
+                }
+                for item in items
+            ]
+            for label, items in view.top(top).items()
+        },
+    }
+
+
+def _finite(number: float) -> float:
+    """Cut to what JSON can hold: weights are infinite where alpha = 0."""
+    return max(-LIMIT, min(LIMIT, number))
+
+
+def print_description(description: dict[str, Any]) -> None:
+    """The description as text."""
+    print(
+        f"model {printable(description['model'])}: {description['learned']:,} events learned, "
+        f"{len(description['classes'])} classes, {description['attributes']:,} words and values"
+    )
+    if "posterior" in description:
+        print()
+        print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
+    if "chains" in description:
+        print_chains(description["chains"])
+    if description.get("edges"):
+        print_edges(description["edges"])
+    view = description.get("linear")
+    if view:
+        _print_function(view)
+    for entry in description["classes"]:
+        print(f"\n{printable(entry['label'])}: {entry['events']:,.0f} events, prior {entry['prior']:.4f}")
+        rows: list[tuple[Any, ...]]
+        rows = [(s["attribute"], s["value"], s["log_odds"], s["weight"]) for s in entry["strongest"]]
+        header: tuple[str, ...] = ("attribute", "value", "log odds", "weight")
+        if view:  # the same words, with the weights by which the model itself goes
+            rows = [
+                (s["attribute"], s["value"], s["weight"], f"{s['positive']:,.12g}", f"{s['negative']:,.12g}")
+                for s in view["top"].get(entry["label"], [])
+            ]
+            header = ("attribute", "value", "weight", view["positive"], view["negative"])
+        if rows:
+            print(table(rows, header))
+    for name, classes in description["moments"].items():
+        print(f"\n{printable(name)}")
+        rows = [(label, m["n"], m["mean"], m["variance"]) for label, m in classes.items()]
+        print(table(rows, ("class", "events", "mean", "variance")))
+
+
+def _print_function(view: dict[str, Any]) -> None:
+    """What is added up: the bias, and what texts and numbers bring of their own."""
+    pair = f"{printable(view['positive'])} against {printable(view['negative'])}"
+    print(f"\nlog odds of {pair}: weights of what an event has, and")
+    if "of" in view:
+        print(f"(of {printable(view['of'])})")
+    rows = [("every event", view["bias"])]
+    rows += [(f"no word of {name}, where there is one", share) for name, share in view["absent"].items()]
+    print(table(rows, ("bias of", "log odds")))
+    curves = [(c["attribute"], c["centre"], c["square"], c["weight"], c["bias"]) for c in view["curves"]]
+    if curves:
+        print("\nlog odds of a number x: square (x - centre)^2 + weight (x - centre) + bias")
+        print(table(curves, ("attribute", "centre", "square", "weight", "bias")))

@@ -1,0 +1,51 @@
+"""``streamnb journal skip``: get past records in the journal's topic that are none of the journal's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from itertools import chain
+
+from streamnb.cli import wiring
+from streamnb.cli.commands.snapshot import acquire
+from streamnb.engine.journal.entries import pass_over
+from streamnb.engine.journal.history import decoded, place_of, strays_listed
+from streamnb.engine.ports import Log, Partition
+from streamnb.errors import JournalError
+from streamnb.model.attributes.attributes import some_of
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write down that they are passed over. Raises JournalError for one that the journal needs."""
+    config = wiring.load_config(options)
+    with closing(wiring.existing_log(config)) as log:
+        journal = log.partitions(config.topics.journal)[0]
+        offsets = frozenset(chain.from_iterable(_held(log, journal, given) for given in options.offsets))
+        place = place_of(journal, some_of([str(offset) for offset in sorted(offsets)]))
+        if offsets <= strays_listed(log, journal):
+            return _tell(options, None, offsets, f"passed over already, nothing was written: {place}")
+        acquire(log, config.log.session_timeout)
+        identity, snapshots = wiring.identity(config), wiring.snapshots(config)
+        checkpoint = pass_over(log, snapshots, offsets, identity, time.time())
+    return _tell(options, checkpoint.n, offsets, f"passed over by journal record {checkpoint.n}: {place}")
+
+
+def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:
+    """One offset as it is; of several those that hold a record. Raises JournalError where none does."""
+    if len(given) == 1:
+        return given
+    held = [at for at, _ in decoded(log, journal, given.start, min(given.stop, log.offsets(journal)[1]))]
+    if not held:
+        raise JournalError(f"{place_of(journal, f'{given.start}-{given.stop - 1}')}: there is no record")
+    return held
+
+
+def _tell(options: argparse.Namespace, n: int | None, offsets: frozenset[int], text: str) -> int:
+    """What was done, by which record of the journal; None where that was done before."""
+    print(json.dumps({"n": n, "offsets": sorted(offsets)}) if options.json else text)
+    return 0

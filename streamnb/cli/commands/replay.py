@@ -1,0 +1,121 @@
+"""``streamnb replay``: a file of events becomes a stream."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+
+import msgspec
+
+from streamnb.cli import wiring
+from streamnb.cli.evaluation.event_files import columns_of, events_of, parts_of
+from streamnb.cli.observers import Waiting
+from streamnb.engine.ports import Log, NewRecord
+from streamnb.errors import ConfigError, LogError, MalformedEvent
+from streamnb.wire.codec import decode_event
+from streamnb.wire.paths import parse_path
+from streamnb.wire.schema import ENTITY, EventSchema
+
+__all__ = ["run", "write_events"]
+
+_AT_ONCE = 1000
+_PATIENCE = 0.2  # seconds that an event waits for others
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the events of a file to a topic, at a rate or as fast as the log takes them."""
+    config = wiring.load_config(options, *([f"topics.events={options.topic}"] if options.topic else []))
+    topic = config.topics.events[0]
+    if options.topic not in (None, topic):
+        raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
+    stop = _Stop()
+    started = time.monotonic()
+    count = 0
+    try:
+        with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
+            events = events_of(options.file, columns_of(options))
+            schema = _keyed_by(wiring.schema(config), options.key)
+            for count in writing(log, topic, events, schema, options.rate, stop):  # noqa: B007
+                pass
+    except LogError as error:
+        if not stop():
+            surely = f"; {count:,} events were surely written to {topic}" if count else ""
+            raise LogError(f"{error}{surely}") from error
+    seconds = time.monotonic() - started
+    if stop.signal:
+        print(f"streamnb: stopped after {count:,} events written to {topic}", file=sys.stderr)
+        return 128 + stop.signal
+    if options.json:
+        print(json.dumps({"events": count, "topic": topic, "log": config.log.url, "seconds": seconds}))
+    else:
+        print(f"{count:,} events written to {topic} of {config.log.url} in {seconds:.1f} s")
+    return 0
+
+
+class _Stop:
+    """Which signal has asked to stop, 0 for none; asked between two writes, so that the count is right."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def __call__(self) -> bool:
+        return self.signal != 0
+
+    def _note(self, number: int, _frame: object) -> None:
+        self.signal = number
+
+
+def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:
+    """Append raw events as fast as the log takes them, keyed as of `writing`; how many."""
+    return max(writing(log, topic, events, schema), default=0)
+
+
+def writing(
+    log: Log,
+    topic: str,
+    events: Iterable[bytes],
+    schema: EventSchema,
+    rate: float | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[int]:
+    """Append raw events at most `rate` a second, until they end or `stopped`.
+
+    They are keyed by their ids, or where the schema has a path for entities by those: the events of an entity
+    then stay in order, in one partition. An event without an entity has no key.
+
+    Yields, again and again, how many are written for sure. Events that are malformed are written as they are,
+    without a key: to refuse them is the learner's affair.
+    """
+    most = _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate / 10)))
+    started = time.monotonic()
+    count = 0
+    for part in parts_of(events, most, _PATIENCE, stopped):
+        log.append([NewRecord(topic, _key(raw, schema), raw) for raw in part])
+        count += len(part)
+        yield count
+        while rate is not None and not stopped() and (early := started + count / rate - time.monotonic()) > 0:
+            time.sleep(min(early, _PATIENCE))
+
+
+def _keyed_by(schema: EventSchema, path: str | None) -> EventSchema:
+    """The schema, with a path of the entity that was given; attributes, and their faults, do not matter."""
+    if path is None:
+        return schema
+    parse_path(path)  # an empty one would be the key that a record has already
+    return msgspec.structs.replace(schema, attributes=(), open_features=False, entity_path=path)
+
+
+def _key(raw: bytes, schema: EventSchema) -> bytes | None:
+    try:
+        event = decode_event(raw, schema)
+    except MalformedEvent:
+        return None
+    key = event.x.get(ENTITY) if schema.entity_path else event.id
+    return None if key is None else str(key).encode()

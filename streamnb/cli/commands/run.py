@@ -1,0 +1,108 @@
+"""``streamnb run``: the worker, until a signal or the end of the log."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from streamnb.cli import wiring
+from streamnb.cli.observers import Waiting, watched
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.text_tables import print_report
+from streamnb.config import Config
+from streamnb.engine.learner import Learner
+from streamnb.errors import NotElected, Unavailable
+from streamnb.worker import Worker
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Learn from the log until SIGTERM or SIGINT, or until its end."""
+    config = wiring.load_config(options)
+    stop = _Stop()
+    if stop.interrupts(wiring.warm_up):  # before anyone waits for this learner
+        unfinished = "while the kernels were prepared"
+    else:
+        learner = wiring.learner(config)
+        unfinished = _learn(config, learner, options, stop)
+    if unfinished:
+        print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
+        return 0
+    report = learner.report(time.time())
+    if options.json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        print_report(report)
+    return 0
+
+
+def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: _Stop) -> str:
+    """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when."""
+    waiting = Waiting(config.kafka.give_up_after, stop)
+    with watched(config, waiting) as sensor:
+        waiting.sensor = sensor
+        try:
+            log = wiring.open_log(config, waiting)
+            wiring.check_topics(config, log)
+            config = wiring.fitted(config, log)
+            learner.settings = wiring.settings(config)
+            worker = stop.worker = wiring.worker(
+                config, learner, log, sensor, accepts_loss=options.accept_loss
+            )
+            try:
+                if stop():  # asked before there was a worker to tell
+                    worker.stop()
+                worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
+                wiring.settle()
+                worker.run(until_end=options.until_end)
+            finally:
+                worker.close()
+        except Unavailable:
+            if not stop():
+                raise
+            return "while the log could not be reached"
+    return "" if worker.has_recovered else "before it was the learner, or had recovered"
+
+
+class _Stop:
+    """Whether a signal has asked to stop; it tells the worker, too, once there is one."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        self._asked = False
+        self._interrupts = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def interrupts(self, work: Callable[[], object]) -> bool:
+        """Do what holds nothing and may take minutes; whether it was asked to stop, which ends it at once."""
+        self._interrupts = True
+        try:
+            work()
+        except KeyboardInterrupt:
+            self._asked = True
+        finally:
+            self._interrupts = False
+        return self._asked
+
+    def _note(self, *_: object) -> None:
+        self._asked = True
+        if self._interrupts:
+            raise KeyboardInterrupt
+        if self.worker is not None:
+            self.worker.stop()
+
+
+def _say_waiting(reason: NotElected) -> None:
+    print(f"standing by: {printable(reason)}", file=sys.stderr)

@@ -1,0 +1,206 @@
+"""``streamnb snapshot``: which there are, what was learned in between, and back to an earlier state."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import time
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.cli import wiring
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.snapshot_list import listed, print_list
+from streamnb.cli.reports.state_diff import State, differences, print_differences, time_of
+from streamnb.config import Config
+from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
+from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.history import each_alive, entries, find, is_on, path_to
+from streamnb.engine.journal.recovery import recover, standing
+from streamnb.engine.ports import Log
+from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
+
+__all__ = ["acquire", "run"]
+
+_TRY_AGAIN_SECONDS = 0.2
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the snapshots, compare two states, or roll back."""
+    config = wiring.load_config(options)
+    if options.action == "rollback":
+        _roll_back(config, options)
+        return 0
+    if options.action == "list":
+        answer, show = listed(config), print_list
+    else:
+        answer, show = _compared(config, options), _print_compared
+    if options.json:
+        print(json.dumps(answer))
+    else:
+        show(answer)
+    return 0
+
+
+# -- diff ---------------------------------------------------------------------------------------------------
+
+
+def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
+    with closing(wiring.existing_log(config)) as log:
+        journal = _Journal(log, config)
+        numbers = options.before, journal.last if options.after is None else options.after
+        before, after = (_state_at(log, config, n) for n in numbers)
+        answer = differences(before, after, options.top)
+        for side, n in zip(("before", "after"), numbers, strict=True):
+            found = find(log, log.partitions(config.topics.journal)[0], n)
+            answer[side]["written"] = None if found is None else found.record.now
+    return {"continued": is_on(journal.path(numbers[1]), numbers[0]), **answer}
+
+
+def _print_compared(answer: Mapping[str, Any]) -> None:
+    before, after = (
+        {**answer[side], "written": time_of(answer[side]["written"])} for side in ("before", "after")
+    )
+    if not answer["continued"]:
+        print(f"what was learned up to record {before['n']} is not all in record {after['n']}\n")
+    print_differences({**answer, "before": before, "after": after})
+
+
+# -- rollback -----------------------------------------------------------------------------------------------
+
+
+def _roll_back(config: Config, options: argparse.Namespace) -> None:
+    """Take up the state of an earlier record again.
+
+    1. Acquire the log: no learner is alive.
+    2. Recover the present state: what is about to be left has to be whole, so that one can come back to it;
+       `--without-return` does without.
+    3. Rebuild the state of the earlier record.
+    4. Say what is undone.
+    5. Write the rollback to the journal. From here on it holds, whatever happens: recovery follows it.
+    6. Keep a snapshot there, so that recovery need not begin with an older one.
+    """
+    wiring.warm_up()  # while nothing is held
+    with closing(wiring.existing_log(config)) as log:
+        acquire(log, config.log.session_timeout)
+        identity = wiring.identity(config)
+        end = _present(log, config, options)
+        if options.to >= end.n:
+            raise JournalError(
+                f"the journal ends with record {end.n}: there is nothing after {options.to} to undo"
+            )
+        target = _state_at(log, config, options.to, log)
+        plan = _plan(_Journal(log, config, log.heartbeat), end, options.to)
+        if not options.json:
+            _print_plan(plan, target)
+        log.heartbeat()
+        checkpoint = roll_back(log, end, options.to, identity, time.time())
+        # Older ones may be the only others that are good: those too many go when the learner keeps its next.
+        snapshots = SnapshotFolder(config.snapshot_folder, sys.maxsize)
+        try:
+            file = str(snapshots.save(snapshot_of(checkpoint, target.learner.parts(), identity)))
+        except SnapshotError as error:
+            file = None
+            print(f"rolled back, but no snapshot was kept: {printable(error)}", file=sys.stderr)
+    if options.json:
+        print(json.dumps({**plan, "n": checkpoint.n, "snapshot": file, "events": target.learner.consumed}))
+    else:
+        print(f"rolled back by journal record {checkpoint.n}; back again: --to {end.n}")
+
+
+def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoint:
+    """Where the journal stands; its state is recovered, unless nobody is to come back to it."""
+    identity, snapshots = wiring.identity(config), wiring.snapshots(config)
+    if options.without_return:
+        return standing(log, snapshots, identity, log.heartbeat)
+    return recover(log, snapshots, wiring.learner(config), identity, log.heartbeat)
+
+
+def acquire(log: Log, session_timeout: float) -> None:
+    """Become the learner; one that has died is waited for, until its session is over."""
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    deadline = time.monotonic() + session_timeout
+    while True:
+        try:
+            log.acquire(owner)
+        except NotElected as error:
+            if time.monotonic() > deadline:
+                raise NotElected(f"stop the learner first: {error}") from error
+            time.sleep(_TRY_AGAIN_SECONDS)
+        else:
+            return
+
+
+def _plan(journal: _Journal, end: Checkpoint, to: int) -> dict[str, Any]:
+    """What is left of the present state, and what comes back into it, in commits and their records."""
+    present, past = journal.path(end.n), journal.path(to)
+    return {
+        "from": end.n,
+        "to": to,
+        "undone": journal.tally(present, past),
+        "restored": journal.tally(past, present),
+    }
+
+
+def _print_plan(plan: Mapping[str, Any], target: State) -> None:
+    print(f"from journal record {plan['from']} back to {plan['to']}: {target.learner.consumed:,} events")
+    for name in ("undone", "restored"):
+        if plan[name]["commits"]:
+            print(f"{name}: {plan[name]['commits']:,} commits with {plan[name]['events']:,} events")
+    stay = "the positions stay: what is undone is not learned again, and its predictions stay where they are"
+    print(stay, flush=True)  # before it is done
+
+
+# -- the journal --------------------------------------------------------------------------------------------
+
+
+class _Journal:
+    """What is needed of the whole journal as it is kept: a few bytes a record, for there may be millions.
+
+    Attributes:
+        first: number of the first record.
+        last: number of the last one.
+        rollbacks: record -> the record that it takes up again.
+    """
+
+    def __init__(self, log: Log, config: Config, alive: Callable[[], None] = lambda: None) -> None:
+        """Raises LogError where it is empty."""
+        self.first = 0
+        self.rollbacks: dict[int, int] = {}
+        self._events = array("q")  # of each record; -1 where it is no commit
+        for entry in each_alive(entries(log, log.partitions(config.topics.journal)[0]), alive):
+            record = entry.record
+            self.first = self.first if self._events else record.n
+            if record.kind == "rollback":
+                self.rollbacks[record.n] = record.to
+            self._events.append(record.events if record.kind == "commit" else -1)
+        if not self._events:
+            raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
+        self.last = self.first + len(self._events) - 1
+
+    def path(self, n: int) -> list[range]:
+        """The records that made the state at record `n`."""
+        return path_to(n, self.rollbacks)
+
+    def tally(self, taken: Sequence[range], less: Sequence[range]) -> dict[str, int]:
+        """Commits and events on one path and not on another."""
+        found = [
+            events
+            for n, events in enumerate(self._events, self.first)
+            if events >= 0 and is_on(taken, n) and not is_on(less, n)
+        ]
+        return {"commits": len(found), "events": sum(found)}
+
+
+def _state_at(log: Log, config: Config, n: int, owned: Log | None = None) -> State:
+    """The state at a journal record, under the configuration that held then."""
+    alive = (lambda: None) if owned is None else owned.heartbeat
+    learner = wiring.learner(config)
+    found = recover(log, wiring.snapshots(config), learner, wiring.identity(config), alive, at=n)
+    return State(found, learner)

@@ -1,0 +1,180 @@
+"""``streamnb topics plan|create``: the topics that a model needs, and who may use them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from streamnb.cli import wiring
+from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
+from streamnb.cli.reports.text_tables import table
+from streamnb.config import Config
+from streamnb.engine.topic_plan import (
+    Acl,
+    Difference,
+    Found,
+    TopicAdmin,
+    TopicSpec,
+    differences,
+    plan_acls,
+    plan_topics,
+)
+from streamnb.errors import ConfigError
+
+__all__ = ["Row", "acls_of", "compare", "group_of", "planned_topics", "run"]
+
+_MEANINGS = {
+    "missing": "not there; `streamnb topics create` creates what is missing",
+    "hidden": "not there, or hidden from the user that asks",
+}
+
+
+class Row(NamedTuple):
+    """One topic of the plan.
+
+    Attributes:
+        topic: as it should be.
+        state: ``ok``, ``differs``, ``missing``, ``hidden`` from the user who asks, or ``created`` just now.
+        differences: from the plan, of one that exists.
+        is_seen: whether the settings of one that exists could be compared.
+    """
+
+    topic: TopicSpec
+    state: str
+    differences: tuple[Difference, ...] = ()
+    is_seen: bool = True
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the plan, or create what is missing of it; nothing that exists is changed."""
+    config = wiring.load_config(options)
+    creates = options.action == "create"
+    principal, acls = _principal(options, config), acls_of(config)
+    grants = creates and options.acls
+    with closing(_open_admin(config)) as admin:
+        planned = planned_topics(config, len(admin.brokers()))
+        rows = _create(admin, planned) if creates else _look(admin, planned)
+        if grants and principal is not None:
+            admin.grant(acls, principal)
+    tools = KafkaTools.of(config) if config.log.is_kafka else None
+    lines = list(tools.grants(acls, principal)) if tools and principal and not grants else []
+    if options.json:
+        print(
+            json.dumps({"topics": [_as_json(row, tools) for row in rows], "acls": lines, "granted": grants})
+        )
+        return 0
+    _print_rows(rows, tools)
+    if lines:
+        print(f"\nwhat {principal} needs to be allowed", *lines, sep="\n")
+    if grants:
+        print(f"\nallowed {principal} to use them ({len(acls)} ACLs)")
+    return 0
+
+
+def planned_topics(config: Config, brokers: int) -> tuple[TopicSpec, ...]:
+    """The topics of the configured model, on so many brokers; on the embedded log they have no settings."""
+    planned = plan_topics(
+        config.topics.names,
+        partitions=config.topics.partitions,
+        replication=config.topics.replication if config.log.is_kafka else 1,
+        retention=config.topics.retention,
+        max_bytes=config.events.max_bytes,
+        largest_prediction=config.predictions.max_bytes,
+        brokers=brokers,
+    )
+    return planned if config.log.is_kafka else tuple(topic._replace(settings={}) for topic in planned)
+
+
+def acls_of(config: Config) -> tuple[Acl, ...]:
+    """What the learner's user must be allowed to do."""
+    return plan_acls(config.topics.names, group_of(config))
+
+
+def group_of(config: Config) -> str:
+    """The learner's consumer group, and its transactional id."""
+    return f"streamnb.{config.model.name}"
+
+
+def compare(planned: Iterable[TopicSpec], found: Found) -> list[Row]:
+    """The plan beside what is there."""
+    return [_row(topic, found) for topic in planned]
+
+
+def _row(topic: TopicSpec, found: Found) -> Row:
+    there = found.topics.get(topic.name)
+    if there is None:
+        return Row(topic, "hidden" if topic.name in found.hidden else "missing")
+    differing = differences(topic, there)
+    return Row(topic, "differs" if differing else "ok", differing, bool(there.settings or not topic.settings))
+
+
+def _look(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[Row]:
+    return compare(planned, admin.topics([topic.name for topic in planned]))
+
+
+def _create(admin: TopicAdmin, planned: Sequence[TopicSpec]) -> list[Row]:
+    """Create what is missing, and look again. What another has created meanwhile is as good."""
+    missing = [row.topic for row in _look(admin, planned) if row.state in _MEANINGS]
+    created = admin.create(missing)
+    return [
+        row._replace(state="created") if row.topic.name in created and row.state == "ok" else row
+        for row in _look(admin, planned)
+    ]
+
+
+def _principal(options: argparse.Namespace, config: Config) -> str | None:
+    """Whom the ACLs are for. Raises ConfigError where they are asked for and cannot be."""
+    if not config.log.is_kafka:
+        if options.acls or options.principal:
+            raise ConfigError("an embedded log has no users: --acls and --principal are for Kafka")
+        return None
+    principal = principal_of(config, options.principal)
+    if options.acls and principal is None:
+        raise ConfigError("--acls needs to know for whom: set kafka.username, or give --principal")
+    return principal
+
+
+def _open_admin(config: Config) -> TopicAdmin:
+    """Of either log; each command loads only the client that it needs."""
+    if config.log.is_kafka:
+        from streamnb.adapters.kafka.admin import KafkaAdmin  # noqa: PLC0415
+
+        return KafkaAdmin(config.kafka.settings(config.log))
+    from streamnb.adapters.sqlite.admin import SqliteAdmin  # noqa: PLC0415
+
+    return SqliteAdmin(config.log.path, journal_topic=config.topics.journal)
+
+
+def _as_json(row: Row, tools: KafkaTools | None) -> dict[str, Any]:
+    differing = [
+        {**difference._asdict(), "change": tools.change(row.topic.name, difference) if tools else None}
+        for difference in row.differences
+    ]
+    return {**row.topic._asdict(), "state": row.state, "differences": differing, "seen": row.is_seen}
+
+
+def _print_rows(rows: Sequence[Row], tools: KafkaTools | None) -> None:
+    cells = [
+        (
+            row.topic.name,
+            row.state.upper() if row.state == "differs" else row.state,
+            row.topic.partitions,
+            row.topic.replication,
+            " ".join(f"{key}={value}" for key, value in sorted(row.topic.settings.items())),
+        )
+        for row in rows
+    ]
+    print(table(cells, ("topic", "state", "partitions", "replication", "settings")))
+    for state, meaning in _MEANINGS.items():
+        if names := [row.topic.name for row in rows if row.state == state]:
+            print(f"\n{', '.join(names)}: {meaning}")
+    if names := [row.topic.name for row in rows if not row.is_seen]:
+        print(f"\n{', '.join(names)}: the user may not see the settings, which needs DESCRIBE_CONFIGS")
+    for row in rows:
+        for difference in row.differences:
+            print(f"\n{row.topic.name}: {difference.what} is {difference.found}, not {difference.planned}")
+            if tools:
+                print(f"  {tools.change(row.topic.name, difference)}")

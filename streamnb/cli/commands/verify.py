@@ -1,0 +1,119 @@
+"""``streamnb verify``: the log recounted, and compared with what was learned."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, Self
+
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.cli import wiring
+from streamnb.cli.reports.text_tables import table
+from streamnb.config import Config, restored
+from streamnb.engine.journal.checkpoint import Identity, Origin, Snapshots
+from streamnb.engine.ports import Log
+from streamnb.engine.verification.findings import Finding, Findings
+from streamnb.engine.verification.recount.recount import Plan
+from streamnb.engine.verification.verify import Source, Verified, verify
+
+__all__ = ["run", "source_of"]
+
+_PROGRESS_SECONDS = 0.5
+
+
+def run(options: argparse.Namespace) -> int:
+    """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
+    config = wiring.load_config(options)
+    damaged: dict[str, str] = {}
+    folder = SnapshotFolder(
+        config.snapshot_folder,
+        config.snapshots.keep,
+        lambda found: damaged.update({str(found.path): found.reason}),
+    )
+    findings = Findings()
+    with closing(wiring.existing_log(config)) as log, _Progress() as progress:
+        verified = verify(source_of(config, log, folder), findings, progress)
+    told = " ".join(finding.text for finding in findings.all())
+    for path, reason in damaged.items():
+        if path not in told:  # those that nothing newer makes up for are told with what they are needed for
+            findings.differs("snapshots", f"{path}: {reason}", {"path": path})
+    if options.json:
+        print(json.dumps(_described(verified)))
+    else:
+        print(table(((f.check, f.verdict, f.text) for f in findings.all()), ("check", "", "found")))
+        print()
+        print(_sentence(verified))
+    return 0 if findings.is_clean else 1
+
+
+def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:
+    """What is to be verified under a configuration."""
+    identity = wiring.identity(config)
+    return Source(
+        log,
+        snapshots,
+        lambda: wiring.learner(config),
+        identity,
+        lambda origin: _plan(config, identity, origin),
+    )
+
+
+def _plan(config: Config, identity: Identity, origin: Origin) -> Plan:
+    """How events were counted then."""
+    is_present = origin.config_hash == identity.config_hash or not origin.config
+    then = config if is_present else restored(origin.config)
+    return Plan.of(wiring.settings(then), wiring.model(then))
+
+
+def _sentence(verified: Verified) -> str:
+    if not verified.findings.is_clean:
+        return f"differs: up to journal record {verified.n:,} something is not as it should be; see above"
+    equal = verified.compared
+    numbers = "" if equal is None else f"; {equal}"
+    return f"verified: {verified.events:,} events in {verified.commits:,} commits, counted once each{numbers}"
+
+
+def _described(verified: Verified) -> dict[str, Any]:
+    equal = verified.compared
+    return {
+        "verified": verified.findings.is_clean,
+        "journal": verified.n,
+        "events": verified.events,
+        "commits": verified.commits,
+        "counts": None if equal is None else equal.counts,
+        "moments": None if equal is None else equal.moments,
+        "features": None if equal is None else equal.features,
+        "findings": [_finding(finding) for finding in verified.findings.all()],
+    }
+
+
+def _finding(finding: Finding) -> Mapping[str, Any]:
+    described = {"check": finding.check, "verdict": str(finding.verdict), "text": finding.text}
+    described |= {"place": dict(finding.place)} if finding.place else {}  # type: ignore[dict-item]
+    if finding.found is not None or finding.expected is not None:
+        described |= {"found": finding.found, "expected": finding.expected}
+    return described
+
+
+class _Progress:
+    """A line on standard error, where someone watches."""
+
+    def __init__(self) -> None:
+        self._shows = sys.stderr.isatty()
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shows:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def __call__(self, events: int) -> None:
+        if self._shows and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PROGRESS_SECONDS
+            print(f"\r{events:,} events recounted", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Learning from files: reading events, progressive validation, hidden labels, a held-out part."""

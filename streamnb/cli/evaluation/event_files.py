@@ -1,0 +1,112 @@
+"""Files of events, as the commands read them: with a progress bar, in an order, in parts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Thread
+
+from tqdm import tqdm
+
+from streamnb.adapters.event_files import MAX_LINE, open_counted, read_events, read_rows_order
+from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.wire.codec import decode_event
+from streamnb.wire.event_csv import CsvColumns
+from streamnb.wire.schema import EventSchema
+
+__all__ = ["columns_of", "events_of", "labelled_texts", "numbered", "parts_of"]
+
+_CSV = CsvColumns()
+_PLAIN = EventSchema(max_bytes=MAX_LINE)
+
+
+def columns_of(options: argparse.Namespace) -> CsvColumns:
+    """What a command's options say of the columns of CSV."""
+    return CsvColumns(
+        id=options.id_column,
+        label=options.label_column,
+        text=options.text_column,
+        ts=options.ts_column,
+        delimiter=options.delimiter,
+    )
+
+
+def events_of(path: str, columns: CsvColumns = _CSV) -> Iterator[bytes]:
+    """The raw events of a file; a bar on standard error says how much of it has been read."""
+    hidden = not sys.stderr.isatty()
+    with (
+        open_counted(path, columns) as source,
+        tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar,
+    ):
+        for raw in source:
+            yield raw
+            bar.update(source.position - bar.n)
+
+
+def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, bytes]]:
+    """The events with their rows (0-based), in the order of the file or of an order file.
+
+    Raises:
+        ConfigError: the order names rows that the file does not have.
+    """
+    if order is None:
+        return iter(enumerate(events))
+    rows = list(events)
+    numbers = read_rows_order(order)
+    if numbers and not 0 <= min(numbers) <= max(numbers) < len(rows):
+        raise ConfigError(f"--order: {order} names rows beyond the {len(rows)} of the file")
+    return ((number, rows[number]) for number in numbers)
+
+
+def labelled_texts(path: str, order: str | None) -> Iterator[tuple[str, str]]:
+    """Text and label of each row of a file that is an event and has both, in an order as of `numbered`."""
+    for _, raw in numbered(read_events(path), order):
+        with suppress(MalformedEvent):
+            event = decode_event(raw, _PLAIN)
+            text = event.x.get("text")
+            if isinstance(text, str) and event.label is not None:
+                yield text, event.label
+
+
+def parts_of(
+    events: Iterable[bytes], most: int, patience: float, stopped: Callable[[], bool]
+) -> Iterator[list[bytes]]:
+    """Cut a stream into parts of at most `most` events, none of which waits longer than `patience` seconds.
+
+    A thread reads, so that waiting for the stream keeps nothing back. Ends soon after `stopped` says so; what
+    had been read, but not yielded, is lost then.
+    """
+    arrivals: Queue[bytes | Exception | None] = Queue(most)
+    Thread(target=_feed, args=(events, arrivals), daemon=True).start()
+    part: list[bytes] = []
+    due = 0.0
+    while not stopped():
+        arrived: bytes | Exception | None = b""
+        with suppress(Empty):
+            arrived = arrivals.get(timeout=max(0.0, due - time.monotonic()) if part else patience)
+        if isinstance(arrived, bytes) and arrived:
+            due = due if part else time.monotonic() + patience
+            part.append(arrived)
+        ended = not isinstance(arrived, bytes)
+        if part and (ended or len(part) == most or time.monotonic() >= due):
+            yield part
+            part = []
+        if isinstance(arrived, Exception):
+            raise arrived
+        if ended:
+            return
+
+
+def _feed(events: Iterable[bytes], arrivals: Queue[bytes | Exception | None]) -> None:
+    """Hand on every event, then None at the end of the stream, or the error that ended it."""
+    try:
+        for raw in events:
+            arrivals.put(raw)
+    except Exception as error:  # noqa: BLE001  it is raised again by the reader of the queue
+        arrivals.put(error)
+    else:
+        arrivals.put(None)

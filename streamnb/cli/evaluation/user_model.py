@@ -1,0 +1,64 @@
+"""A classifier of the user's own, as ``evaluate --model MODULE:NAME`` names it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from streamnb.errors import ConfigError
+from streamnb.model.interface.river_stream_model import OneAtATime
+
+__all__ = ["given_model"]
+
+
+def given_model(named: str) -> OneAtATime:
+    """The classifier NAME of the Python module MODULE, or what NAME() makes, as a model of the engine.
+
+    Modules are looked for in the working directory, too. The classifier has River's interface; it need not
+    have a state, for nothing is saved.
+
+    Raises:
+        ConfigError: if there is no such module, name or classifier.
+    """
+    module_name, _, name = named.partition(":")
+    if not module_name or not name.isidentifier():
+        raise _refused(named, "MODULE:NAME")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # it is there, and lacks something itself
+        raise _refused(named, f"a module that can be imported from {here}") from error
+    if not hasattr(module, name):
+        raise _refused(named, f"a name in {module_name}")
+    found = getattr(module, name)
+    if isinstance(found, type) or not hasattr(found, "learn_one"):
+        if callable(found) and not _can_be_made(found):
+            raise _refused(named, f"what can be made without arguments: {name} needs some; name a function")
+        found = found() if callable(found) else found
+    for method in ("learn_one", "predict_one"):
+        if not hasattr(found, method):
+            raise _refused(named, f"a classifier: a {type(found).__name__} has no {method}")
+    return OneAtATime(found, type(found).__name__)
+
+
+def _can_be_made(maker: Callable[[], Any]) -> bool:
+    """Whether it can be called without arguments; of what is written in C that is not always known."""
+    with suppress(ValueError):
+        try:
+            inspect.signature(maker).bind()
+        except TypeError:
+            return False
+    return True
+
+
+def _refused(named: str, expected: str) -> ConfigError:
+    return ConfigError(f"--model is {named!r}; expected {expected}")

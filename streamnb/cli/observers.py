@@ -1,0 +1,154 @@
+"""Who watches a worker (terminal, watchdog, Prometheus, probes), and who waits for a log out of reach."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from streamnb.adapters.observers.watchdog import Watchdog
+from streamnb.cli.printable import printable
+from streamnb.config import Config
+from streamnb.engine.ports import Patience
+from streamnb.engine.sensor import Committed, Sensor, Sensors, State
+from streamnb.errors import Unavailable
+from streamnb.events import MetricsReport
+
+__all__ = ["Ticker", "Waiting", "watched"]
+
+_TICK_SECONDS = 1.0
+
+
+@contextmanager
+def watched(config: Config, *more: Sensor) -> Iterator[Sensor]:
+    """A sensor that tells a watchdog, the terminal, `more`, and, where it is to be served, HTTP's clients."""
+    with _guarded(config.log.hang_timeout) as watchdogs, _served(config) as observers:
+        yield Sensors(*watchdogs, Ticker(), *more, *observers)
+
+
+@contextmanager
+def _guarded(hang_timeout: float) -> Iterator[Sequence[Sensor]]:
+    """A watchdog that watches, where one is wanted."""
+    if not hang_timeout:
+        yield ()
+        return
+    watchdog = Watchdog(hang_timeout)
+    watchdog.start()
+    try:
+        yield (watchdog,)
+    finally:
+        watchdog.close()
+
+
+@contextmanager
+def _served(config: Config) -> Iterator[Sequence[Sensor]]:
+    """Health and Prometheus, where they are to be served over HTTP."""
+    if config.http.address is None:
+        yield ()
+        return
+    from streamnb.adapters.observers.http import Endpoints, Health  # noqa: PLC0415  only `run` needs it
+    from streamnb.adapters.observers.prometheus import PrometheusSensor  # noqa: PLC0415
+
+    health, metrics = Health(), PrometheusSensor()
+    endpoints = Endpoints(config.http.address, health, metrics.web_app())
+    endpoints.start()
+    print(f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready", file=sys.stderr)
+    try:
+        yield health, metrics
+    finally:
+        endpoints.close()
+
+
+class Ticker(Sensor):
+    """Says once a second how it goes, on standard error."""
+
+    def __init__(self) -> None:
+        self._told = time.monotonic()
+        self._consumed = 0  # since last told
+        self._dead_letters = 0
+        self._total = 0
+        self._report: MetricsReport | None = None
+
+    def recovered(self, seconds: float, events: int) -> None:
+        """Say what was known already."""
+        self._total, self._told = events, time.monotonic()
+        if events:
+            print(f"recovered {events:,} events in {seconds:.1f} s", file=sys.stderr)
+
+    def reported(self, report: MetricsReport) -> None:
+        """Keep the scores for the next line."""
+        self._report = report
+        self._dead_letters = report.dead_letters
+
+    def unsaved(self, reason: str) -> None:
+        """Say so."""
+        print(f"no snapshot was kept: {printable(reason)}", file=sys.stderr)
+
+    def noted(self, text: str) -> None:
+        """Say so."""
+        print(printable(text), file=sys.stderr)
+
+    def committed(self, commit: Committed) -> None:
+        """Say how it goes, where it is time."""
+        self._consumed += commit.consumed
+        self._total += commit.consumed
+        now = time.monotonic()
+        if now - self._told < _TICK_SECONDS or self._report is None:
+            return
+        window = self._report.window
+        print(
+            f"{self._total:,} events ({self._consumed / (now - self._told):,.0f}/s)  "
+            f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f}  "
+            f"dead letters {self._dead_letters}  journal {commit.n}",
+            file=sys.stderr,
+        )
+        self._told, self._consumed = now, 0
+
+
+class Waiting(Patience, Sensor):
+    """Waits for a log that cannot be reached, and says so; gives up after a time, or when told to stop.
+
+    It hears the worker's states, to return to the one that the waiting interrupted.
+
+    Args:
+        give_up_after: seconds; 0 is at once.
+        stopping: whether whoever waits was told to stop.
+    """
+
+    def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:
+        self._give_up_after = give_up_after
+        self._stopping = stopping
+        self._state = State.STARTING
+        self._waits = False
+        self.sensor = Sensor()
+        """Who is told of the waiting; replaced by whoever has one."""
+
+    def entered(self, state: State) -> None:
+        """Note what the worker is doing."""
+        if state is not State.WAITING:
+            self._state = state
+
+    def unreachable(self, error: Unavailable, seconds: float) -> None:
+        """Say so once; raise `error` where that is enough."""
+        self.sensor.alive()
+        if self._stopping():
+            raise error
+        if seconds >= self._give_up_after:
+            waited = f", given up after {seconds:.0f} s" if self._give_up_after else ""
+            raise Unavailable(f"{error}{waited}")
+        if not self._waits:
+            self._waits = True
+            print(f"waiting: {printable(error)}", file=sys.stderr)
+            self.sensor.entered(State.WAITING)
+
+    def waits(self) -> None:
+        """Pass it on."""
+        self.sensor.alive()
+
+    def reachable(self, seconds: float) -> None:
+        """Say so."""
+        if self._waits:
+            self._waits = False
+            print(f"the log answers again, after {seconds:.0f} s", file=sys.stderr)
+            self.sensor.entered(self._state)

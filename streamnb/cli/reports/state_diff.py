@@ -1,0 +1,249 @@
+"""What was learned between two journal records: the states at both, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.cli.reports.entity_chains import chains
+from streamnb.cli.reports.text_tables import table
+from streamnb.config import changes, restored, shaping_of
+from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.learner import Learner
+from streamnb.engine.posterior_report import posterior_of
+from streamnb.model.attributes.parameters import brief
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["State", "differences", "print_differences", "time_of"]
+
+Key = tuple[Any, bytes]
+"""Name of an attribute, and a word or value of it."""
+
+
+class State(NamedTuple):
+    """A learner as it was at one journal record."""
+
+    checkpoint: Checkpoint
+    learner: Learner
+
+
+def differences(before: State, after: State, top: int) -> dict[str, Any]:
+    """All that is not the same in both; of each class the `top` words and values that changed most."""
+    tables = (_statistics(state.learner) for state in (before, after))
+    old, new = (_Counted(Statistics() if found is None else found) for found in tables)
+    return {
+        "before": _summary(before),
+        "after": _summary(after),
+        "configuration": _configuration(before.checkpoint, after.checkpoint),
+        "classes": _weights(before.learner, after.learner),
+        "attributes": _met_and_gone(before, after, old, new),
+        "strongest": _strongest(old, new, top),
+        "moments": list(_moments(before.learner, after.learner)),
+        "posterior": _posterior(before.learner, after.learner),
+        "chains": _chains(before.learner, after.learner),
+    }
+
+
+def _chains(before: Learner, after: Learner) -> list[dict[str, Any]]:
+    """The transitions, in examples, that are not the same in both; none of models without chains."""
+    old, new = (
+        described["transitions"] if (described := chains(one.model)) else {} for one in (before, after)
+    )
+    moved = []
+    for label, followers in new.items():
+        for follower, weight in followers.items():
+            was = old.get(label, {}).get(follower, 0.0)
+            if was != weight:
+                moved.append({"label": label, "follower": follower, "before": was, "after": weight})
+    return moved
+
+
+def _met_and_gone(before: State, after: State, old: _Counted, new: _Counted) -> dict[str, int] | None:
+    """How many words and values are in one alone; None of models that are no tables of counts."""
+    if any(_statistics(state.learner) is None for state in (before, after)):
+        return None
+    return {
+        "new": len(new.rows.keys() - old.rows.keys()),
+        "gone": len(old.rows.keys() - new.rows.keys()),
+    }
+
+
+def time_of(seconds: float) -> str:
+    """Seconds since the epoch, for people."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _summary(state: State) -> dict[str, Any]:
+    learner = state.learner
+    scores = learner.progressive.cumulative()
+    return {
+        "n": state.checkpoint.n,
+        "events": learner.consumed,
+        "learned": learner.model.n_events,
+        "dead_letters": learner.dead_letters,
+        "classes": len(learner.model.classes),
+        "attributes": learner.model.n_attributes,
+        "accuracy": scores.accuracy if scores.events else None,
+        "log_loss": scores.log_loss if scores.events else None,
+    }
+
+
+def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]]:
+    """Keys that are newer than a record have their defaults there."""
+    if before.origin.config_hash == after.origin.config_hash:
+        return []
+    then, later = (shaping_of(restored(checkpoint.origin.config)) for checkpoint in (before, after))
+    return [{"key": c.key, "before": c.before, "after": c.after} for c in changes(then, later)]
+
+
+def _weights(before: Learner, after: Learner) -> list[dict[str, Any]]:
+    """Weight of each class, in examples."""
+    old, new = before.model.class_weights, after.model.class_weights
+    return [
+        {"label": str(label), "before": old.get(label, 0.0), "after": new.get(label, 0.0)}
+        for label in {**old, **new}
+        if old.get(label, 0.0) != new.get(label, 0.0)
+    ]
+
+
+def _posterior(before: Learner, after: Learner) -> list[dict[str, Any]]:
+    """P(h | D) of each hypothesis; None where there is none of that name, or none are weighed."""
+    posteriors = [posterior_of(learner.model) for learner in (before, after)]
+    old, new = ({} if posterior is None else posterior.probabilities for posterior in posteriors)
+    return [
+        {"hypothesis": str(name), "before": old.get(name), "after": new.get(name)}
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+
+
+class _Counted:
+    """Counts by word or value and class.
+
+    Attributes:
+        table: int64[rows, classes].
+        labels: class -> column.
+        rows: word or value with any count -> row.
+    """
+
+    def __init__(self, statistics: Statistics) -> None:
+        size = statistics.vocabulary.size
+        groups = statistics.vocabulary.groups[:size]
+        names = [name for _, name in statistics.layout.groups]
+        keys = statistics.vocabulary.keys()
+        self.table = statistics.counts.table[:size, : len(statistics.classes)]
+        self.labels = statistics.classes
+        live = np.flatnonzero((groups >= 0) & self.table.any(axis=1))
+        self.rows: dict[Key, int] = {(names[groups[row]], keys[row]): int(row) for row in live}
+
+    def of(self, keys: Sequence[Key], label: Any) -> npt.NDArray[np.int64]:
+        """The count of each key in a class."""
+        found = np.zeros(len(keys), dtype=np.int64)
+        if label in self.labels:
+            rows = np.array([self.rows.get(key, -1) for key in keys], dtype=np.int64)
+            there = rows >= 0
+            found[there] = self.table[rows[there], self.labels[label]]
+        return found
+
+
+def _strongest(old: _Counted, new: _Counted, top: int) -> list[dict[str, Any]]:
+    keys = list({**old.rows, **new.rows})
+    found = []
+    for label in {**old.labels, **new.labels}:
+        before, after = old.of(keys, label), new.of(keys, label)
+        order = np.argsort(-np.abs(after - before), kind="stable")[:top]
+        found += [
+            {
+                "label": str(label),
+                "attribute": str(keys[i][0]),
+                "value": keys[i][1].decode(errors="replace"),
+                "before": int(before[i]) / UNIT,
+                "after": int(after[i]) / UNIT,
+            }
+            for i in order
+            if before[i] != after[i]
+        ]
+    return found
+
+
+def _moments(before: Learner, after: Learner) -> Iterator[dict[str, Any]]:
+    found = (_statistics(learner) for learner in (before, after))
+    names = [name for statistics in found if statistics is not None for name in statistics.layout.fields]
+    for name in dict.fromkeys(names):
+        old, new = _moments_of(before, name), _moments_of(after, name)
+        for label in {**old, **new}:
+            if old.get(label) != new.get(label):
+                sides = {"before": old.get(label), "after": new.get(label)}
+                shown = {side: None if moment is None else moment._asdict() for side, moment in sides.items()}
+                yield {"attribute": str(name), "label": str(label), **shown}
+
+
+def _moments_of(learner: Learner, name: Any) -> Mapping[Any, Moment]:
+    statistics = _statistics(learner)
+    if statistics is None or name not in statistics.layout.fields:
+        return {}
+    return statistics.class_moments(name)
+
+
+def _statistics(learner: Learner) -> Statistics | None:
+    """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
+    return learner.model.statistics if isinstance(learner.model, NaiveBayes) else None
+
+
+def print_differences(answer: Mapping[str, Any]) -> None:
+    """The differences as text."""
+    before, after = answer["before"], answer["after"]
+    rows = [
+        (
+            "words and values" if key == "attributes" else key.replace("_", " "),
+            _shown(before[key]),
+            _shown(after[key]),
+        )
+        for key in before
+        if key != "n"
+    ]
+    print(table(rows, ("", f"record {before['n']}", f"record {after['n']}")))
+    if (met := answer["attributes"]) is not None:
+        print(f"\n{met['new']:,} words and values are new, {met['gone']:,} are gone")
+    _print_rows(answer["configuration"], ("key", "before", "after"))
+    _print_rows(
+        [
+            {**moved, **{side: _shown(moved[side]) for side in ("before", "after")}}
+            for moved in answer["posterior"]
+        ],
+        ("hypothesis", "before", "after"),
+    )
+    _print_rows(answer["classes"], ("label", "before", "after"))
+    _print_rows(answer["chains"], ("label", "follower", "before", "after"))
+    _print_rows(answer["strongest"], ("label", "attribute", "value", "before", "after"))
+    moved = [
+        {"attribute": m["attribute"], "label": m["label"], "moment": name, **_sides(m, name)}
+        for m in answer["moments"]
+        for name in Moment._fields
+    ]
+    _print_rows(moved, ("label", "attribute", "moment", "before", "after"))
+
+
+def _sides(moved: Mapping[str, Any], name: str) -> dict[str, object]:
+    return {side: _shown(moved[side] and moved[side][name]) for side in ("before", "after")}
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    if rows:
+        print()
+        print(table(([_short(row[column]) for column in columns] for row in rows), columns))
+
+
+def _short(value: object) -> object:
+    """A name or a value of an event may be as long as the event; the JSON has it whole."""
+    return brief(value) if isinstance(value, str) else value
+
+
+def _shown(value: object) -> object:
+    return "" if value is None else value

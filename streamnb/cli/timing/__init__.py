@@ -1,1 +1,0 @@
-"""How `latency` measures: where, who plays which part, and the arithmetic."""

@@ -1,0 +1,189 @@
+"""What a learner writes to its journal beside commits: that it begins, and what became different.
+
+Each is one journal record in a transaction of its own, without outputs; the log is acquired.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, Identity, Snapshots
+from streamnb.engine.journal.history import Entry, decoded, each_alive, entries, place_of
+from streamnb.engine.journal.recovery import standing
+from streamnb.engine.ports import Log, Partition
+from streamnb.errors import Fenced, ForeignRecord, JournalError
+from streamnb.wire.codec import READING
+from streamnb.wire.journal import JournalRecord
+
+__all__ = [
+    "accept_loss",
+    "adopt_configuration",
+    "adopt_program",
+    "begin",
+    "missing_records",
+    "partitions_of",
+    "pass_over",
+    "restate",
+    "roll_back",
+]
+
+
+def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
+    """Write the genesis record: learning starts with the earliest records kept."""
+    checkpoint, transaction = BEFORE.next(
+        "genesis",
+        identity,
+        now,
+        positions={p: log.offsets(p)[0] for p in partitions_of(log, identity)},
+        config_hash=identity.config_hash,
+        config=identity.shaping,
+        fingerprint=identity.fingerprint,
+        topic_ids=_topic_ids(log, identity),
+        reading=READING,
+    )
+    log.commit(transaction)
+    journal = log.partitions(identity.journal)[0]
+    found = decoded(log, journal, *log.offsets(journal))
+    written = [record for _, record in found if isinstance(record, JournalRecord)]
+    ours = written[0].digest == checkpoint.digest
+    if not ours or any(after.previous != before.digest for before, after in pairwise(written)):
+        raise JournalError(
+            f"another model has begun to write to {identity.journal!r}, too: each needs its own"
+        )
+    if len(written) > 1:
+        raise Fenced("another learner has taken over, and goes on with the journal that this one began")
+    return checkpoint
+
+
+def adopt_configuration(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+    """Write down that from here on the present configuration holds, where it is another than before."""
+    if checkpoint.origin.config_hash == identity.config_hash:
+        return checkpoint
+    return restate(log, checkpoint, identity, now)
+
+
+def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+    """Write down the present configuration, be it another than before or not."""
+    checkpoint, transaction = checkpoint.next(
+        "config", identity, now, config_hash=identity.config_hash, config=identity.shaping
+    )
+    log.commit(transaction)
+    return checkpoint
+
+
+def adopt_program(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+    """Write down that from here on this version of the program goes on, where it is another than before."""
+    if (checkpoint.origin.program, checkpoint.origin.reading) == (identity.program, READING):
+        return checkpoint
+    checkpoint, transaction = checkpoint.next(
+        "program", identity, now, fingerprint=identity.fingerprint, reading=READING
+    )
+    log.commit(transaction)
+    return checkpoint
+
+
+def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> list[str]:
+    """What was not learned and is gone: retention overrun, topics made anew or cut short. A line for each."""
+    found = []
+    anew = set()
+    for topic, topic_id in _topic_ids(log, identity).items():
+        known = checkpoint.origin.topic_ids.get(topic)
+        if known != topic_id:
+            anew.add(topic)
+            found.append(f"topic {topic!r} was deleted and made anew since the journal knew it")
+    checkpoint = checkpoint.with_new_partitions(partitions_of(log, identity))
+    for partition, position in sorted(checkpoint.positions.items()):
+        if partition.topic in anew or partition.topic not in identity.topics:
+            continue
+        place = f"{partition.topic}/{partition.number}"
+        earliest, end = log.offsets(partition)
+        if position < earliest:
+            found.append(
+                f"{place}: offsets {position} to {earliest - 1} were deleted before they were learned"
+            )
+        elif position > end:
+            found.append(f"{place} ends at offset {end}, but was learned up to {position}: it was cut short")
+    return found
+
+
+def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
+    """Go on with the records that there are, and write that down; what is gone is not learned."""
+    topic_ids = _topic_ids(log, identity)
+    positions = {}
+    for partition in partitions_of(log, identity):
+        earliest, end = log.offsets(partition)
+        same = topic_ids[partition.topic] == checkpoint.origin.topic_ids.get(partition.topic)
+        known = checkpoint.positions.get(partition, 0) if same else earliest
+        positions[partition] = min(max(known, earliest), end)
+    checkpoint, transaction = checkpoint.next("loss", identity, now, positions=positions, topic_ids=topic_ids)
+    log.commit(transaction)
+    return checkpoint
+
+
+def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: Identity, now: float) -> Checkpoint:
+    """Write down that the state of record `to` is taken up again; positions and configuration stay."""
+    if not 0 <= to < checkpoint.n:
+        raise JournalError(f"cannot roll back from journal record {checkpoint.n} to {to}")
+    checkpoint, transaction = checkpoint.next("rollback", identity, now, to=to)
+    log.commit(transaction)
+    return checkpoint
+
+
+def pass_over(
+    log: Log, snapshots: Snapshots, offsets: frozenset[int], identity: Identity, now: float
+) -> Checkpoint:
+    """Write down that records of the journal's topic are strays, so that no reader stops there.
+
+    Nothing is deleted. A record of the chain is refused, and so is one after its end whose number is yet to
+    come: what came before that is missing.
+
+    Args:
+        log: acquired.
+        snapshots: where they are found; the newest may know what a trimmed journal does not.
+        offsets: where the strays lie.
+        identity: what the journal belongs to.
+        now: the time of the record.
+
+    Raises:
+        JournalError: an offset holds no stray, or the journal is not whole without what is passed over.
+    """
+    journal = log.partitions(identity.journal)[0]
+    end = None
+    for end in each_alive(entries(log, journal, None, offsets), log.heartbeat):
+        if end.offset in offsets:
+            raise JournalError(f"{place_of(journal, end.offset)} is journal record {end.record.n} itself")
+    if end is None:
+        raise JournalError("the journal has no record yet, and strays before its first stop nobody")
+    reach = min(max(offsets) + 1, log.offsets(journal)[1])
+    found = {at: record for at, record in decoded(log, journal, min(offsets), reach) if at in offsets}
+    for offset in sorted(offsets):
+        _check_stray(journal, offset, found.get(offset), end)
+    checkpoint = standing(log, snapshots, identity, log.heartbeat, offsets)
+    checkpoint, transaction = checkpoint.next("foreign", identity, now, strays=tuple(sorted(offsets)))
+    log.commit(transaction)
+    return checkpoint
+
+
+def _check_stray(
+    journal: Partition, offset: int, record: JournalRecord | JournalError | None, end: Entry
+) -> None:
+    """Raises JournalError where there is no record, or one whose predecessors are missing."""
+    if record is None:
+        raise JournalError(f"{place_of(journal, offset)}: there is no record")
+    is_own = isinstance(record, JournalRecord) and record.n > end.record.n
+    is_unread = isinstance(record, JournalError) and not isinstance(record, ForeignRecord)
+    if offset > end.offset and (is_own or is_unread):
+        what = record if isinstance(record, JournalError) else "a journal record with a number to come"
+        raise JournalError(
+            f"{place_of(journal, offset)}: {what}; the journal is whole up to record {end.record.n}, and "
+            "what came then would be forgotten: bring the journal back as it was, or begin a new log"
+        )
+
+
+def partitions_of(log: Log, identity: Identity) -> list[Partition]:
+    """Every partition that is read. Raises UnknownTopic."""
+    return [p for topic in identity.topics for p in log.partitions(topic)]
+
+
+def _topic_ids(log: Log, identity: Identity) -> dict[str, str]:
+    return {topic: log.topic_id(topic) for topic in identity.topics}

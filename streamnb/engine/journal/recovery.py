@@ -1,0 +1,284 @@
+"""How a learner comes back to exactly where it stood.
+
+recovery = newest readable snapshot + silent replay of the journalled slices after it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from streamnb.engine.journal.checkpoint import BEFORE, Change, Checkpoint, Identity, Snapshots, origin_of
+from streamnb.engine.journal.history import (
+    Entry,
+    Stray,
+    each_alive,
+    entries,
+    find,
+    is_on,
+    last,
+    path_to,
+    place_of,
+)
+from streamnb.engine.journal.replay import SliceReader, replay
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Log, NewRecord, Partition
+from streamnb.errors import JournalError, SnapshotError
+from streamnb.model.attributes.parameters import brief
+from streamnb.wire.codec import READING
+from streamnb.wire.journal import JournalRecord, chain_outputs
+from streamnb.wire.snapshot import Snapshot
+
+__all__ = ["recover", "refuse_changes", "standing"]
+
+
+Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
+
+
+class _Start(NamedTuple):
+    """Where replay begins: after this checkpoint, with the record at this offset."""
+
+    checkpoint: Checkpoint
+    offset: int | None
+    snapshot: Snapshot | None
+
+
+def recover(
+    log: Log,
+    snapshots: Snapshots,
+    learner: Learner,
+    identity: Identity,
+    alive: Callable[[], None] = lambda: None,
+    at: int | None = None,
+    passed: Passed = lambda *_: None,
+    stray: Callable[[Stray], None] = lambda _: None,
+) -> Checkpoint:
+    """Bring a fresh learner to where the journal stands, and write nothing; `BEFORE` for an empty journal.
+
+    1. Find the newest snapshot; it must stand at a journal record, with that record's digest.
+    2. Read the journal from there to its end: each record must follow the one before. Where it was rolled
+       back to before the snapshot, begin with an older one.
+    3. Refuse a configuration under which the state cannot be continued.
+    4. Process the slices of every record after the snapshot that was not rolled back, each under the
+       configuration that held then, and compare what comes out with what was published.
+
+    Outputs are compared as long as this kind of machine wrote them: on another they may differ in the last
+    bit of a logarithm. Recovery may take longer than a session: `alive` is called before each record.
+
+    Args:
+        log: acquired, or only read.
+        snapshots: where they are found.
+        learner: one that has learned nothing; afterwards it has the present configuration.
+        identity: what the state has to belong to.
+        alive: shows that all is well.
+        at: stop after this journal record, under the configuration that held then; else at the end.
+        passed: is told after each record that was processed, and where the learner then stands; with what it
+            published, as far as this kind of machine did.
+        stray: is told of what lies between the journal's records and is none, perhaps twice.
+
+    Raises:
+        JournalError: journal, snapshot and log do not fit together, or belong to another configuration.
+        SnapshotError: there are snapshots, and none can be read.
+    """
+    journal = log.partitions(identity.journal)[0]
+    start, end, path = _survey(log, journal, snapshots, at, alive, stray)
+    if end.n < 0:
+        return end
+    if end.origin.reading > READING:
+        raise JournalError(
+            f"streamnb {end.origin.program} has written this journal, and reads events by rules "
+            f"{end.origin.reading}; this program knows {READING}: run streamnb {end.origin.program} or later"
+        )
+    if at is None:
+        refuse_changes(end, identity)
+    if start.snapshot is not None:
+        _load(learner, start.snapshot)
+    _Replay(log, learner, identity, alive, passed).run(start, end, path)
+    if at is None and end.origin.config_hash != identity.config_hash:
+        _configure(learner, identity, end, identity.config_hash)
+    return end
+
+
+def standing(
+    log: Log,
+    snapshots: Snapshots,
+    identity: Identity,
+    alive: Callable[[], None] = lambda: None,
+    passing: frozenset[int] = frozenset(),
+) -> Checkpoint:
+    """Where the journal stands, found by its records alone: the state may be beyond recovery.
+
+    Strays at the offsets `passing` are passed over. Raises JournalError where the records do not follow each
+    other.
+    """
+    journal = log.partitions(identity.journal)[0]
+    return _survey(log, journal, snapshots, None, alive, lambda _: None, passing)[1]
+
+
+def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Change]:
+    """What has changed in the configuration; raises JournalError where the state cannot be continued so."""
+    origin = checkpoint.origin
+    if origin.config_hash == identity.config_hash:
+        return []
+    if identity.configuration is None or not origin.config:
+        raise JournalError(
+            "this journal was written under another configuration of events, attributes, model, metrics or "
+            "predictions: run with that configuration, or begin a new log"
+        )
+    changes = identity.configuration.changes_since(origin.config)
+    refused = [f"{c.key} was {brief(c.before)} and is {brief(c.after)}" for c in changes if not c.allowed]
+    if refused:
+        raise JournalError(
+            f"what was learned cannot be continued under this configuration: {'; '.join(refused)}; "
+            "run with the values that were, or begin a new log"
+        )
+    return changes
+
+
+def _survey(
+    log: Log,
+    journal: Partition,
+    snapshots: Snapshots,
+    at: int | None,
+    alive: Callable[[], None],
+    stray: Callable[[Stray], None],
+    passing: frozenset[int] = frozenset(),
+) -> tuple[_Start, Checkpoint, list[range]]:
+    """Where to start, where the journal stands (or its record `at`), and which records made its state."""
+    at_most = at
+    while True:
+        found = snapshots.newest(at_most, alive)
+        start = _start(log, journal, None if found is None else found.snapshot)
+        checkpoint, rollbacks = start.checkpoint, {}
+        for entry in each_alive(entries(log, journal, start.offset, passing), alive):
+            record = entry.record
+            for found_there in entry.strays:
+                stray(found_there)
+            if entry.offset != start.offset:
+                checkpoint = checkpoint.after(record)
+            if record.kind == "rollback":
+                rollbacks[record.n] = record.to
+            if record.n == at:
+                break
+        if at is not None and checkpoint.n != at:
+            raise JournalError(f"there is no journal record {at}: the last is {checkpoint.n}")
+        path = path_to(checkpoint.n, rollbacks)
+        if is_on(path, start.checkpoint.n) or start.checkpoint.n < 0:
+            return start, checkpoint, path
+        at_most = path[0].stop - 1  # rolled back to before the snapshot
+
+
+def _start(log: Log, journal: Partition, snapshot: Snapshot | None) -> _Start:
+    """The snapshot's record, or the beginning. Raises JournalError where the journal does not have it."""
+    if snapshot is None:
+        first = next(entries(log, journal), None)
+        if first is not None and first.record.n != 0:
+            before = "".join(f"; {place_of(journal, at)}: {what}" for at, what in first.strays)
+            raise JournalError(
+                f"the journal begins with record {first.record.n}, and there is no snapshot to begin with: "
+                f"bring one back, or begin a new log{before}"
+            )
+        if first is not None and first.record.kind != "genesis":
+            raise JournalError("the journal does not begin with its genesis")
+        return _Start(BEFORE, None, None)
+    found = find(log, journal, snapshot.journal_n)
+    if found is None:
+        raise JournalError(
+            _missing(snapshot.journal_n, next(entries(log, journal), None), last(log, journal))
+        )
+    if found.record.digest != snapshot.digest:
+        raise JournalError(f"the snapshot at journal record {snapshot.journal_n} belongs to another journal")
+    return _Start(Checkpoint.at(found.record, origin_of(snapshot)), found.offset, snapshot)
+
+
+def _load(learner: Learner, snapshot: Snapshot) -> None:
+    try:
+        learner.load(snapshot.parts)
+    except SnapshotError as error:
+        raise SnapshotError(
+            f"the snapshot at journal record {snapshot.journal_n}: {error}; "
+            "move it away, and the model is built again from an older one, or from the journal"
+        ) from error
+
+
+def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
+    """Why the journal does not have the record at which a snapshot stands."""
+    if first is None or end is None:
+        return (
+            f"there is a snapshot at journal record {n}, but the journal is empty: "
+            "the log was replaced; move the snapshots away to begin anew"
+        )
+    if n > end.record.n:
+        return (
+            f"the snapshot stands at journal record {n}, beyond the journal's end {end.record.n}: "
+            "it is another journal's, or this one was cut short; move it away to go on without it"
+        )
+    return (
+        f"the snapshot stands at journal record {n}, but the journal begins with {first.record.n}: "
+        f"record {n} itself has to be kept; bring a newer snapshot back, or begin a new log"
+    )
+
+
+class _Replay:
+    """Processes again what a path through the journal processed."""
+
+    def __init__(
+        self,
+        log: Log,
+        learner: Learner,
+        identity: Identity,
+        alive: Callable[[], None],
+        passed: Passed,
+    ) -> None:
+        self._log = log
+        self._slices = SliceReader(log)
+        self._learner = learner
+        self._identity = identity
+        self._alive = alive
+        self._passed = passed
+        self._comparable = True
+        self._config_hash = identity.config_hash  # the learner's
+
+    def run(self, start: _Start, end: Checkpoint, path: Sequence[range]) -> None:
+        if start.snapshot is not None:
+            self._comparable = start.snapshot.fingerprint == self._identity.fingerprint
+            self._configured(start.checkpoint)
+        checkpoint = start.checkpoint
+        journal = self._log.partitions(self._identity.journal)[0]
+        for entry in each_alive(entries(self._log, journal, start.offset), self._alive):
+            if entry.offset == start.offset:
+                continue
+            before, checkpoint = checkpoint, checkpoint.after(entry.record)
+            if is_on(path, entry.record.n):
+                outputs = self._process(before, checkpoint, entry.record)
+                self._passed(checkpoint, outputs if self._comparable else ())
+            if checkpoint.n == end.n:
+                break
+
+    def _process(
+        self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord
+    ) -> Sequence[NewRecord]:
+        self._configured(checkpoint)
+        self._comparable = self._comparable and record.machine == self._identity.machine
+        outputs = replay(self._slices, self._learner, record, self._alive)
+        if self._comparable and chain_outputs(before.outputs, outputs) != record.outputs:
+            raise JournalError(
+                f"replaying journal record {record.n} gave other outputs than it published: "
+                "the program or the configuration is not the one that wrote it"
+            )
+        return outputs
+
+    def _configured(self, checkpoint: Checkpoint) -> None:
+        """Let the learner have the configuration that held at a checkpoint."""
+        if checkpoint.origin.config_hash != self._config_hash:
+            _configure(self._learner, self._identity, checkpoint, checkpoint.origin.config_hash)
+            self._config_hash = checkpoint.origin.config_hash
+
+
+def _configure(learner: Learner, identity: Identity, checkpoint: Checkpoint, config_hash: str) -> None:
+    """Give a learner the configuration with this hash: the present one, or the checkpoint's."""
+    if identity.configuration is None:
+        raise JournalError("this journal was written under several configurations, of which one is known")
+    present = config_hash == identity.config_hash
+    shaping = identity.configuration.shaping if present else checkpoint.origin.config
+    identity.configuration.apply(learner, shaping)

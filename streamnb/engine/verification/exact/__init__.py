@@ -1,0 +1,1 @@
+"""Exact arithmetic for recounts, in whole numbers and fractions."""

@@ -1,0 +1,115 @@
+r"""Exact sums of the values of one cell, and how far Welford's recurrence may lie from them.
+
+A double is an integer divided by a power of two, so that sums of doubles and of their squares are exact as
+integers of a common scale: mean and M2 are then fractions without any error.
+
+How far the learned moments may be from them, to first order in u = 2^-53 and with every term of higher order
+covered by N + 8 in place of N + 6 and by a factor 1 + g (Higham, Accuracy and Stability, section 3.1, for
+g = N' u / (1 - N' u)). Let N be the updates made, X the largest |x|, n the weight in examples.
+
+    mean   With m = mean + e, one update is m' = (m + (x - m)(w/t)(1 + 3u))(1 + u), so that
+           t e' = (t - w) e + w (x - m) 3u + t m' u. Summed up, |e| <= 3u 2X + N u X = (N + 6) u X.
+                                                                      |e| <= E = g X
+    M2     Its increments q = w (x - mean)(x - mean') are rounded four times, and the sum once each time:
+           (N + 4) u M2. Wrong means change q by at most |e||x - mean'| + |e'||x - mean| + |e e'|, and
+           |x - mean'| = (1 - w/t)|x - mean|. By Cauchy and Schwarz sum w |x - mean| <= sqrt(n r M2), where
+           r = max t / (t - w) over all updates but the first of the cell, exact itself; 2 for equal weights.
+                                     |M2 error| <= (1 + g)(g M2 + 2 E sqrt(r n M2) + n E^2)
+
+In terms of the condition number k = X sqrt(n / M2) the relative error of M2 is thus about N u (1 + 2.8 k),
+the form that Chan, Golub and LeVeque (1983), The American Statistician 37(3), give for updating. A product
+that underflows adds at most 2^-1075 before it is multiplied by a deviation of at most 2X.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Self
+
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["ExactMoments"]
+
+_ROUNDING = 2.0**-53
+_LEAST = 2.0**-1074
+
+
+class ExactMoments:
+    """Weight, sum and sum of squares of the values of one continuous attribute within one class.
+
+    Attributes:
+        n: weight in units of 1/1024 example.
+    """
+
+    __slots__ = ("_first", "_largest", "_ratio", "_scale", "_second", "_updates", "n")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._scale = 0  # sums are in units of 2^-scale and 4^-scale
+        self._first = 0
+        self._second = 0
+        self._updates = 0
+        self._largest = 0.0
+        self._ratio = 2.0
+
+    @classmethod
+    def of(cls, n: int, mean: float, M2: float) -> Self:  # noqa: N803  the symbol of the formula
+        """Sums of which these are the moments, taken as exact."""
+        sums = cls()
+        part, whole = mean.as_integer_ratio()
+        spread, unit = M2.as_integer_ratio()
+        sums._refine(max(whole.bit_length(), (unit.bit_length() + 1) // 2))
+        sums.n = n
+        mean_scaled = part << (sums._scale - whole.bit_length() + 1)
+        sums._first = n * mean_scaled
+        shift = 2 * sums._scale - unit.bit_length() + 1
+        sums._second = UNIT * (spread << shift) + n * mean_scaled * mean_scaled
+        sums._largest = abs(mean)
+        return sums
+
+    def add(self, x: float, weight: int) -> None:
+        """Add `x`, finite, with `weight` units."""
+        part, whole = x.as_integer_ratio()
+        shift = whole.bit_length() - 1 - self._scale
+        if shift > 0:
+            self._refine(self._scale + shift)
+        else:
+            part <<= -shift
+        if self.n:
+            self._ratio = max(self._ratio, (self.n + weight) / self.n)
+        self.n += weight
+        self._first += weight * part
+        self._second += weight * part * part
+        self._updates += 1
+        self._largest = max(self._largest, abs(x))
+
+    @property
+    def mean(self) -> Fraction:
+        """The mean, exactly; n is above zero."""
+        return Fraction(self._first, self.n << self._scale)
+
+    @property
+    def M2(self) -> Fraction:  # noqa: N802  the symbol of the formula
+        """The sum of squared deviations from the mean, in examples, exactly."""
+        squares = self._second * self.n - self._first * self._first
+        return Fraction(squares, (self.n * UNIT) << (2 * self._scale))
+
+    def bounds(self) -> tuple[float, float]:
+        """How far a mean and an M2 that were learned one value at a time may be from the exact ones."""
+        if self._updates == 0:
+            return 0.0, 0.0
+        steps = (self._updates + 8) * _ROUNDING
+        g = steps / (1.0 - steps)
+        least = self._updates * _LEAST
+        E = g * self._largest + least  # noqa: N806
+        n, M2 = self.n / UNIT, float(self.M2)  # noqa: N806
+        spread = 2.0 * E * math.sqrt(self._ratio * n) * math.sqrt(M2)
+        return E, (1.0 + g) * (g * M2 + spread + n * E * E) + least * (2.0 + 4.0 * self._largest)
+
+    def _refine(self, scale: int) -> None:
+        """Let sums be in units of a smaller 2^-scale."""
+        more = scale - self._scale
+        self._scale = scale
+        self._first <<= more
+        self._second <<= 2 * more

@@ -1,0 +1,1 @@
+"""The recount of the features of a softmax regression."""

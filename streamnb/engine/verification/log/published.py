@@ -1,0 +1,284 @@
+"""What was published beside what should have been: each event's prediction once, each refused record once.
+
+Both sides are multisets of keys as long as the log; they are compared in constant memory. Each key's hash is
+added on one side and taken away on the other; where sums come out uneven, only the keys of those buckets are
+looked at by name, in a second reading.
+
+Retention may have taken predictions. A prediction bears the time of its commit, so that it is compared only
+for commits of which all predictions are still there: those after the commit of the earliest that is kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from streamnb.engine.journal.checkpoint import Origin
+from streamnb.engine.journal.history import entries
+from streamnb.engine.learner import Settings
+from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.chain import Step, Survey, steps
+from streamnb.engine.verification.log.multisets import Balance, bucket_of
+from streamnb.errors import JournalError, LogError
+from streamnb.events import UNPUBLISHED, Event, ModelInfo
+
+__all__ = ["LETTERS", "PREDICTIONS", "Processed", "Published"]
+
+PREDICTIONS, LETTERS = "predictions", "dead letters"
+_READ_AT_ONCE = 5000
+_UNPUBLISHED = UNPUBLISHED.encode()
+_MOST_BUCKETS = 16  # whose keys are looked at by name
+
+
+class Processed(NamedTuple):
+    """A journal record and the records that it processed; None in place of an event is a refused record."""
+
+    step: Step
+    events: Sequence[tuple[Record, Event | None]]
+
+
+class _Said(msgspec.Struct):
+    """What is read of a prediction."""
+
+    id: str
+    ts: float
+    model: ModelInfo
+
+
+class _Since(NamedTuple):
+    """What a learner that goes on has committed since verification began: times, and how far it has come."""
+
+    times: frozenset[float]
+    positions: Mapping[Partition, int]
+
+
+class Published:
+    """Compares outputs with what the journal says was processed.
+
+    Args:
+        log: which is only read.
+        settings: of the learner, all that it had in its life; the model's name was always the same.
+        seen: the journal.
+        origins: what snapshots say of the records at which they stand.
+        findings: are told.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        settings: Sequence[Settings],
+        seen: Survey,
+        origins: Mapping[int, Origin],
+        findings: Findings,
+    ) -> None:
+        self._log = log
+        self._names = {s.name for s in settings}
+        self._seen = seen
+        self._origins = origins
+        self._findings = findings
+        self._predictions = self._kept(PREDICTIONS, dict.fromkeys(s.predictions for s in settings))
+        self._letters = self._kept(LETTERS, dict.fromkeys(s.dead_letters for s in settings))
+        self._floor = -math.inf
+        self._since = _Since(frozenset(), {})
+        self._balances = {PREDICTIONS: Balance(), LETTERS: Balance()}
+        self._earlier = 0  # records whose outputs are not compared
+        self._strangers: set[tuple[Partition, int]] = set()  # told already
+
+    def begin(self) -> None:
+        """Find the commit from which on all is there."""
+        firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
+        firsts += [math.inf for first, end in self._predictions.values() if 0 < first == end]
+        latest, earliest, is_whole = -math.inf, math.inf, True
+        for step in steps(self._log, self._seen, self._origins):
+            record = step.record
+            is_understood = step.after.origin.config_hash != ""
+            if record.kind == "genesis":
+                self._floor = record.now
+            latest, earliest = max(latest, record.now), min(earliest, record.now)
+            is_kept = record.n > self._seen.unread and all(record.now > at for at in firsts)
+            if not (is_kept and is_understood):
+                self._floor = math.nextafter(latest, math.inf)
+                is_whole = False
+        if is_whole:  # a clock may have gone back since the genesis
+            self._floor = min(self._floor, earliest)
+        if self._seen.first is not None and self._seen.first.n > 0:
+            self._floor = max(self._floor, math.nextafter(self._seen.first.now, math.inf))
+            self._earlier = 1  # what the first record processed cannot be told without the one before
+
+    def expect(self, processed: Processed) -> None:
+        """Take note of what one commit has to have published."""
+        for kind, key in self._expected(processed):
+            self._balances[kind].expect(key)
+        self._earlier += processed.step.record.now < self._floor
+
+    def _expected(self, processed: Processed) -> Iterator[tuple[str, bytes]]:
+        is_compared = processed.step.record.now >= self._floor
+        for record, event in processed.events:
+            if event is None:
+                yield LETTERS, _place_key(record.partition.topic, record.partition.number, record.offset)
+            elif is_compared:
+                yield PREDICTIONS, event.id.encode()
+
+    def check(self, again: Callable[[], Iterator[Processed]]) -> None:
+        """Read the outputs, once `expect` has heard of every commit; `again` reads the commits once more."""
+        ends = {p: self._log.offsets(p)[1] for p in (*self._predictions, *self._letters)}
+        self._check(PREDICTIONS, lambda: self._found_predictions(ends), again)
+        if self._seen.is_whole and not any(first for first, _ in self._letters.values()):
+            self._check(LETTERS, lambda: self._found_letters(ends), again)
+        else:
+            self._findings.unchecked(
+                LETTERS,
+                f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, or "
+                "another version read some by other rules, so that nothing can be said of them",
+            )
+        if self._earlier:
+            self._findings.unchecked(
+                PREDICTIONS,
+                f"those of the first {self._earlier:,} journal records that are kept: events or predictions "
+                "of them are gone, or another version read them by other rules",
+            )
+
+    def _check(
+        self, kind: str, found: Callable[[], Iterator[bytes]], again: Callable[[], Iterator[Processed]]
+    ) -> None:
+        """Twice where they differ: the second time it is known what was committed during the first."""
+        for _ in range(2):
+            self._since = self._committed_since()
+            balance = copy.deepcopy(self._balances[kind])
+            for key in found():
+                balance.find(key)
+            uneven = balance.uneven()
+            if not uneven:
+                noun = "events" if kind == PREDICTIONS else "refused records"
+                self._findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
+                return
+        kept = self._predictions if kind == PREDICTIONS else self._letters
+        if any(self._log.offsets(partition)[0] > first for partition, (first, _) in kept.items()):
+            self._findings.unchecked(kind, "some were deleted while they were verified")
+            return
+        named = frozenset(uneven[:_MOST_BUCKETS])
+        counts: Counter[bytes] = Counter()
+        for processed in again():
+            counts.subtract(
+                key for which, key in self._expected(processed) if which == kind and bucket_of(key) in named
+            )
+        counts.update(key for key in found() if bucket_of(key) in named)
+        self._tell(kind, balance, counts)
+
+    def _tell(self, kind: str, balance: Balance, counts: Mapping[bytes, int]) -> None:
+        self._findings.differs(
+            kind,
+            f"{balance.found:,} found for {balance.expected:,} that were processed, or others",
+            found=balance.found,
+            expected=balance.expected,
+        )
+        for key, more in sorted(counts.items()):
+            if more:
+                name = key.decode(errors="backslashreplace")
+                what = f"missing, {-more} of it" if more < 0 else f"there {more} times more than processed"
+                self._findings.differs(
+                    kind, f"{name!r} is {what}", {"id": name}, found=max(more, 0), expected=max(-more, 0)
+                )
+
+    def _committed_since(self) -> _Since:
+        times, positions = set(), dict(self._seen.end.positions)
+        for entry in entries(self._log, self._seen.journal, self._seen.end_offset):
+            times.add(entry.record.now)
+            for part in entry.record.slices:
+                positions[Partition(part.topic, part.partition)] = part.next
+        return _Since(frozenset(times), positions)
+
+    def _found_predictions(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
+        """The ids of predictions, and of events that have a dead letter in place of one."""
+        for record in self._records(PREDICTIONS, self._predictions, ends):
+            try:
+                prediction = _prediction(record.value)
+            except msgspec.MsgspecError as error:
+                self._strange(PREDICTIONS, record, str(error))
+                continue
+            is_ours = prediction.model.name in self._names and prediction.ts >= self._floor
+            if is_ours and prediction.ts not in self._since.times:
+                yield prediction.id.encode()
+        for record in self._records(PREDICTIONS, self._letters, ends):
+            headers = dict(record.headers)
+            if headers.get("reason") == _UNPUBLISHED:
+                try:
+                    now = float(headers.get("ts", b"nan"))
+                except ValueError:
+                    self._strange(PREDICTIONS, record, "its headers do not say when it was published")
+                    continue
+                if now >= self._floor and now not in self._since.times:
+                    yield headers.get("id", b"")
+
+    def _found_letters(self, ends: Mapping[Partition, int]) -> Iterator[bytes]:
+        for record in self._records(LETTERS, self._letters, ends):
+            headers = dict(record.headers)
+            if headers.get("reason") == _UNPUBLISHED:
+                continue
+            try:
+                topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
+                partition, place = Partition(topic, int(number)), int(offset)
+            except (KeyError, ValueError):
+                self._strange(LETTERS, record, "its headers do not say whence it came")
+                continue
+            end, now = (p.get(partition, 0) for p in (self._seen.end.positions, self._since.positions))
+            if not end <= place < now:
+                yield _place_key(topic, partition.number, place)
+
+    def _strange(self, kind: str, record: Record, reason: str) -> None:
+        topic, number = record.partition
+        if (record.partition, record.offset) in self._strangers:
+            return
+        self._strangers.add((record.partition, record.offset))
+        self._findings.differs(
+            kind,
+            f"{topic}/{number} offset {record.offset} is none: {reason}",
+            {"topic": topic, "partition": number, "offset": record.offset},
+        )
+
+    def _records(
+        self, kind: str, partitions: Iterable[Partition], ends: Mapping[Partition, int]
+    ) -> Iterator[Record]:
+        for partition in partitions:
+            try:
+                offset = self._log.offsets(partition)[0]
+                while offset < ends[partition]:
+                    read = self._log.read(partition, offset, _READ_AT_ONCE)
+                    yield from (record for record in read if record.offset < ends[partition])
+                    if not read:
+                        break
+                    offset = read[-1].offset + 1
+            except LogError as error:
+                self._findings.differs(kind, f"{partition.topic}/{partition.number} cannot be read: {error}")
+
+    def _at(self, partition: Partition, first: int) -> float:
+        """When the commit was whose prediction is the earliest kept in a partition; infinite if unknown."""
+        for record in self._log.read(partition, first, 1):
+            try:
+                return _prediction(record.value).ts
+            except msgspec.MsgspecError:
+                break
+        return math.inf
+
+    def _kept(self, kind: str, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
+        """Partition -> the earliest offset kept and the end, of those topics that there are."""
+        kept = {}
+        for topic in topics:
+            try:
+                kept.update({p: self._log.offsets(p) for p in self._log.partitions(topic)})
+            except (LogError, JournalError) as error:
+                self._findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
+        return kept
+
+
+_prediction = msgspec.json.Decoder(_Said).decode
+
+
+def _place_key(topic: str, number: int, offset: int) -> bytes:
+    return f"{topic}/{number}/{offset}".encode()

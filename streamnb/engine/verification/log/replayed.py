@@ -1,0 +1,208 @@
+"""The state that a recovery gives, and snapshots on the way to it, beside one made of the journal alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from streamnb.engine.journal.checkpoint import Checkpoint, Identity, NoSnapshots, Snapshots
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Log, NewRecord
+from streamnb.engine.verification.features.recount import FeatureRecount
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.chain import Survey
+from streamnb.engine.verification.log.gradients import LEARNED_BY_GRADIENT, Names, compare_learned
+from streamnb.engine.verification.log.kept_snapshots import KeptSnapshots
+from streamnb.engine.verification.log.published import LETTERS, PREDICTIONS
+from streamnb.engine.verification.log.replayed_outputs import ReplayedOutputs
+from streamnb.engine.verification.recount.entity_chains import BELIEFS
+from streamnb.errors import StreamnbError
+from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.wire.snapshot import Part, part_digest
+
+__all__ = ["LEARNERS", "REPLAY", "Replays"]
+
+REPLAY, LEARNERS = "replay", "learners"
+_UNPORTABLE = ("posterior_", "decayed_", BELIEFS, *LEARNED_BY_GRADIENT)
+
+
+class _UpTo:
+    """Snapshots as they were when the first that is wanted was the newest."""
+
+    def __init__(self, snapshots: Snapshots, n: int) -> None:
+        self._snapshots = snapshots
+        self._n = n
+
+    def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> Any:
+        return self._snapshots.newest(self._n if at_most is None else min(at_most, self._n), alive)
+
+
+class Replays:
+    """Recovers states, and compares them.
+
+    Args:
+        log: which is only read.
+        snapshots: that are kept.
+        learner: makes one that has learned nothing.
+        identity: what the state has to belong to.
+        seen: the journal.
+        findings: are told.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        snapshots: Snapshots,
+        learner: Callable[[], Learner],
+        identity: Identity,
+        seen: Survey,
+        findings: Findings,
+    ) -> None:
+        self._log, self._snapshots, self._learner = log, snapshots, learner
+        self._identity, self._seen, self._findings = identity, seen, findings
+        self._outputs = ReplayedOutputs(log, findings)
+
+    def present(self, check: str, kept: KeptSnapshots) -> Learner | None:
+        """The state that a learner would begin with; None, and told, where there is none."""
+        if kept.origins:
+            return self._recovered(self._snapshots, check)
+        return self._recovered(self._snapshots, check, lambda _, __, outputs: self._outputs.expect(outputs))
+
+    def compare(
+        self, learner: Learner, kept: KeptSnapshots, base: int, features: FeatureRecount | None
+    ) -> None:
+        """The present state, and those of the snapshots on the way, beside a replay, bit for bit.
+
+        Scores are sums of logarithms: they are the same bits only on one kind of machine.
+
+        Args:
+            learner: the state.
+            kept: the snapshots that are kept.
+            base: the record of the snapshot with which a replay has to begin, where journal or events do
+                not reach back to the beginning; -1 where there is none.
+            features: what is known of features, to name them.
+        """
+        model = learner.model
+        names = Names(model.hypotheses if isinstance(model, BayesOptimalNB) else (), features)
+        if not kept.origins:
+            self._findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
+            self._finish_outputs(learner, is_whole=self._seen.is_whole)
+            return
+        start: Snapshots = NoSnapshots()
+        if not self._seen.is_whole or self._seen.program >= 0:
+            text = "the state without snapshots: events or journal are no longer kept"
+            if self._seen.program >= 0:
+                text = (
+                    f"what another version of the program learned, up to journal record {self._seen.program}"
+                )
+            self._findings.unchecked(REPLAY, text)
+            base = kept.oldest(
+                max(base, self._seen.first_n, self._seen.unread, self._seen.program), self._seen
+            )
+            if base < 0:
+                return
+            start = _UpTo(self._snapshots, base)
+        one = self._seen.machines_since(base) <= {self._identity.machine} and kept.are_of(
+            self._identity, base
+        )
+
+        def passed(checkpoint: Checkpoint, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
+            self._outputs.expect(outputs)
+            if one and names.learns:
+                kept.compare_learned(checkpoint.n, replayed, names)
+            elif one and (isinstance(model, HiddenMarkovNB) or not isinstance(model, NaiveBayes)):
+                kept.compare_model(checkpoint.n, replayed)
+
+        replayed = self._recovered(start, REPLAY, passed)
+        self._finish_outputs(learner, is_whole=isinstance(start, NoSnapshots))
+        if replayed is not None:
+            self._compare_parts(learner, replayed, one=one)
+            if names.learns:
+                self._compare_learned(learner, replayed, names, one=one)
+
+    def _finish_outputs(self, learner: Learner, *, is_whole: bool) -> None:
+        """What is there of the outputs beside what was replayed."""
+        reports, seen = learner.settings.metrics, self._seen
+        goes_on = self._log.offsets(seen.journal)[1] > seen.end_offset
+        one = seen.machines_since(-1) <= {self._identity.machine}
+
+        def told(topic: str) -> bool:
+            return topic != reports and self._findings.count(PREDICTIONS) + self._findings.count(LETTERS) > 0
+
+        passed_over = "" if is_whole and one else "what was learned earlier, or elsewhere, is not replayed"
+        if seen.rollbacks and not passed_over:
+            passed_over = "what was rolled back is not replayed"
+        is_all = not passed_over and not goes_on
+        self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
+
+    def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
+        """All but what is learned by gradient."""
+        sides = (learner.parts(), replayed.parts())
+        without = LEARNED_BY_GRADIENT if one else _UNPORTABLE
+        for name in sorted(sides[0]):
+            state, other = (_portable(name, parts[name], without, one=one) for parts in sides)
+            if part_digest(*state) != part_digest(*other):
+                where = ", ".join(_other_values(state, other))
+                text = f"part {name!r} of the state is another with snapshots than without: {where}"
+                self._findings.differs(REPLAY, text, {"record": self._seen.end.n})
+        if not one:
+            text = "the scores' last bits: more than one kind of machine has written"
+            self._findings.unchecked(REPLAY, text)
+        if not self._findings.count(REPLAY):
+            without_any = "without" if self._seen.is_whole else "with the oldest of them alone"
+            text = f"with snapshots and {without_any}, the state is the same bit for bit"
+            self._findings.ok(REPLAY, text)
+
+    def _compare_learned(self, learner: Learner, replayed: Learner, names: Names, *, one: bool) -> None:
+        """What is learned by gradient."""
+        n = self._seen.end.n
+        if not one:
+            self._findings.unchecked(
+                LEARNERS, "weights and powers: more than one kind of machine has written"
+            )
+            return
+        state, other = learner.model.state(), replayed.model.state()[1]
+        same = compare_learned(state, other, names, LEARNERS, n, self._findings)
+        if not self._findings.count(LEARNERS):
+            text = f"{same:,} numbers that are learned by gradient are the replay's, bit for bit"
+            self._findings.ok(LEARNERS, text, record=n)
+
+    def _recovered(
+        self,
+        snapshots: Snapshots,
+        check: str,
+        passed: Callable[[Checkpoint, Learner, Sequence[NewRecord]], None] = lambda *_: None,
+    ) -> Learner | None:
+        learner = self._learner()
+        n = self._seen.end.n
+
+        def on_the_way(checkpoint: Checkpoint, outputs: Sequence[NewRecord]) -> None:
+            passed(checkpoint, learner, outputs)
+
+        try:
+            recover(self._log, snapshots, learner, self._identity, at=n, passed=on_the_way)
+        except StreamnbError as error:
+            self._findings.differs(check, f"the state cannot be recovered: {error}", {"record": n})
+            return None
+        return learner
+
+
+def _portable(name: str, part: Part, without: tuple[str, ...], *, one: bool) -> Part:
+    """What is compared as a whole; between machines no sums of logarithms, and no powers."""
+    if name == "progressive" and not one:
+        return Part({}, {})
+    return Part(part.meta, {key: array for key, array in part.arrays.items() if not key.startswith(without)})
+
+
+def _other_values(one: Part, other: Part) -> Iterator[str]:
+    """The names of what is another in two parts."""
+    for name in sorted({**one.meta, **other.meta}):
+        if one.meta.get(name) != other.meta.get(name):
+            yield name
+    for name in sorted({**one.arrays, **other.arrays}):
+        here, there = (Part({}, {name: p.arrays[name]} if name in p.arrays else {}) for p in (one, other))
+        if part_digest(*here) != part_digest(*there):
+            yield name

@@ -1,0 +1,151 @@
+"""The events that a journal says were processed, read once more, in order and in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from streamnb.engine.journal.checkpoint import Origin
+from streamnb.engine.journal.replay import SliceReader
+from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.chain import Step, Survey, steps
+from streamnb.engine.verification.log.published import Processed
+from streamnb.engine.verification.recount.recount import Plan
+from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
+from streamnb.events import Event
+from streamnb.wire.codec import decode_event
+from streamnb.wire.journal import Slice
+from streamnb.wire.schema import EventSchema
+
+__all__ = ["EventReader"]
+
+SLICES = "slices"
+
+
+class EventReader:
+    """Reads what was processed, in order, in one pass.
+
+    Args:
+        log: which is only read.
+        seen: the journal.
+        origins: what snapshots say of the records at which they stand.
+        earliest: partition -> offset of the earliest record kept.
+        plans: how events are counted under a configuration.
+
+    Attributes:
+        slices: how many were as they had been.
+        gone: how many the log no longer keeps.
+        incomplete: the records of which something could not be read.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        seen: Survey,
+        origins: Mapping[int, Origin],
+        earliest: Mapping[Partition, int],
+        plans: Callable[[Origin], Plan],
+    ) -> None:
+        self._log = log
+        self._seen = seen
+        self._origins = origins
+        self._earliest = earliest
+        self._plans = plans
+        self._reader = SliceReader(log)
+        self._known: dict[str, Plan] = {}
+        self.slices = 0
+        self.gone = 0
+        self.incomplete: set[int] = set()
+
+    def plan(self, origin: Origin) -> Plan | None:
+        """How events are counted; None where the journal does not say under which configuration."""
+        if not origin.config_hash:
+            return None
+        if origin.config_hash not in self._known:
+            self._known[origin.config_hash] = self._plans(origin)
+        return self._known[origin.config_hash]
+
+    def __call__(self, findings: Findings) -> Iterator[Processed]:
+        """Every record of the journal with its events; `findings` are told of slices that differ."""
+        self._reader = SliceReader(self._log)
+        for step in steps(self._log, self._seen, self._origins):
+            plan = self.plan(step.after.origin)
+            found = [record for part in self._slices(step, findings) for record in part]
+            schema = None if plan is None else plan.settings.schema
+            yield Processed(step, [] if schema is None else [(r, _event(r, schema)) for r in found])
+
+    def _slices(self, step: Step, findings: Findings) -> Iterator[list[Record]]:
+        positions = dict(step.before.positions)
+        n = step.record.n
+        for part in step.record.slices:
+            partition = Partition(part.topic, part.partition)
+            position = positions.get(partition, 0)
+            positions[partition] = part.next
+            if not self._seen.is_kept(part, n, self._earliest):
+                self.gone += 1
+                self.incomplete.add(n)
+                continue
+            if part.first < position:  # which was told with the positions: read them once more
+                self._reader = SliceReader(self._log)
+            elif part.first > position:
+                self._look_between(partition, position, part, n, findings)
+            yield self._slice(partition, part, n, findings)
+
+    def _look_between(
+        self, partition: Partition, position: int, part: Slice, n: int, findings: Findings
+    ) -> None:
+        """A real broker's transactions leave gaps between records; no record may lie in one."""
+        start = max(position, self._earliest[partition])
+        gap = Slice(part.topic, part.partition, start, part.first, 0, 0)
+        try:
+            if start < part.first:
+                self._reader.read(gap, n)
+        except (JournalError, LogError):
+            findings.differs(
+                "positions",
+                f"journal record {n}: {part.topic}/{part.partition} offset {position}: "
+                f"skipped up to {part.first}",
+                _place(part, n) | {"offset": position},
+                found=part.first,
+                expected=position,
+            )
+
+    def _slice(self, partition: Partition, part: Slice, n: int, findings: Findings) -> list[Record]:
+        """The records of a slice. Where they are others than were learned, those that there are now."""
+        try:
+            records = self._reader.read(part, n)
+        except (JournalError, LogError) as error:
+            self.incomplete.add(n)
+            if isinstance(error.__cause__, OutOfRange) and self._log.offsets(partition)[0] > part.first:
+                self.gone += 1  # since verification began
+                return []
+            records = self._present(partition, part)
+            findings.differs(SLICES, str(error), _place(part, n), found=len(records), expected=part.count)
+        else:
+            self.slices += 1
+        return records
+
+    def _present(self, partition: Partition, part: Slice) -> list[Record]:
+        records: list[Record] = []
+        offset = part.first
+        while offset < part.next:
+            try:
+                read = self._log.read(partition, offset, part.next - offset)
+            except LogError:
+                break
+            if not read:
+                break
+            records += [record for record in read if record.offset < part.next]
+            offset = read[-1].offset + 1
+        return records
+
+
+def _place(part: Slice, n: int) -> dict[str, str | int]:
+    return {"record": n, "topic": part.topic, "partition": part.partition, "offset": part.first}
+
+
+def _event(record: Record, schema: EventSchema) -> Event | None:
+    try:
+        return decode_event(record.value, schema, record.key)
+    except MalformedEvent:
+        return None

@@ -1,0 +1,1 @@
+"""What counts again, with whole numbers and plain dictionaries, and compares."""

@@ -1,0 +1,339 @@
+"""What was counted beside what was learned: every number, by attribute, value and class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.learner import Learner
+from streamnb.engine.verification.exact.decay import Group, Row
+from streamnb.engine.verification.exact.moments import ExactMoments
+from streamnb.engine.verification.features.comparison import compare_features, features_of
+from streamnb.engine.verification.features.recount import FeatureRecount
+from streamnb.engine.verification.features.state import FeatureState
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.recount.decay_comparison import Forgetting
+from streamnb.engine.verification.recount.entity_chains import ChainRecount, compare_chains
+from streamnb.engine.verification.recount.posterior_books import Books
+from streamnb.engine.verification.recount.recount import Recount
+from streamnb.errors import SnapshotError
+from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.stats.counts import UNIT
+from streamnb.wire.snapshot import Part
+
+__all__ = ["Compared", "State", "compare", "recount_of"]
+
+
+class State(NamedTuple):
+    """What a learner has learned, how many records it has seen, and how it weighs hypotheses."""
+
+    statistics: Statistics
+    consumed: int
+    dead_letters: int
+    books: Books | None = None
+    features: FeatureState | None = None
+    chains: ChainRecount | None = None
+
+    @classmethod
+    def of(cls, learner: Learner) -> State:
+        """That of a learner."""
+        model = learner.model
+        if not isinstance(model, NaiveBayes):
+            raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
+        statistics = model.statistics
+        has_more = isinstance(model, (BayesOptimalNB, HiddenMarkovNB))
+        meta, learned = model.state() if has_more else ({}, {})
+        features = FeatureState.of(statistics, learned)
+        chains = ChainRecount.of_state(meta, learned)
+        return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), features, chains)
+
+    @classmethod
+    def read(cls, parts: Mapping[str, Part]) -> State:
+        """That of a snapshot. Raises SnapshotError where it holds none."""
+        try:
+            meta, arrays = model = parts["model"]
+            counters = parts["learner"].meta
+            groups = arrays["groups"]
+            np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
+            statistics = Statistics.from_state(meta, arrays)
+            features = FeatureState.of(statistics, arrays)
+            chains = ChainRecount.of_state(meta, arrays)
+            seen = counters["consumed"], counters["dead_letters"]
+            return cls(statistics, *seen, Books.read(model), features, chains)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
+
+
+@dataclass
+class Compared:
+    """How many numbers are equal.
+
+    Attributes:
+        counts: of classes, rows and totals, those that forget among them.
+        moments: cells of continuous attributes.
+        features: counts of features; None where there are none.
+    """
+
+    counts: int = 0
+    moments: int = 0
+    features: int | None = None
+
+    def __str__(self) -> str:
+        features = "" if self.features is None else f", {self.features:,} counts of features"
+        return f"{self.counts:,} counts{features} and {self.moments:,} moments equal"
+
+
+class _Row(NamedTuple):
+    """A row of a table: its counts above or below zero, the texts that hold it, and whether it is stopped."""
+
+    row: Row
+    counts: dict[str, int]
+    presence: dict[str, int]
+    is_stopped: bool
+
+
+def _rows(statistics: Statistics) -> Iterator[_Row]:
+    """Every row, in the order in which they were met."""
+    owners, labels = list(statistics.layout.groups), [str(label) for label in statistics.classes]
+    vocabulary = statistics.vocabulary
+    groups = vocabulary.groups[: vocabulary.size].tolist()
+    tables = [statistics.counts.table]
+    tables += [statistics.presence.counts.table] if statistics.presence else []
+    for row, (group, key) in enumerate(zip(groups, vocabulary.keys(), strict=True)):
+        found, presence = [
+            {labels[k]: int(table[row, k]) for k in np.flatnonzero(table[row]).tolist()} for table in tables
+        ] + [{}] * (2 - len(tables))
+        kind, name = owners[group if group >= 0 else ~group]  # State.read has seen to it that there is one
+        yield _Row(((kind, str(name)), key.decode(errors="backslashreplace")), found, presence, group < 0)
+
+
+def _totals(statistics: Statistics, table: npt.NDArray[np.int64]) -> dict[Group, dict[str, int]]:
+    """The totals of groups, by class."""
+    return {
+        (kind, str(name)): {
+            str(label): int(total) for label, total in zip(statistics.classes, totals.tolist(), strict=False)
+        }
+        for (kind, name), totals in zip(statistics.layout.groups, table, strict=True)
+    }
+
+
+def _texts(statistics: Statistics) -> dict[Group, dict[str, int]]:
+    return _totals(statistics, statistics.presence.counts.totals) if statistics.presence else {}
+
+
+def _classes(statistics: Statistics) -> dict[str, int]:
+    weights = statistics.class_weights.tolist()
+    return {str(label): int(weights[k]) for label, k in statistics.classes.items()}
+
+
+def _moments(statistics: Statistics) -> dict[tuple[str, str], tuple[int, float, float]]:
+    n, mean, M2 = (array.tolist() for array in statistics.moments)  # noqa: N806
+    return {
+        (str(name), str(label)): (n[f][k], mean[f][k], M2[f][k])
+        for name, f in statistics.layout.fields.items()
+        for label, k in statistics.classes.items()
+        if n[f][k] != 0 or mean[f][k] != 0.0 or M2[f][k] != 0.0
+    }
+
+
+def recount_of(state: State) -> Recount:
+    """A recount that begins with a state. Raises SnapshotError where its numbers are none."""
+    recount = Recount()
+    recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
+    recount.events = state.statistics.events
+    recount.classes.update(_classes(state.statistics))
+    for (kind, name), by_class in _totals(state.statistics, state.statistics.counts.totals).items():
+        recount.totals[recount.group(kind, name)].update(by_class)
+    for (kind, name), by_class in _texts(state.statistics).items():
+        recount.texts[recount.group(kind, name)].update(by_class)
+    for ((kind, name), word), counts, presence, is_stopped in _rows(state.statistics):
+        row = (recount.group(kind, name), word)
+        if is_stopped:
+            recount.stopped.add(row)
+            continue
+        recount.rows[row] = counts
+        if presence:
+            recount.presence[row] = presence
+    for cell, (n, mean, M2) in _moments(state.statistics).items():  # noqa: N806
+        if not (n > 0 and math.isfinite(mean) and 0.0 <= M2 < math.inf):
+            raise SnapshotError(f"{cell[0]!r} of class {cell[1]!r} has moments {n}, {mean}, {M2}")
+        recount.moments[cell] = ExactMoments.of(n, mean, M2)
+    recount.choose(state.statistics.sources)
+    recount.chains = state.chains
+    _forgetting(recount, state.statistics).begin()
+    if state.features is not None:
+        rows = (row.row for row in _rows(state.statistics))
+        recount.features = features_of(state.features, state.statistics, rows)
+    return recount
+
+
+def _forgetting(recount: Recount, statistics: Statistics) -> Forgetting:
+    return Forgetting(recount, statistics, [row.row for row in _rows(statistics)] if recount.fading else [])
+
+
+def compare(
+    recount: Recount, state: State, check: str, at: int, findings: Findings, features: str = ""
+) -> Compared:
+    """Tell every number that differs; how many are equal.
+
+    Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
+    bring them (see `exact_moments`).
+
+    Args:
+        recount: what was counted.
+        state: what was learned.
+        check: name of the check.
+        at: number of the journal record at which both stand.
+        findings: are told.
+        features: name of the check of features, where it is another.
+    """
+    comparing = _Comparing(check, at, findings)
+    for name, counted, learned in (
+        ("records consumed", recount.consumed, state.consumed),
+        ("dead letters", recount.dead_letters, state.dead_letters),
+        ("events learned", recount.events, state.statistics.events),
+    ):
+        comparing.number(name, {}, counted, learned)
+    if state.books is not None:
+        comparing.books(recount, state.books)
+    comparing.by_class("weight", {}, recount.classes, _classes(state.statistics))
+    comparing.rows(recount, state.statistics)
+    totals = _totals(state.statistics, state.statistics.counts.totals)
+    comparing.by_group("total", recount.totals, totals)
+    comparing.by_group("texts", recount.texts, _texts(state.statistics))
+    learned_moments = _moments(state.statistics)
+    for cell in {**recount.moments, **learned_moments}:
+        comparing.cell(*cell, recount.moments.get(cell), learned_moments.get(cell, (0, 0.0, 0.0)))
+    if not recount.events:  # nothing has been counted yet, in whichever tables
+        recount.choose(state.statistics.sources)
+    if recount.sources != state.statistics.sources:
+        comparing.number("sources of counts", {}, recount.sources, state.statistics.sources)
+    elif recount.fading:
+        counts, moments = _forgetting(recount, state.statistics).compare(comparing.number)
+        comparing.equal.counts += counts
+        comparing.equal.moments += moments
+    comparing.equal.counts += compare_chains(recount.chains, state.chains, comparing.number)
+    comparing.equal.features = _compare_features(recount, state, _Comparing(features or check, at, findings))
+    return comparing.equal
+
+
+def _compare_features(recount: Recount, state: State, comparing: _Comparing) -> int | None:
+    """How many counts of features are equal; None where there are none."""
+    counted = recount.features
+    if counted is None and not recount.events and state.features is not None:
+        counted = FeatureRecount()
+    if counted is None or state.features is None:
+        words = ["none" if side is None else "some" for side in (counted, state.features)]
+        comparing.number("features", {}, *words)
+        return None
+    return compare_features(counted, state.features, comparing.number)
+
+
+class _Comparing:
+    """Tells what differs, and counts what does not."""
+
+    def __init__(self, check: str, at: int, findings: Findings) -> None:
+        self.equal = Compared()
+        self._check = check
+        self._at = at
+        self._findings = findings
+
+    def number(self, what: str, place: Mapping[str, str | int], counted: Any, learned: Any) -> None:
+        if counted == learned:
+            return
+        where = ", ".join(f"{key} {value!r}" for key, value in place.items())
+        self._findings.differs(
+            self._check,
+            f"at journal record {self._at}{', ' if where else ''}{where}: {what} {learned} learned, "
+            f"{counted} counted",
+            {"record": self._at, **place},
+            found=learned,
+            expected=counted,
+        )
+
+    def by_class(
+        self,
+        what: str,
+        place: Mapping[str, str | int],
+        counted: Mapping[str, int],
+        learned: Mapping[str, int],
+    ) -> None:
+        """Weights by class, told in examples; a class without any weight is as good as absent."""
+        for label in {**counted, **learned}:
+            pair = counted.get(label, 0), learned.get(label, 0)
+            if pair[0] == pair[1]:
+                self.equal.counts += pair[0] != 0
+            else:
+                self.number(what, {**place, "class": label}, pair[0] / UNIT, pair[1] / UNIT)
+
+    def by_group(
+        self,
+        what: str,
+        counted: Mapping[Group, Mapping[str, int]],
+        learned: Mapping[Group, Mapping[str, int]],
+    ) -> None:
+        """Weights by attribute and class."""
+        for group in {**counted, **learned}:
+            self.by_class(what, {"attribute": group[1]}, counted.get(group, {}), learned.get(group, {}))
+
+    def books(self, recount: Recount, books: Books) -> None:
+        """What a posterior says of itself."""
+        met = recount.consumed - recount.dead_letters
+        self.number("observations of the posterior", {}, recount.events, books.posterior.observations)
+        self.number("events that the hypotheses met", {}, met, books.met)
+        for what, hypothesis, found, expected in books.faults():
+            self.number(what, {"hypothesis": hypothesis}, expected, found)
+
+    def rows(self, recount: Recount, statistics: Statistics) -> None:
+        """The words and values: each that was learned, and those that were counted and not learned."""
+        seen: set[Row] = set()
+        for row, learned, presence, is_stopped in _rows(statistics):
+            place = {"attribute": row[0][1], "value": row[1]}
+            if row in seen:
+                self.number("rows", place, 1, 2)
+                continue
+            seen.add(row)
+            if is_stopped != (row in recount.stopped):
+                here, there = ("stopped", "not stopped")[:: 1 if is_stopped else -1]
+                self.number("word", place, there, here)
+            self.by_class("count", place, recount.rows.get(row, {}), learned)
+            self.by_class("texts", place, recount.presence.get(row, {}), presence)
+        for row, counted in recount.rows.items():
+            if row not in seen:
+                place = {"attribute": row[0][1], "value": row[1]}
+                self.by_class("count", place, counted, {})
+                self.by_class("texts", place, recount.presence.get(row, {}), {})
+        for group, word in sorted(recount.stopped - seen):
+            self.number("word", {"attribute": group[1], "value": word}, "stopped", "not there")
+
+    def cell(
+        self, name: str, label: str, counted: ExactMoments | None, learned: tuple[int, float, float]
+    ) -> None:
+        """Moments of one continuous attribute within one class."""
+        place = {"attribute": name, "class": label}
+        n, *values = learned
+        if counted is None or counted.n != n:
+            self.number("weight", place, 0.0 if counted is None else counted.n / UNIT, n / UNIT)
+            return
+        exact = counted.mean, counted.M2
+        close = [
+            _within(value, right, bound)
+            for value, right, bound in zip(values, exact, counted.bounds(), strict=True)
+        ]
+        for what, value, right, is_close in zip(("mean", "M2"), values, exact, close, strict=True):
+            if not is_close:
+                self.number(what, place, float(right), value)
+        self.equal.moments += all(close)
+
+
+def _within(value: float, exact: Fraction, bound: float) -> bool:
+    return math.isfinite(value) and abs(Fraction(value) - exact) <= bound

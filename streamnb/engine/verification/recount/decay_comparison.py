@@ -1,0 +1,216 @@
+"""What a model forgets, beside what was counted again: clock, epochs, every weight and every moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.verification.exact.decay import Fading, FadingMoments, Group, Row
+from streamnb.engine.verification.recount.recount import Recount
+from streamnb.errors import SnapshotError
+from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+
+__all__ = ["Forgetting"]
+
+Tell = Callable[[str, Mapping[str, str | int], Any, Any], None]
+"""What, where, what was counted, and what was learned."""
+_Cell = tuple[str, str]
+
+
+class Forgetting:
+    """Tables that forget, beside a recount of them.
+
+    Args:
+        recount: which counts the same half-lives.
+        statistics: of a model.
+        rows: the rows of its vocabulary, in order.
+    """
+
+    def __init__(self, recount: Recount, statistics: Statistics, rows: Sequence[Row]) -> None:
+        self._recount = recount
+        self._tables = statistics.decayed.tables
+        self._rows = rows
+        self._labels = [str(label) for label in statistics.classes]
+        self._groups = [(kind, str(name)) for kind, name in statistics.layout.groups]
+        self._fields = [str(name) for name in statistics.layout.fields]
+
+    def begin(self) -> None:
+        """Let the recount begin with what was learned. Raises SnapshotError for numbers that are none."""
+        if not self._recount.fading:
+            return
+        clock = self._recount.clock
+        clock.first, clock.latest = self._clock()
+        for d, fading in enumerate(self._recount.fading):
+            epoch = fading.now().epoch
+            epochs = self._tables.row_epoch[: len(self._rows), d].tolist()
+            if self._tables.epoch[d] != epoch or not all(0 <= e <= epoch for e in epochs):
+                raise SnapshotError(f"epochs of the half-life {_shown(fading)} that are none")
+            rows = {
+                row: (e, self._row(i, d)) for i, (row, e) in enumerate(zip(self._rows, epochs, strict=True))
+            }
+            totals, classes, moments = self._totals(d), self._classes(d), self._moments(d)
+            weights = [weights for _, weights in rows.values()] + [*totals.values(), classes]
+            values = [value for by_class in weights for value in by_class.values()]
+            if not all(0.0 <= value < math.inf for value in values):
+                raise SnapshotError(f"weights of the half-life {_shown(fading)} that are none")
+            for (name, label), (n, mean, M2) in moments.items():  # noqa: N806
+                if not (0.0 < n < math.inf and math.isfinite(mean) and 0.0 <= M2 < math.inf):
+                    raise SnapshotError(
+                        f"{name!r} of class {label!r} has moments {n}, {mean}, {M2} of the half-life "
+                        f"{_shown(fading)}"
+                    )
+            fading.begin_with({row: held for row, held in rows.items() if held[1]}, totals, classes, moments)
+
+    def compare(self, tell: Tell) -> tuple[int, int]:
+        """Tell every number that differs; how many weights, and how many cells of moments, are equal."""
+        counted, learned = self._recount.clock, self._clock()
+        for name, right, found in zip(
+            ("first", "latest"), (counted.first, counted.latest), learned, strict=True
+        ):
+            if right != found:
+                tell(f"{name} event time", {}, right, found)
+        weights = moments = 0
+        for d, fading in enumerate(self._recount.fading):
+            epoch, found = fading.now().epoch, int(self._tables.epoch[d])
+            if epoch != found:
+                tell("epoch", {"half_life": _shown(fading)}, epoch, found)  # the rest as if it were right
+            comparing = _Comparing(fading, tell)
+            self._compare_rows(d, comparing)
+            for group, by_class in _pairs(fading.totals, self._totals(d)):
+                for label, pair in by_class:
+                    additions = fading.total_additions.get((group, label), 0)
+                    comparing.weight("total", {"attribute": group[1], "class": label}, pair, epoch, additions)
+            for label, pair in _both(fading.classes, self._classes(d)):
+                comparing.weight("weight", {"class": label}, pair, epoch, fading.additions.get(label, 0))
+            cells = self._moments(d)
+            for cell in {**fading.moments, **cells}:
+                comparing.moments(cell, fading.moments.get(cell), cells.get(cell, (0.0, 0.0, 0.0)))
+            weights += comparing.equal_weights
+            moments += comparing.equal_moments
+        return weights, moments
+
+    def _compare_rows(self, d: int, comparing: _Comparing) -> None:
+        fading, seen = comparing.fading, set()
+        epochs = self._tables.row_epoch[:, d]
+        for i, row in enumerate(self._rows):
+            seen.add(row)
+            self._compare_row(comparing, row, self._row(i, d), int(epochs[i]))
+        for row in fading.rows:
+            if row not in seen:
+                self._compare_row(comparing, row, {}, 0)
+
+    def _compare_row(self, comparing: _Comparing, row: Row, learned: Mapping[str, float], epoch: int) -> None:
+        fading = comparing.fading
+        place = {"attribute": row[0][1], "value": row[1]}
+        if not 0 <= epoch <= fading.epoch:
+            comparing.tell("epoch of a row", {**place, "half_life": _shown(fading)}, fading.epoch, epoch)
+            return
+        for label, pair in _both(fading.rows.get(row, {}), learned):
+            additions = fading.additions.get(label, 0)
+            comparing.weight("count", {**place, "class": label}, pair, epoch, additions)
+
+    def _clock(self) -> tuple[float | None, float | None]:
+        first, latest = (None if math.isnan(time) else time for time in self._tables.clock.tolist())
+        return first, latest
+
+    def _by_class(self, weights: npt.NDArray[np.float64]) -> dict[str, float]:
+        """Those that are not zero; a nan is not."""
+        found = weights[: len(self._labels)].tolist()
+        return {label: weight for label, weight in zip(self._labels, found, strict=True) if weight != 0.0}
+
+    def _row(self, row: int, d: int) -> dict[str, float]:
+        return self._by_class(self._tables.table[row, d])
+
+    def _totals(self, d: int) -> dict[Group, dict[str, float]]:
+        totals = self._tables.totals[d, : len(self._groups)]
+        return {group: self._by_class(by_class) for group, by_class in zip(self._groups, totals, strict=True)}
+
+    def _classes(self, d: int) -> dict[str, float]:
+        return self._by_class(self._tables.classes[d])
+
+    def _moments(self, d: int) -> dict[_Cell, tuple[float, float, float]]:
+        n, mean, M2 = (array[d].tolist() for array in (self._tables.n, self._tables.mean, self._tables.M2))  # noqa: N806
+        return {
+            (name, label): (n[f][k], mean[f][k], M2[f][k])
+            for f, name in enumerate(self._fields)
+            for k, label in enumerate(self._labels)
+            if n[f][k] != 0.0 or mean[f][k] != 0.0 or M2[f][k] != 0.0
+        }
+
+
+class _Comparing:
+    """Tells what differs of one half-life, and counts what does not."""
+
+    def __init__(self, fading: Fading, tell: Tell) -> None:
+        self.fading = fading
+        self.tell = tell
+        self.equal_weights = 0
+        self.equal_moments = 0
+        self._doubles = cache(fading.doubles)
+
+    def weight(
+        self,
+        what: str,
+        place: Mapping[str, str | int],
+        pair: tuple[Decimal, float],
+        epoch: int,
+        additions: int,
+    ) -> None:
+        """A weight, learned in an epoch; told in examples of the latest time."""
+        counted, learned = pair
+        doubles = self._doubles(epoch)
+        if doubles.is_close(counted, learned, additions):
+            self.equal_weights += 1
+            return
+        told = self.fading.worth(doubles.since(learned)) if math.isfinite(learned) else learned
+        kind = f"{self.fading.name}: {what}"
+        self.tell(kind, {**place, "half_life": _shown(self.fading)}, self.fading.worth(counted), told)
+
+    def moments(
+        self, cell: _Cell, counted: FadingMoments | None, learned: tuple[float, float, float]
+    ) -> None:
+        """Moments of one continuous attribute within one class."""
+        now = self.fading.now()
+        place = {"attribute": cell[0], "class": cell[1], "half_life": _shown(self.fading)}
+        n, *values = learned
+        if counted is None:
+            counted = FadingMoments()
+        counted.age(now)
+        if not now.is_close(counted.weight, n, counted.additions):
+            told = self.fading.worth(now.since(n)) if math.isfinite(n) else n
+            self.tell("forgetting weight", place, self.fading.worth(counted.weight), told)
+            return
+        exact = (float(counted.mean), float(counted.spread(now))) if counted.weight else (0.0, 0.0)
+        close = (
+            counted.are_close(values[0], values[1], now)
+            if counted.weight
+            else tuple(v == 0.0 for v in values)
+        )
+        for what, value, right, is_close in zip(("mean", "M2"), values, exact, close, strict=True):
+            if not is_close:
+                self.tell(f"forgetting {what}", place, right, value)
+        self.equal_moments += all(close) and n > 0.0
+
+
+def _both(
+    counted: Mapping[str, Decimal], learned: Mapping[str, float]
+) -> Iterator[tuple[str, tuple[Decimal, float]]]:
+    for label in {**counted, **learned}:
+        yield label, (counted.get(label, Decimal(0)), learned.get(label, 0.0))
+
+
+def _pairs(
+    counted: Mapping[Group, Mapping[str, Decimal]], learned: Mapping[Group, Mapping[str, float]]
+) -> Iterator[tuple[Group, Iterator[tuple[str, tuple[Decimal, float]]]]]:
+    for group in {**counted, **learned}:
+        yield group, _both(counted.get(group, {}), learned.get(group, {}))
+
+
+def _shown(fading: Fading) -> str:
+    return f"{fading.half_life:g}s"

@@ -1,0 +1,246 @@
+"""What was learned, counted again by plain addition: dictionaries, integers and fractions.
+
+It shares with the learner how bytes become events, and nothing else: no kernel, no vocabulary, no array. A
+row is a word of a text or a value of a nominal attribute; rows keep the order in which they were met.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamnb.engine.learner import Pruning, Settings
+from streamnb.engine.verification.exact.decay import Clock, Fading, Group, Row
+from streamnb.engine.verification.exact.moments import ExactMoments
+from streamnb.engine.verification.features.plan import FeaturePlan
+from streamnb.engine.verification.features.recount import FeatureRecount, Items, Values
+from streamnb.engine.verification.recount.entity_chains import ChainPlan, ChainRecount
+from streamnb.events import Event
+from streamnb.model.attributes.attributes import Nominal, Text
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.hypotheses import Sources
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT
+from streamnb.model.stats.moments import LARGEST
+
+__all__ = ["Group", "Plan", "Recount"]
+
+_CONTINUOUS = -1
+_WORDS = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How events are read and counted under one configuration.
+
+    Attributes:
+        settings: of the learner.
+        kinds: declared attribute -> its kind.
+        sources: what is counted beside words and values.
+        features: what is wanted of features; None where nothing learns from them.
+        chains: how the chains of entities are kept; None where there are none.
+    """
+
+    settings: Settings
+    kinds: Mapping[str, int]
+    sources: Sources = field(default_factory=Sources)
+    features: FeaturePlan | None = None
+    chains: ChainPlan | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, model: StreamModel) -> Plan:
+        """The plan of a learner with these settings and this model, of which only the parameters count.
+
+        What a model learns that is no table of counts is not counted.
+        """
+        if not isinstance(model, NaiveBayes):
+            return cls(settings, {})
+        usual = BERNOULLI if model.event_model == "bernoulli" else MULTINOMIAL
+        kinds = {}
+        for name, spec in model.declared.items():
+            if isinstance(spec, Text):
+                own = spec.event_model
+                kinds[name] = usual if own is None else BERNOULLI if own == "bernoulli" else MULTINOMIAL
+            else:
+                kinds[name] = NOMINAL if isinstance(spec, Nominal) else _CONTINUOUS
+        weighs = isinstance(model, BayesOptimalNB)
+        features = FeaturePlan.of(model.hypotheses, model.memory) if weighs else None
+        return cls(settings, kinds, model.statistics.sources, features, ChainPlan.of(model))
+
+    def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
+        """The kind of an attribute; one that is not declared is taken by the type of its value."""
+        undeclared = NOMINAL if isinstance(value, (str, bool)) else _CONTINUOUS
+        return self.kinds.get(name, undeclared)
+
+
+class Recount:
+    """Counts of everything that a naive Bayes model learns, in units of 1/1024 example.
+
+    Attributes:
+        consumed: records of every sort.
+        dead_letters: records that are no events.
+        events: events learned.
+        classes: class -> weight.
+        rows: (group, word or value) -> class -> weight, in the order in which they were met.
+        totals: group -> class -> words, texts (Bernoulli) or events that have it (nominal).
+        stopped: words that are never counted again.
+        moments: (continuous attribute, class) -> sums.
+        sources: what is counted beside these, below.
+        presence: (group, word) -> class -> texts that hold the word.
+        texts: group of texts -> class -> texts.
+        clock: event time, where something forgets.
+        fading: counts and moments that forget, in the order of the sources.
+        features: those of softmax regressions; None where none were counted.
+        chains: those of entities; None where none were counted.
+    """
+
+    def __init__(self) -> None:
+        self.consumed = 0
+        self.dead_letters = 0
+        self.events = 0
+        self.classes: dict[str, int] = defaultdict(int)
+        self.rows: dict[Row, dict[str, int]] = {}
+        self.totals: dict[Group, dict[str, int]] = {}
+        self.stopped: set[Row] = set()
+        self.moments: dict[tuple[str, str], ExactMoments] = defaultdict(ExactMoments)
+        self._groups: dict[Group, Group] = {}  # so that the rows of a group share one object
+        self.presence: dict[Row, dict[str, int]] = {}
+        self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.clock = Clock()
+        self.features: FeatureRecount | None = None
+        self.chains: ChainRecount | None = None
+        self.choose(Sources())
+
+    def choose(self, sources: Sources) -> None:
+        """Count these beside the others, from the beginning."""
+        self.sources = sources
+        self.fading = [
+            Fading(half_life, self.clock, presence=presence) for half_life, presence in sources.decays
+        ]
+
+    def take(self, event: Event | None, plan: Plan) -> None:
+        """Count one record; None is one that is no event."""
+        self.consumed += 1
+        if event is None:
+            self.dead_letters += 1
+            return
+        weight = round(event.weight * UNIT)
+        if plan.chains is not None:
+            self.chains = self.chains or ChainRecount()
+            self.chains.take(event, weight, plan.chains)
+        if event.label is None or weight == 0:
+            return
+        if not self.events and plan.sources != self.sources:
+            self.choose(plan.sources)
+        if not self.events and plan.features:
+            self.features = FeatureRecount()
+        self.events += 1
+        self.classes[event.label] += weight
+        if self.fading:
+            self.clock.learn(event.ts)
+        for fading in self.fading:
+            fading.begin(event.label, weight)
+        items, values = self._attributes(event.label, weight, event.x, plan)
+        if self.features is not None and plan.features is not None:
+            self.features.take(event.label, weight, items, values, plan.features)
+        every = plan.settings.pruning.every
+        if every and self.events % every == 0:
+            self.prune(plan.settings.pruning)
+
+    def _attributes(
+        self, label: str, weight: int, x: Mapping[str, str | float | bool], plan: Plan
+    ) -> tuple[Items, Values]:
+        """Count every attribute; what each is made of, words that are stopped left out."""
+        items: list[tuple[Group, Sequence[str | None]]] = []
+        values: list[tuple[str, float]] = []
+        for name, value in x.items():
+            if plan.chains is not None and name == plan.chains.entity:
+                continue
+            kind = plan.kind(name, value)
+            if kind == _CONTINUOUS:
+                number = min(max(float(value), -LARGEST), LARGEST)
+                values.append((name, number))
+                self.moments[name, label].add(number, weight)
+                for fading in self.fading:
+                    fading.value(name, label, number)
+            else:
+                group = self.group(kind, name)
+                words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
+                items.append((group, self._kept(group, words)))
+                self._count(group, words, label, weight)
+        return items, values
+
+    def group(self, kind: int, name: str) -> Group:
+        """A group, and its totals."""
+        group = self._groups.setdefault((kind, name), (kind, name))
+        self.totals.setdefault(group, defaultdict(int))
+        return group
+
+    def _kept(self, group: Group, words: Sequence[str]) -> Sequence[str | None]:
+        """Words in order, None for those that are stopped."""
+        if not self.stopped:
+            return words
+        return [None if (group, word) in self.stopped else word for word in words]
+
+    def _count(self, group: Group, words: Sequence[str], label: str, weight: int) -> None:
+        kind, _ = group
+        if kind == BERNOULLI:
+            self.totals[group][label] += weight
+        counts_presence = self.sources.presence and kind != NOMINAL
+        if counts_presence:
+            self.texts[group][label] += weight
+        for word, times in Counter(words).items():
+            row = (group, word)
+            if row in self.stopped:
+                continue
+            change = weight if kind == BERNOULLI else times * weight
+            counts = self.rows.setdefault(row, {})
+            counts[label] = counts.get(label, 0) + change
+            if kind != BERNOULLI:
+                self.totals[group][label] += change
+            if counts_presence:
+                texts = self.presence.setdefault(row, {})
+                texts[label] = texts.get(label, 0) + weight
+            for fading in self.fading:
+                fading.count(row, label, times)
+
+    def prune(self, pruning: Pruning) -> None:
+        """Forget words of texts.
+
+        Words are ranked by their count over all classes, the first met before others of the same count. The
+        first `drop_most_frequent` are stopped for good; of the rest those below `min_count` go, and then the
+        last until `max_attributes` words and values are left. A forgotten word that comes again is a new one.
+        """
+        counts = {row: sum(by_class.values()) for row, by_class in self.rows.items()}
+        words = [row for row, count in counts.items() if row[0][0] != NOMINAL and count > 0]
+        values = sum(row[0][0] == NOMINAL and count > 0 for row, count in counts.items())
+        ranked = sorted(words, key=lambda row: -counts[row])  # a stable sort
+        stopped, rest = ranked[: pruning.drop_most_frequent], ranked[pruning.drop_most_frequent :]
+        kept = [row for row in rest if counts[row] >= pruning.min_count * UNIT]
+        if pruning.max_attributes is not None:
+            kept = kept[: max(0, pruning.max_attributes - values)]
+        gone = [*stopped, *(set(rest) - set(kept)), *(row for row, count in counts.items() if not count)]
+        for row in gone:
+            self._forget(row)
+        for fading in self.fading:
+            fading.forget(gone)
+        self.stopped.update(stopped)
+
+    def _forget(self, row: tuple[Group, str]) -> None:
+        group, _ = row
+        self.presence.pop(row, None)
+        for label, count in self.rows.pop(row).items():
+            if group[0] != BERNOULLI:  # whose totals are texts
+                self.totals[group][label] -= count
+
+
+def _as_text(value: str | float | bool) -> str:  # noqa: FBT001
+    """The text of a nominal value: true, 3 (for 3.0, too), 0.5, or what it is."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

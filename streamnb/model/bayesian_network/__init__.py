@@ -1,0 +1,1 @@
+"""Bayesian networks: counts of families, variable elimination, incremental EM, joint tables."""

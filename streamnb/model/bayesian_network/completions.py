@@ -1,0 +1,184 @@
+"""What is expected of an event with gaps, all ways to fill them counted through: where they are not many.
+
+    P(world | what is known) = prod_v P(v | parents) / sum over worlds of the same
+
+One pass gives the expected cells of every table; elimination goes through the network once for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.bayesian_network.family_counts import FINE, FamilyTables
+from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.numerics.logspace import normalise
+
+__all__ = ["Worlds"]
+
+_UNIT = 1024.0  # of a count
+Ints = npt.NDArray[np.int64]
+
+
+class Worlds(NamedTuple):
+    """The ways to fill the gaps of an event.
+
+    Attributes:
+        number: how many there are; 0 where a gap can have no value.
+        codes: int64[V], the event's, 0 for a gap.
+        gaps, live, sizes, strides, first: see `_weigh`.
+        cells: of each variable v in whose family each gap has a value: v, and the codes of the family for
+            each way to fill its gaps.
+    """
+
+    number: int
+    codes: Ints
+    gaps: Ints
+    live: Ints
+    sizes: Ints
+    strides: Ints
+    first: Ints
+    cells: list[tuple[int, list[tuple[int, ...]]]]
+
+    @classmethod
+    def of(
+        cls,
+        families: Sequence[tuple[int, ...]],
+        known: Mapping[int, int],
+        values: Mapping[int, tuple[int, ...]],
+    ) -> Self:
+        """Those of an event by what is known of it, and by the values that each gap can have."""
+        gaps = list(values)
+        live = np.zeros((len(gaps), max(map(len, values.values()), default=0)), dtype=np.int64)
+        for g, u in enumerate(gaps):
+            live[g, : len(values[u])] = values[u]
+        strides, cells = np.zeros((len(families), len(gaps)), dtype=np.int64), []
+        for v, family in enumerate(families):
+            own = [u for u in family if u in values]
+            for i, u in enumerate(own):
+                strides[v, gaps.index(u)] = math.prod(len(values[w]) for w in own[i + 1 :])
+            if all(values[u] for u in own):
+                cells.append((v, list(product(*(values.get(u) or (known[u],) for u in family)))))
+        sizes = [len(values[u]) for u in gaps]
+        first = np.cumsum([0, *(len(ways) for _, ways in cells)])
+        codes = np.array([known.get(v, 0) for v in range(len(families))], dtype=np.int64)
+        number = math.prod(sizes)
+        return cls(
+            number,
+            codes,
+            np.array(gaps, dtype=np.int64),
+            live,
+            np.array(sizes, dtype=np.int64),
+            strides,
+            first,
+            cells,
+        )
+
+    def weighed(self, tables: FamilyTables, smoothed: Smoothed) -> list[list[float]] | None:
+        """How probable each of the cells is; None where given tables rule out every way."""
+        logs, found = np.zeros(self.number), np.zeros(self.first[-1])
+        fine = tables.fine if tables.fine.size else np.zeros_like(tables.shape.counts)
+        _weigh(
+            tables.shape,
+            smoothed,
+            fine,
+            1.0 / FINE,
+            self.codes.copy(),
+            self.gaps,
+            self.live,
+            self.sizes,
+            self.strides,
+            self.first,
+            logs,
+            np.zeros(self.number, dtype=np.int64),
+            np.zeros(self.number),
+            found,
+        )
+        shares = found.tolist()
+        ends = self.first.tolist()
+        return [shares[a:b] for a, b in pairwise(ends)] if any(shares) else None
+
+
+@kernel
+def _weigh(
+    shape: Any,
+    smoothed: Any,
+    fine: Any,
+    step: float,
+    codes: Any,
+    gaps: Any,
+    live: Any,
+    sizes: Any,
+    strides: Any,
+    first: Any,
+    logs: Any,
+    misses: Any,
+    shares: Any,
+    found: Any,
+) -> None:
+    """Add to `found` how probable each way is to fill the gaps of each family.
+
+    `codes` is int64[V], of which those of `gaps`, int64[G], are filled in on the way. `live` is int64[G,
+    most], the values of each gap, of which there are `sizes`. In `found` variable v begins at
+    ``first[v]``, and a value of gap g is ``strides[v, g]`` further on. A count is that of `shape` and
+    `step` times that of `fine`. The others are room for as many worlds as there are.
+    """
+    for w in range(logs.size):
+        _fill(w, codes, gaps, live, sizes)
+        logs[w], misses[w] = 0.0, 0
+        for v in range(shape.room.size):
+            _multiply_by(shape, smoothed, fine, step, codes, v, w, logs, misses)
+    normalise(logs, misses, shares)
+    for w in range(logs.size):
+        for v in range(shape.room.size):
+            at, rest = first[v], w
+            for g in range(gaps.size):
+                at += strides[v, g] * (rest % sizes[g])
+                rest //= sizes[g]
+            found[at] += shares[w]
+
+
+@inlined
+def _fill(w: int, codes: Any, gaps: Any, live: Any, sizes: Any) -> None:
+    """Give the gaps the values that they have in world w."""
+    rest = w
+    for g in range(gaps.size):
+        codes[gaps[g]] = live[g, rest % sizes[g]]
+        rest //= sizes[g]
+
+
+@inlined
+def _multiply_by(
+    shape: Any, smoothed: Any, fine: Any, step: float, codes: Any, v: int, w: int, logs: Any, misses: Any
+) -> None:
+    """Multiply a world by P(v | parents); factors alpha with alpha = 0 are counted."""
+    row = 0
+    for i in range(shape.starts[v], shape.starts[v + 1]):
+        row += codes[shape.parent[i]] * shape.stride[i]
+    begin = shape.offset[v] + row * shape.room[v]
+    total = 0.0
+    for cell in range(begin, begin + shape.room[v]):
+        total += shape.counts[cell] + step * fine[cell]
+    cell = begin + codes[v]
+    count = shape.counts[cell] + step * fine[cell]
+    live, how, amount = shape.live[v], smoothed.how[v], smoothed.amount[v]
+    if how == GIVEN_TABLE:
+        factor = (count + amount * smoothed.given[cell]) / (total + amount)
+    elif how == ALPHA and amount > 0.0:
+        factor = (count + amount) / (total + amount * live)
+    elif how == M_ESTIMATE and amount > 0.0:
+        factor = (count + amount / live) / (total + amount)
+    elif total <= 0.0:
+        factor = 1.0 / live
+    elif count > 0.0:
+        factor = count / total
+    else:
+        factor = (_UNIT if how == ALPHA else _UNIT / live) / total
+        misses[w] += 1
+    logs[w] += math.log(factor) if factor > 0.0 else -math.inf

@@ -1,0 +1,314 @@
+"""The counts of a network: for each variable a table of (values of its parents) x (its values).
+
+A count is int64 in units of 1/1024 example, so that sums are exact in any order. What is expected of events
+with gaps is counted beside it, in int64 too, in units of 2^-30 example, of which a cell holds 2^63: 8.6e9
+examples. Tables grow as values are met; none may have more cells than a limit, beyond which new values are
+left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import MOST, checked, counts, reading, reject, whole
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.bayesian_network.dag import Dag
+from streamnb.model.bayesian_network.kernels import Shape, learn_event, unlearn
+
+__all__ = ["FINE", "FamilyTables"]
+
+Ints = npt.NDArray[np.int64]
+_PLAIN = (str, bool, int, float)
+FINE = 1 << 20
+"""How many units of expected counts are one of a count."""
+
+
+class Codes(dict[Any, int]):
+    """Value -> code; -1 for one that has none, which is not added."""
+
+    def __missing__(self, value: Any) -> int:
+        return -1
+
+
+class FamilyTables:
+    """What was counted of each variable and its parents, and the values that each variable was met with.
+
+    Args:
+        dag: the variables and their parents.
+        declared: number of a variable -> all its values; the values of others are met as the stream goes.
+        cells: the most cells of a table.
+
+    Raises:
+        ValueError: if a declared table has more cells, or values are declared twice.
+    """
+
+    def __init__(self, dag: Dag, declared: Mapping[int, Sequence[Hashable]], cells: int) -> None:
+        check_whole("cells", cells, 1)
+        self.dag = dag
+        self.cells = cells
+        self._codes = [Codes() for _ in dag.names]
+        self.is_open = np.array([v not in declared for v in range(len(dag))], dtype=np.bool_)
+        for v, values in declared.items():
+            self._codes[v] = Codes({value: code for code, value in enumerate(values)})
+            if len(self._codes[v]) < max(1, len(values)):
+                raise ValueError(f"values of {dag.names[v]!r}: expected some, none of them twice: {values!r}")
+        for v in range(len(dag)):
+            if (size := math.prod(max(1, self._size(u)) for u in self.family(v))) > cells:
+                raise ValueError(f"the table of {dag.names[v]!r} has {size:,} cells; at most {cells:,}")
+        room = [2 if self.is_open[v] else self._size(v) for v in range(len(dag))]
+        self.shape = _shape(dag, room, self.is_open)
+        self.fine = np.zeros(0, dtype=np.int64)  # laid out as the counts; empty where nothing was expected
+        self._derive()
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def family(self, v: int) -> tuple[int, ...]:
+        """The axes of v's table: its parents, and itself."""
+        return (*self.dag.parents[v], v)
+
+    def values(self, v: int) -> list[Any]:
+        """The values of a variable by their codes: all declared, or all that were met."""
+        return list(self._codes[v])
+
+    def lookup(self, v: int) -> Codes:
+        """Value -> code, -1 where there is none; to be read alone."""
+        return self._codes[v]
+
+    def is_live(self, v: int) -> npt.NDArray[np.bool_]:
+        """Of each value whether there is one: it was declared, or it has a weight."""
+        size = len(self._codes[v])
+        found: npt.NDArray[np.bool_] = (self.shape.met[v, :size] > 0) | (not self.is_open[v])
+        return found
+
+    def is_known(self, v: int, code: int) -> bool:
+        """Whether this code is that of a value which was declared, or has a weight."""
+        return code >= 0 and (not self.is_open[v] or bool(self.shape.met[v, code] > 0))
+
+    def table(self, v: int) -> Ints:
+        """The counts of a variable's table: a view, axes as of `family`, an entry for each code."""
+        return self._codes_of(v, self.shape.counts)
+
+    def weights(self, v: int) -> npt.NDArray[Any]:
+        """The counts with what was expected, in units: float64 where there is any, else int64."""
+        if not self.fine.size:
+            return self.table(v)
+        expected: npt.NDArray[Any] = self.table(v) + self._codes_of(v, self.fine) / FINE
+        return expected
+
+    def expect(self, v: int, codes: Sequence[int], weight: int) -> None:
+        """Add to what is expected of one cell, in units of 2^-30, of codes as the axes of `family`."""
+        if not self.fine.size:
+            self.fine = np.zeros_like(self.shape.counts)
+        self._whole_table(v, self.fine)[tuple(codes)] += weight
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables, bytes, room to grow included."""
+        shape = self.shape
+        return sum(array.nbytes for array in (shape.counts, shape.totals, shape.met, self.fine))
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def admits(self, v: int) -> bool:
+        """Whether a variable can have one more value: they are not declared, and no table gets too large."""
+        if not self.is_open[v]:
+            return False
+        for child in (v, *self.dag.children[v]):
+            others = math.prod(max(1, self._size(u)) for u in self.family(child) if u != v)
+            if others * (self._size(v) + 1) > self.cells:
+                return False
+        return True
+
+    def code(self, v: int, value: Any) -> int:
+        """The code of a value, which is new; -1 where the variable can have no more."""
+        if not self.admits(v):
+            return -1
+        codes = self._codes[v]
+        if len(codes) == self.shape.room[v]:
+            room = self.shape.room.tolist()
+            room[v] += max(2, room[v] // 4)
+            self._make_room(room)
+        return codes.setdefault(value, len(codes))
+
+    def learn(self, codes: Ints, weight: int) -> None:
+        """Count an event, given by its codes, -1 where it has no value."""
+        learn_event(self.shape, codes, weight)
+
+    def unlearn(self, codes: Ints, weight: int) -> bool:
+        """Undo `learn`; False, and nothing is changed, where this was never learned."""
+        return unlearn(self.shape, codes, weight)
+
+    def meet(self, codes: Sequence[int], weight: int) -> None:
+        """Count values as met, or, below zero, as not met after all; the tables stay as they are."""
+        for v, code in enumerate(codes):
+            if code >= 0:
+                self.shape.met[v, code] += weight
+                self.shape.live[v] = np.count_nonzero(self.is_live(v))
+
+    def merge(self, other: FamilyTables) -> None:
+        """Add all counts of another of the same variables. Raises ValueError for too many cells."""
+        places = []
+        known = [Codes(codes) for codes in self._codes]
+        for v, codes in enumerate(known):
+            places.append([codes.setdefault(value, len(codes)) for value in other._codes[v]])
+        for v in range(len(self.dag)):
+            if math.prod(max(1, len(known[u])) for u in self.family(v)) > self.cells:
+                raise ValueError(f"together the table of {self.dag.names[v]!r} has too many cells")
+        self._codes = known
+        self._make_room([max(int(r), len(c)) for r, c in zip(self.shape.room, known, strict=True)])
+        for v in range(len(self.dag)):
+            at = np.ix_(*(places[u] for u in self.family(v)))
+            self._whole_table(v)[at] += other.table(v)
+            if other.fine.size:
+                self.fine = self.fine if self.fine.size else np.zeros_like(self.shape.counts)
+                self._whole_table(v, self.fine)[at] += other._codes_of(v, other.fine)
+            self.shape.met[v, places[v]] += other.shape.met[v, : len(places[v])]
+        self._derive()
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Ints]]:
+        """Values and counts. Raises TypeError for names and values that JSON does not have."""
+        variables = [
+            {
+                "name": _plain(self.dag.names[v]),
+                "parents": [_plain(self.dag.names[u]) for u in self.dag.parents[v]],
+                "values": [_plain(value) for value in self._codes[v]],
+            }
+            for v in range(len(self.dag))
+        ]
+        tables = [self.table(v).ravel() for v in range(len(self.dag))]
+        met = [self.shape.met[v, : len(codes)] for v, codes in enumerate(self._codes)]
+        empty = np.zeros(0, dtype=np.int64)
+        arrays = {"counts": np.concatenate([empty, *tables]), "met": np.concatenate([empty, *met])}
+        if self.fine.any():
+            fine = [self._codes_of(v, self.fine).ravel() for v in range(len(self.dag))]
+            arrays["fine"] = np.concatenate([empty, *fine])
+        return {"variables": variables}, arrays
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Replace all counts by those of a state. Raises SnapshotError, with nothing changed."""
+        with reading("a network"):
+            codes = [self._read_values(v, one) for v, one in enumerate(meta["variables"])]
+            sizes = [[len(codes[u]) for u in self.family(v)] for v in range(len(codes))]
+        cells = sum(map(math.prod, sizes))
+        expected = {"counts": counts(cells), "met": counts(sum(map(len, codes)))}
+        if "fine" in arrays:
+            expected["fine"] = whole(cells, low=-MOST, high=MOST)
+        found = checked(arrays, expected)
+        fine = found.get("fine", np.zeros(cells, dtype=np.int64))
+        for name in ("counts", "met"):
+            reject(name, found[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
+        reject("fine", found["counts"] + fine / FINE < 0.0, "with it, a count is below 0")
+        reject("fine", np.abs(fine).sum(dtype=np.float64) > MOST, "expected counts whose sum overflows")
+        if len(codes) != len(self.dag) or max(map(math.prod, sizes), default=0) > self.cells:
+            raise SnapshotError("a state of a network with other variables, or with more cells")
+        self._codes = codes
+        room = [max(2, len(c)) if self.is_open[v] else len(c) for v, c in enumerate(codes)]
+        self.shape = _shape(self.dag, room, self.is_open)
+        for v, part in enumerate(_cut(found["counts"], sizes)):
+            self.table(v)[...] = part.reshape(sizes[v])
+        self.fine = np.zeros_like(self.shape.counts) if fine.any() else fine[:0]
+        for v, part in enumerate(_cut(fine, sizes) if fine.any() else ()):
+            self._codes_of(v, self.fine)[...] = part.reshape(sizes[v])
+        for v, part in enumerate(_cut(found["met"], [[len(c)] for c in codes])):
+            self.shape.met[v, : part.size] = part
+        self._derive()
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _size(self, v: int) -> int:
+        return len(self._codes[v])
+
+    def _whole_table(self, v: int, tables: Ints | None = None) -> Ints:
+        """With the room to grow: of the counts, or of others that are laid out as they are."""
+        room = [int(self.shape.room[u]) for u in self.family(v)]
+        first = int(self.shape.offset[v])
+        tables = self.shape.counts if tables is None else tables
+        return tables[first : first + math.prod(room)].reshape(room)
+
+    def _codes_of(self, v: int, tables: Ints) -> Ints:
+        """Without it: a view with an entry for each code."""
+        return self._whole_table(v, tables)[tuple(slice(len(self._codes[u])) for u in self.family(v))]
+
+    def _read_values(self, v: int, one: Mapping[str, Any]) -> Codes:
+        name, parents = self.dag.names[v], [self.dag.names[u] for u in self.dag.parents[v]]
+        if (one["name"], one["parents"]) != (name, parents):
+            raise SnapshotError(f"a state of {one['name']!r} with the parents {one['parents']}, not {name!r}")
+        values = one["values"]
+        codes = Codes({value: code for code, value in enumerate(values)})
+        is_plain = isinstance(values, list) and all(isinstance(value, _PLAIN) for value in values)
+        if not is_plain or len(codes) < len(values):
+            raise SnapshotError(f"expected values of {name!r}, none of them twice, found {values!r}")
+        if not self.is_open[v] and values != self.values(v):
+            raise SnapshotError(f"a state of {name!r} with the values {values}, not {self.values(v)}")
+        return codes
+
+    def _make_room(self, room: Sequence[int]) -> None:
+        """Let each variable have so many values, no fewer than before."""
+        every = range(len(self.dag))
+        tables, met = [self._whole_table(v) for v in every], self.shape.met
+        fine = [self._whole_table(v, self.fine) for v in every] if self.fine.size else []
+        self.shape = _shape(self.dag, room, self.is_open)
+        self.fine = np.zeros_like(self.shape.counts) if fine else self.fine
+        for into, of in ((self.shape.counts, tables), (self.fine, fine)):
+            for v, table in enumerate(of):
+                self._whole_table(v, into)[tuple(slice(n) for n in table.shape)] = table
+        self.shape.met[:, : met.shape[1]] = met
+        self._derive()
+
+    def _derive(self) -> None:
+        """Sums of rows and numbers of values, from the counts."""
+        for v in range(len(self.dag)):
+            sums = self._whole_table(v).sum(axis=-1).ravel()
+            first = int(self.shape.first_row[v])
+            self.shape.totals[first : first + sums.size] = sums
+            self.shape.live[v] = np.count_nonzero(self.is_live(v))
+
+
+def _shape(dag: Dag, room: Sequence[int], is_open: npt.NDArray[np.bool_]) -> Shape:
+    """Empty tables with so much room."""
+    rows = [math.prod(room[u] for u in dag.parents[v]) for v in range(len(dag))]
+    cells = [count * room[v] for v, count in enumerate(rows)]
+    strides = [
+        math.prod(room[u] for u in parents[i + 1 :]) for parents in dag.parents for i in range(len(parents))
+    ]
+    return Shape(
+        counts=np.zeros(sum(cells), dtype=np.int64),
+        totals=np.zeros(sum(rows), dtype=np.int64),
+        met=np.zeros((len(dag), max(room, default=0)), dtype=np.int64),
+        live=np.zeros(len(dag), dtype=np.int64),
+        offset=_starts(cells)[:-1],
+        first_row=_starts(rows)[:-1],
+        room=np.array(room, dtype=np.int64),
+        starts=_starts([len(parents) for parents in dag.parents]),
+        parent=np.array([u for parents in dag.parents for u in parents], dtype=np.int64),
+        stride=np.array(strides, dtype=np.int64),
+        downhill=np.array(dag.order[::-1], dtype=np.int64),
+        child_starts=_starts([len(children) for children in dag.children]),
+        child=np.array([c for children in dag.children for c in children], dtype=np.int64),
+        is_open=is_open,
+    )
+
+
+def _starts(lengths: Sequence[int]) -> Ints:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def _cut(array: Ints, sizes: Sequence[Sequence[int]]) -> Iterator[Ints]:
+    ends = _starts([math.prod(size) for size in sizes]).tolist()
+    return (array[first:last] for first, last in pairwise(ends))
+
+
+def _plain(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, _PLAIN):
+        raise TypeError(f"a name or value must be a string, a boolean or a number, not {value!r}")
+    return plain

@@ -1,0 +1,296 @@
+"""A Bayesian network taught by events with gaps, too: incremental EM over the newest of them.
+
+An event that has all its variables is counted. What is missing of another is put in as it is expected to be:
+
+    E   P(Y_i, pa(Y_i) | what is known of the event), for each variable and its parents
+    M   the tables count the event as that: so many units of 2^-30 in each cell, which sum to its weight
+
+**Incremental EM** (Neal and Hinton 1998): one event's expected counts may be taken out of the tables and put
+back as the network now sees them, and every such step raises, or leaves, the free energy that EM climbs; a
+set of events that is gone through until nothing moves is a fixed point of batch EM: no step would move a cell
+by as much as 2^-30 example for each event in it. Here each event is counted as it comes, and those of a
+window have their turn again and again. One that leaves the window stays counted as it was seen last, or is
+taken out again, as `keeps` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.expected import checked, count, counts, named, reading
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.bayesian_network.family_counts import FINE
+from streamnb.model.bayesian_network.network import BayesianNetwork
+from streamnb.model.encoding.event_writer import units
+from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
+
+__all__ = ["NetworkEM"]
+
+_NETWORK, _KEPT = "network_", "kept_"  # of the names of arrays in a state
+
+Parts = tuple["Part", ...]
+
+
+class Part(NamedTuple):
+    """What an event was counted as in one cell.
+
+    Attributes:
+        variable: whose table.
+        codes: of its parents, and its own.
+        weight: in units of 2^-30 example.
+    """
+
+    variable: int
+    codes: tuple[int, ...]
+    weight: int
+
+
+class NetworkEM:
+    """A `BayesianNetwork` that learns from events with gaps by incremental expectation maximisation.
+
+    A variable that no event has (a latent one) needs declared values, and a given table to begin with that
+    tells them apart: without one they stay alike for ever.
+
+    What EM does depends on the order of events: it is exact under replay, and from a state. Networks that
+    have learned events with gaps are not merged.
+
+    Args:
+        network: it is trained in place; what it has counted before stays.
+        window: EM goes over the newest so many events with gaps. 0 is online EM: each is counted once.
+        revisits: how many events of the window are counted anew after each event, the oldest first and round.
+        keeps: of an event that leaves the window, "counts" leaves it as it was seen last, "nothing" takes it
+            out again.
+
+    Raises:
+        ValueError: if a parameter is out of range.
+
+    Examples:
+        Two coins of one pair fall alike; of one pair the second was not seen:
+
+        >>> from streamnb import BayesianNetwork, NetworkEM
+        >>> model = NetworkEM(BayesianNetwork({"first": [], "second": ["first"]}, alpha=0))
+        >>> for first, second in [("H", "H"), ("H", "H"), ("H", "T"), ("T", "T"), ("H", None)]:
+        ...     model.learn_one({"first": first, "second": second})
+        >>> round(model.network.probability({"first": "H", "second": "H"}), 3)  # 4/5 2/3
+        0.533
+
+    References:
+        Dempster, Laird and Rubin (1977), JRSS B 39(1); Lauritzen (1995), "The EM algorithm for graphical
+        association models with missing data"; Neal and Hinton (1998), "A view of the EM algorithm that
+        justifies incremental, sparse, and other variants".
+    """
+
+    def __init__(
+        self,
+        network: BayesianNetwork,
+        window: int = 200,
+        revisits: int = 1,
+        keeps: Literal["counts", "nothing"] = "counts",
+    ) -> None:
+        for name, number in (("window", window), ("revisits", revisits)):
+            check_whole(name, number, 0)
+        if keeps not in {"counts", "nothing"}:
+            raise ValueError(f"keeps must be 'counts' or 'nothing', not {keeps!r}")
+        self.network = network
+        self.window = window
+        self.revisits = revisits
+        self.keeps = keeps
+        self._kept = KeptEvents()
+        self._parts: list[Parts] = []  # of each kept event
+        self._incomplete = 0
+
+    @property
+    def n_incomplete(self) -> int:
+        """How many events with gaps were learned, less those unlearned."""
+        return self._incomplete
+
+    @property
+    def n_kept(self) -> int:
+        """How many of them are in the window."""
+        return len(self._kept)
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
+        """Learn an event, `w` times (in steps of 1/1024), its gaps as expected; then go on with EM.
+
+        Raises TypeError or ValueError, and learns nothing, for a value that is no scalar, or a weight that is
+        out of range.
+        """
+        weight = units(w)
+        row = self.network.encoded(x, adds=weight > 0)
+        if weight and min(row, default=0) >= 0:
+            self.network.learn_one(x, w)
+        elif weight:
+            self._learn_incomplete(x, row, weight)
+        self.revisit(self.revisits)
+
+    def revisit(self, n: int | None = None) -> float:
+        """Count events of the window anew, each once at most, all by default; how many units moved.
+
+        Units are of 1/1024 example, and what moved is a multiple of 2^-20 of them. Where a round through all
+        events moves nothing, EM has converged: a step of batch EM would move no cell by as much as 2^-30
+        example for each event in it.
+        """
+        moved = 0
+        for _ in range(len(self._kept) if n is None else min(n, len(self._kept))):
+            place, event = self._kept.next()
+            parts = self._expected(self.network.encoded(event.x, adds=False), event.weight)
+            moved += self.network.recount(self._parts[place], parts)
+            self._parts[place] = parts
+        return moved / FINE
+
+    def unlearn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
+        """Undo ``learn_one(x, w)``; what EM did meanwhile by it stays with the others.
+
+        Raises UnlearnError, and changes nothing, where this was never learned, or has gaps and is not in the
+        window: what it was counted as is not known then.
+        """
+        weight = units(w)
+        if not weight:
+            return
+        row = self.network.encoded(x, adds=False)
+        place = self._kept.find(as_plain(self._own(x)), weight)
+        if place is not None:
+            self._take_out(place)
+            self._incomplete -= 1
+        elif min(row, default=0) >= 0:
+            self.network.unlearn_one(x, w)
+        else:
+            raise UnlearnError(f"no event with these gaps, of weight {w}, is in the window")
+
+    def merge(self, other: NetworkEM) -> Self:
+        """Add all that `other` has learned; returns self.
+
+        Raises ValueError where either has learned events with gaps: what was expected of them was expected of
+        a network that had not seen the other's events. Errors otherwise as of `BayesianNetwork.merge`.
+        """
+        if self._incomplete or other._incomplete:
+            raise ValueError(
+                "networks that have learned events with gaps cannot be merged: the other's would have been "
+                "counted as other values here"
+            )
+        self.network.merge(other.network)
+        return self
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned, and the kept events: JSON-able values, and arrays."""
+        network_meta, network_arrays = self.network.state()
+        kept_meta, kept_arrays = self._kept.state(0)
+        meta = {
+            "type": type(self).__name__,
+            "window": self.window,
+            "keeps": self.keeps,
+            "incomplete": self._incomplete,
+            "fine": FINE,
+            "network": network_meta,
+            "kept": kept_meta,
+        }
+        flat = [part for parts in self._parts for part in parts]
+        rows = {
+            "part_ends": list(accumulate(map(len, self._parts))),
+            "part_variables": [part.variable for part in flat],
+            "part_weights": [part.weight for part in flat],
+            "part_codes": [code for part in flat for code in part.codes],
+        }
+        return meta, {
+            **{f"{_NETWORK}{name}": array for name, array in network_arrays.items()},
+            **{f"{_KEPT}{name}": array for name, array in kept_arrays.items()},
+            **{name: np.array(row, dtype=np.int64) for name, row in rows.items()},
+        }
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of such a model with the same window; returns self.
+
+        Raises SnapshotError where it is none.
+        """
+        for name, own in (("type", type(self).__name__), ("window", self.window), ("keeps", self.keeps)):
+            if meta.get(name) != own:
+                raise SnapshotError(f"this is a state of the {name} {meta.get(name)!r}, not {own!r}")
+        with reading("kept events of a network", ValueError):
+            kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), 0)
+            incomplete = count(meta, "incomplete", least=len(kept))
+            network_meta = meta["network"]
+            sizes = [len(variable["values"]) for variable in network_meta["variables"]]
+            held = {name: arrays[name] for name in _PARTS}
+            checked(held, {name: counts(f"rows of {name}") for name in _PARTS})
+            rows = {name: array.tolist() for name, array in held.items()}
+            fine = meta.get("fine", 1)  # a state of a version that expected whole units
+            if fine not in (1, FINE):
+                raise SnapshotError(f"expected counts in parts of 1/{fine!r}")
+            rows["part_weights"] = [weight * FINE // fine for weight in rows["part_weights"]]
+            parts = self._read_parts(rows, sizes)
+        if len(parts) != len(kept):
+            raise SnapshotError(f"{len(kept)} kept events, {len(parts)} with parts")
+        for event, cells in zip(kept, parts, strict=True):
+            for v in {part.variable for part in cells}:
+                if sum(part.weight for part in cells if part.variable == v) != event.weight * FINE:
+                    raise SnapshotError(f"parts of a kept event of weight {event.weight} are not its weight")
+        self.network.load_state(network_meta, named(arrays, _NETWORK))
+        self._kept, self._parts, self._incomplete = kept, parts, incomplete
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _own(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """What the network has variables for."""
+        return {name: value for name, value in x.items() if name in self.network.parents}
+
+    def _learn_incomplete(self, x: Mapping[Any, Any], row: Sequence[int], weight: int) -> None:
+        self.network.meet(row, weight)
+        parts = self._expected(row, weight)
+        self.network.recount((), parts)
+        self._incomplete += 1
+        if self.window:
+            self._kept.add(KeptEvent(as_plain(self._own(x)), weight, ()))
+            self._parts.append(parts)
+            if len(self._kept) > self.window:
+                if self.keeps == "nothing":
+                    self._take_out(0)
+                else:
+                    self._kept.take(0)
+                    del self._parts[0]
+
+    def _take_out(self, place: int) -> None:
+        event = self._kept.take(place)
+        self.network.recount(self._parts.pop(place), ())
+        self.network.meet(self.network.encoded(event.x, adds=False), -event.weight)
+
+    def _expected(self, row: Sequence[int], weight: int) -> Parts:
+        """The cells that an event is counted in: whole units in proportion to what is expected."""
+        found = []
+        for v, cells in self.network.expected(row):
+            shares = apportioned(weight * FINE, [share for _, share in cells])
+            found += [Part(v, codes, part) for (codes, _), part in zip(cells, shares, strict=True) if part]
+        return tuple(found)
+
+    def _read_parts(self, rows: Mapping[str, list[int]], values: Sequence[int]) -> list[Parts]:
+        """The parts of each kept event. Raises ValueError, IndexError or SnapshotError."""
+        variables, weights = rows["part_variables"], rows["part_weights"]
+        if len(variables) != len(weights):
+            raise SnapshotError("parts of kept events are not as many as their weights")
+        families = [self.network.family(v) for v in variables]
+        sizes = [len(family) for family in families]
+        ends = [0, *accumulate(sizes)]
+        stops = [0, *rows["part_ends"]]
+        if ends[-1] != len(rows["part_codes"]) or stops[-1] != len(variables) or stops != sorted(stops):
+            raise SnapshotError("parts of kept events end where they should not")
+        known = [values[u] for family in families for u in family]
+        if any(code >= size for code, size in zip(rows["part_codes"], known, strict=True)):
+            raise SnapshotError("parts of kept events have values that are none")
+        flat = [
+            Part(v, tuple(rows["part_codes"][first:last]), weight)
+            for v, weight, (first, last) in zip(variables, weights, pairwise(ends), strict=True)
+        ]
+        return [tuple(flat[first:last]) for first, last in pairwise(stops)]
+
+
+_PARTS = ("part_ends", "part_variables", "part_weights", "part_codes")

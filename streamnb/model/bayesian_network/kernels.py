@@ -1,0 +1,244 @@
+"""The compiled steps of a network: count an event, and score its classes where all that matters is known.
+
+Tables lie one behind another in one array. A variable's table has a row for each way its parents can be, and
+in it a column for each of its values; there is room for more values than there are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.numerics.logspace import normalise
+
+__all__ = ["ALPHA", "GIVEN_TABLE", "M_ESTIMATE", "Shape", "Smoothed", "learn_event", "run_network", "unlearn"]
+
+ALPHA, M_ESTIMATE, GIVEN_TABLE = 0, 1, 2
+_SMALL = 1e-100  # a product is turned into a logarithm below it, so that no factor takes it below a double
+
+Ints = npt.NDArray[np.int64]
+
+
+class Shape(NamedTuple):
+    """Where everything lies, and what was counted.
+
+    Attributes:
+        counts: int64, all tables; a cell is ``offset[v] + row * room[v] + value``.
+        totals: int64, the sums of their rows; a row's is at ``first_row[v] + row``.
+        met: int64[V, most room], weight of the events learned that have this value.
+        live: int64[V], how many values there are to a variable: declared, or met with a weight above zero.
+        offset, first_row, room: int64[V].
+        starts: int64[V + 1]; the parents of v are ``parent[starts[v]:starts[v + 1]]``.
+        parent, stride: int64, of each parent its number, and how many rows its next value is away.
+        downhill: int64[V], children before parents.
+        child_starts, child: the children of v, likewise.
+        is_open: bool[V], whether the values are met as the stream goes.
+    """
+
+    counts: Ints
+    totals: Ints
+    met: Ints
+    live: Ints
+    offset: Ints
+    first_row: Ints
+    room: Ints
+    starts: Ints
+    parent: Ints
+    stride: Ints
+    downhill: Ints
+    child_starts: Ints
+    child: Ints
+    is_open: npt.NDArray[np.bool_]
+
+
+class Smoothed(NamedTuple):
+    """How counts are read.
+
+    Attributes:
+        how: int64[V], ALPHA, M_ESTIMATE or GIVEN_TABLE.
+        amount: float64[V], alpha or m, or how many examples a given row stands for, in units.
+        given: float64, given tables, laid out as `Shape.counts`.
+        prior: float64[K], relative weight of each class where given or uniform; empty where it is learned.
+    """
+
+    how: Ints
+    amount: npt.NDArray[np.float64]
+    given: npt.NDArray[np.float64]
+    prior: npt.NDArray[np.float64]
+
+
+@inlined
+def _row(shape: Any, codes: Any, v: int, skipped: int) -> Any:
+    """The row of v's table that the parents choose, as if `skipped` were 0; -1 where one is missing."""
+    row = 0
+    for i in range(shape.starts[v], shape.starts[v + 1]):
+        parent = shape.parent[i]
+        if parent != skipped:
+            if codes[parent] < 0:
+                return -1
+            row += codes[parent] * shape.stride[i]
+    return row
+
+
+@kernel
+def learn_event(shape: Any, codes: Any, weight: int) -> None:
+    """Count every variable that the event has, and every family that it has whole."""
+    for v in range(shape.room.size):
+        if codes[v] < 0:
+            continue
+        if shape.is_open[v] and shape.met[v, codes[v]] == 0:
+            shape.live[v] += 1
+        shape.met[v, codes[v]] += weight
+        row = _row(shape, codes, v, -1)
+        if row >= 0:
+            shape.counts[shape.offset[v] + row * shape.room[v] + codes[v]] += weight
+            shape.totals[shape.first_row[v] + row] += weight
+
+
+@kernel
+def unlearn(shape: Any, codes: Any, weight: int) -> bool:
+    """Undo `learn_event`; False, and nothing is changed, where a count is smaller."""
+    for v in range(shape.room.size):
+        if codes[v] >= 0:
+            row = _row(shape, codes, v, -1)
+            too_few = row >= 0 and shape.counts[shape.offset[v] + row * shape.room[v] + codes[v]] < weight
+            if too_few or shape.met[v, codes[v]] < weight:
+                return False
+    for v in range(shape.room.size):
+        if codes[v] >= 0:
+            shape.met[v, codes[v]] -= weight
+            if shape.is_open[v] and shape.met[v, codes[v]] == 0:
+                shape.live[v] -= 1
+            row = _row(shape, codes, v, -1)
+            if row >= 0:
+                shape.counts[shape.offset[v] + row * shape.room[v] + codes[v]] -= weight
+                shape.totals[shape.first_row[v] + row] -= weight
+    return True
+
+
+@inlined
+def _is_known(shape: Any, codes: Any, v: int) -> bool:
+    """Whether the event has a value of v that was learned, or declared."""
+    return codes[v] >= 0 and (not shape.is_open[v] or shape.met[v, codes[v]] > 0)
+
+
+@inlined
+def _all_known(shape: Any, codes: Any, target: int, needed: Any) -> bool:
+    """Mark what has a part in the posterior: what is known, and the parents of all that is marked.
+
+    False where one of these is not known: then it has to be summed out.
+    """
+    for i in range(shape.downhill.size):
+        v = shape.downhill[i]
+        known = v != target and _is_known(shape, codes, v)
+        needed[v] = known or v == target
+        for j in range(shape.child_starts[v], shape.child_starts[v + 1]):
+            needed[v] |= needed[shape.child[j]]
+        if needed[v] and not known and v != target:
+            return False
+    return True
+
+
+@inlined
+def _multiply(
+    shape: Any, smoothed: Any, v: int, cell: int, row: int, k: int, joint: Any, misses: Any, products: Any
+) -> None:
+    """Multiply class k's product by P(value | parents); factors alpha with alpha = 0 are counted."""
+    count, total, amount = shape.counts[cell], shape.totals[shape.first_row[v] + row], smoothed.amount[v]
+    live, how = shape.live[v], smoothed.how[v]
+    if how == ALPHA and amount > 0.0:
+        factor = (count + amount) / (total + amount * live)
+    elif how == M_ESTIMATE and amount > 0.0:
+        factor = (count + amount / live) / (total + amount)
+    elif how == GIVEN_TABLE:
+        factor = (count + amount * smoothed.given[cell]) / (total + amount)
+    elif total == 0:
+        factor = 1.0 / live
+    elif count > 0:
+        factor = count / total
+    else:  # one unit of alpha is 1024 of a count
+        factor = 1024.0 / total if how == ALPHA else 1024.0 / live / total
+        misses[k] += 1
+    products[k] *= factor
+    if products[k] < _SMALL:
+        joint[k] += math.log(products[k]) if products[k] > 0.0 else -np.inf
+        products[k] = 1.0
+
+
+@inlined
+def _score(
+    shape: Any, smoothed: Any, codes: Any, target: int, needed: Any, joint: Any, misses: Any, products: Any
+) -> None:
+    """Log P(class, event) of each class, up to what is the same for all of them."""
+    classes = joint.size
+    for k in range(classes):
+        joint[k] = 0.0 if shape.met[target, k] > 0 else -np.inf
+        misses[k] = 0
+        products[k] = 1.0
+    if smoothed.prior.size:
+        given = 0.0
+        for k in range(classes):
+            given += smoothed.prior[k] if joint[k] > -np.inf else 0.0
+        for k in range(classes):
+            if given > 0.0:  # else priors were given for other classes only: these are all alike
+                joint[k] += math.log(smoothed.prior[k]) if smoothed.prior[k] > 0.0 else -np.inf
+    else:
+        row = _row(shape, codes, target, -1)
+        for k in range(classes):
+            if joint[k] > -np.inf:
+                cell = shape.offset[target] + row * shape.room[target] + k
+                _multiply(shape, smoothed, target, cell, row, k, joint, misses, products)
+    for i in range(shape.child_starts[target], shape.child_starts[target + 1]):
+        v = shape.child[i]
+        if not needed[v]:
+            continue
+        first = _row(shape, codes, v, target)
+        step = 0
+        for j in range(shape.starts[v], shape.starts[v + 1]):
+            if shape.parent[j] == target:
+                step = shape.stride[j]
+        for k in range(classes):
+            if joint[k] > -np.inf:
+                row = first + k * step
+                cell = shape.offset[v] + row * shape.room[v] + codes[v]
+                _multiply(shape, smoothed, v, cell, row, k, joint, misses, products)
+    for k in range(classes):
+        if joint[k] > -np.inf:
+            joint[k] += math.log(products[k])
+
+
+@kernel
+def run_network(
+    shape: Any,
+    smoothed: Any,
+    codes: Any,
+    weights: Any,
+    target: int,
+    first: int,
+    needed: Any,
+    joint: Any,
+    misses: Any,
+    products: Any,
+    probabilities: Any,
+) -> int:
+    """Predict each event from `first` on, then learn it where it has a weight, strictly in order.
+
+    `codes` is int64[n, V], each event's values, -1 where missing; the target's is its label. `weights` is
+    int64[n], in units; 0 is not learned. `probabilities` is float64[n, K or more], and is filled in. The
+    others are room for V variables, and for K classes.
+
+    Returns the number of the first event in which a variable has to be summed out, which is neither predicted
+    nor learned; n where there is none.
+    """
+    for e in range(first, weights.size):
+        if not _all_known(shape, codes[e], target, needed):
+            return int(e)
+        _score(shape, smoothed, codes[e], target, needed, joint, misses, products)
+        normalise(joint, misses, probabilities[e])
+        if weights[e] > 0:
+            learn_event(shape, codes[e], weights[e])
+    return int(weights.size)

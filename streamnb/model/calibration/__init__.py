@@ -1,0 +1,1 @@
+"""Calibration of probabilities: temperature scaling, histogram binning, Platt scaling."""

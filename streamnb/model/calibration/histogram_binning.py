@@ -1,0 +1,81 @@
+"""Calibration by bins: how sure a classifier is, corrected by how often it was right when it was so sure.
+
+    q = (r + s p) / (n + s)
+
+p is the probability of the most probable class. Of n events with p in the same bin (on the scale of its log
+odds) r had that class: q is the mean of a Beta posterior whose prior is worth s events that speak for p
+(Zadrozny and Elkan 2001, histogram binning, with such a prior). The other classes share the rest as before.
+What one power cannot mend it can: a classifier too sure where it is sure, and not sure enough elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.vectors import copy_to, count_positive
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["CONFIDENCES", "correct_confidence", "learn_confidence"]
+
+CONFIDENCES = 50
+"""Bins of log odds, half a nat each, from -4.1 on: even odds lie within one."""
+_PER_NAT, _LOWEST = 2.0, -4.1
+_PRIOR_EVENTS = 20.0
+_LEAST_REST = 1e-9
+_LEAST, _MOST = 1e-7, 1.0 - 1e-4  # of what is answered for all but the first choice
+
+
+@inlined
+def _rest(log_probabilities: Any, top: int) -> float:
+    """1 - P(top), added up from the others: a difference would lose its digits where P(top) is near one."""
+    rest = 0.0
+    for k in range(log_probabilities.size):
+        if k != top:
+            rest += math.exp(log_probabilities[k])
+    return max(rest, _LEAST_REST)
+
+
+@inlined
+def _bin_of(rest: float) -> int:
+    odds = math.log((1.0 - rest) / rest)
+    return min(max(math.floor(_PER_NAT * (odds - _LOWEST)), 0), CONFIDENCES - 1)
+
+
+@kernel
+def correct_confidence(log_probabilities: Any, counts: Any, known: Any, scores: Any) -> None:
+    """Fill scores (K,) with logs of the corrected probabilities; -inf for classes that are not known.
+
+    Args:
+        log_probabilities: float64[K], ln P(v).
+        counts: int64[CONFIDENCES, 2], weights of the events in each bin, and of those that were right.
+        known: (K,), above zero for classes with examples; of one alone nothing is corrected.
+        scores: float64[K].
+    """
+    copy_to(scores, log_probabilities)
+    if count_positive(known) < 2:
+        return
+    top = int(np.argmax(log_probabilities))
+    rest = _rest(log_probabilities, top)
+    n, right = counts[_bin_of(rest)]
+    wrong = ((n - right) / UNIT + _PRIOR_EVENTS * rest) / (
+        n / UNIT + _PRIOR_EVENTS
+    )  # 1 - (r + 20 p) / (n + 20)
+    wrong = min(max(wrong, _LEAST), _MOST)
+    more = math.log(wrong / rest)
+    for k in range(scores.size):
+        scores[k] += more
+    scores[top] = math.log1p(-wrong)
+
+
+@kernel
+def learn_confidence(log_probabilities: Any, label: int, weight: int, counts: Any) -> None:
+    """Count an event; `weight` in units."""
+    top = int(np.argmax(log_probabilities))
+    b = _bin_of(_rest(log_probabilities, top))
+    counts[b, 0] += weight
+    if top == label:
+        counts[b, 1] += weight

@@ -1,0 +1,190 @@
+"""Probabilities from the scores of any classifier (Platt), one held-out pair at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import named
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.ranges import nearest_double
+from streamnb.model.linear.newton import optimum
+from streamnb.model.linear.revisiting import go_back
+from streamnb.model.linear.row_reservoir import KeptRows
+from streamnb.model.linear.sequential_laplace import LaplaceUnits, sigmoid
+from streamnb.model.stats.moments import LARGEST
+
+__all__ = ["PlattScaling"]
+
+_VARIANCE = 1e12  # as good as flat, for scores of any sensible scale
+_COLUMNS = np.arange(2)
+_CHUNK = 4096
+_KEPT = "kept_"  # of the names of arrays in a state
+
+
+class PlattScaling:
+    """The probability of the positive class from a score f, such as log odds or a margin.
+
+        Pr(y = 1 | x) = 1 / (1 + exp(A f + B))
+
+    A and B are fitted on pairs (f, y) of events that the scorer had not learned when it scored them: learn a
+    pair after the score was given and before, or while, the scorer learns the event. Platt's targets,
+    (N+ + 1) / (N+ + 2) of the positive and 1 / (N- + 2) of the negative pairs, keep A and B finite where
+    scores separate the classes. They take 1 / (N + 2) from each of N pairs; here the N-th pair of a class
+    gives 2 / ((N + 1) (N + 2)), by which what is taken in all has grown since the one before. It is a sigmoid
+    unit of two weights with an all but flat prior (see `laplace`), which goes back to a uniform sample of the
+    pairs (see `revisiting`): in any order it is within 2 % of Platt's optimum, which `refine`, with all pairs
+    once more, comes to.
+
+    Args:
+        memory: how many pairs are kept, of 32 to 48 bytes each. 0 keeps none: then pairs that are sorted by
+            label are fitted badly.
+
+    Raises:
+        ValueError: if `memory` is below 0.
+
+    Degenerate cases:
+        nothing yet     probability 1/2.
+        equal scores    B alone is known: the share of positives.
+        NaN             is not learned; its probability is (N+ + 1) / (N+ + N- + 2).
+        infinite        is not learned; its probability is the limit, 0 or 1 (or that of NaN where A = 0).
+
+    Examples:
+        A first pair (1, positive) has Platt's target 2/3, and a second one (-1, negative) 1/3; A and B that
+        give both are -ln 2 and 0:
+
+        >>> from streamnb import PlattScaling
+        >>> platt = PlattScaling()
+        >>> platt.learn_one(1.0, True)
+        >>> round(platt.probability(1.0), 3)
+        0.667
+        >>> platt.learn_one(-1.0, False)
+        >>> round(platt.A, 3), abs(round(platt.B, 3)), round(platt.probability(-1.0), 3)
+        (-0.693, 0.0, 0.333)
+
+    References:
+        Platt (1999), Probabilistic outputs for support vector machines; Lin, Lin and Weng (2007), A note on
+        Platt's probabilistic outputs.
+    """
+
+    def __init__(self, memory: int = 2048) -> None:
+        check_whole("memory", memory, 0)
+        self.memory = memory
+        self._kept = KeptRows(memory)
+        self._counts = [0, 0]
+        self._units = LaplaceUnits(1, _VARIANCE)
+        self._units.room(2)
+
+    @property
+    def A(self) -> float:  # noqa: N802  Platt's symbol
+        """The slope, below 0 where greater scores are for the positive class."""
+        return -float(self._units.means[0, 0])
+
+    @property
+    def B(self) -> float:  # noqa: N802  Platt's symbol
+        """The offset."""
+        return -float(self._units.means[0, 1])
+
+    @property
+    def counts(self) -> dict[bool, int]:
+        """How many pairs of either label were learned."""
+        return {False: self._counts[0], True: self._counts[1]}
+
+    def probability(self, score: float) -> float:
+        """Pr(y = 1) of a score. Raises TypeError for what is no number."""
+        score = _double(score)
+        if math.isnan(score) or (math.isinf(score) and self.A == 0.0):
+            return (self._counts[1] + 1) / (sum(self._counts) + 2)
+        if math.isinf(score):
+            return float((score > 0.0) == (self.A < 0.0))
+        return sigmoid(self._units.net(0, _COLUMNS, _row(score)))
+
+    def predict_proba_one(self, score: float) -> dict[bool, float]:
+        """The probability of either label; they sum to 1."""
+        p = self.probability(score)
+        return {False: 1.0 - p, True: p}
+
+    def learn_one(self, score: float, y: bool) -> None:  # noqa: FBT001  the label
+        """Learn a score and whether its event was positive. Raises TypeError for what is no number."""
+        score = _double(score)
+        if math.isfinite(score):
+            self._counts[bool(y)] += 1
+            n = self._counts[bool(y)]
+            taken = 2 / ((n + 1) * (n + 2))
+            self._units.learn(_COLUMNS, _row(score), np.array([1.0 - taken if y else taken]), 1.0)
+            self._kept.offer(_COLUMNS, _row(score), int(bool(y)), 1.0, 2)
+            go_back(self._units, self._kept, self._targets)
+
+    def refine(self, pairs: Collection[tuple[float, bool]], passes: int = 100) -> int:
+        """Come to Platt's A and B of these pairs, forgetting others; returns the number of passes.
+
+        Raises TypeError if they can be iterated only once.
+        """
+        if isinstance(pairs, Iterator):
+            raise TypeError("pairs that can be iterated only once cannot be gone through again")
+        self._counts, self._kept = [0, 0], KeptRows(self.memory)
+        for score, y in pairs:
+            if math.isfinite(score):
+                self._counts[bool(y)] += 1
+                self._kept.offer(_COLUMNS, _row(score), int(bool(y)), 1.0, 2)
+        found = optimum(self._units.means, lambda: self._chunks(pairs), 1.0 / _VARIANCE, passes)
+        self._units.settle(found.means, found.roots)
+        return found.passes
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays."""
+        kept = {f"{_KEPT}{name}": array for name, array in self._kept.arrays().items()}
+        meta = {"type": type(self).__name__, "counts": list(self._counts)}
+        return {**meta, "memory": self._kept.size, "seen": self._kept.seen}, {**self._units.arrays(), **kept}
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The object that `state` described, with its memory. Raises SnapshotError.
+
+        After a state that has no kept pairs, such as those of versions that kept none, none are kept.
+        """
+        counts = meta.get("counts")
+        if meta.get("type") != cls.__name__:
+            raise SnapshotError(f"this is the state of {meta.get('type')!r}, not of {cls.__name__}")
+        if not isinstance(counts, list) or [type(n) for n in counts] != [int, int] or min(counts) < 0:
+            raise SnapshotError(f"expected two counts of at least 0, found {counts!r}")
+        size = meta.get("memory", 0)
+        if type(size) is not int or size < 0:
+            raise SnapshotError(f"expected a memory of 0 or more pairs, found {size!r}")
+        restored = cls(size)
+        if "memory" in meta:
+            restored._kept = KeptRows.from_arrays(named(arrays, _KEPT), size, meta.get("seen"), 2, 2)
+        weights = {name: array for name, array in arrays.items() if not name.startswith(_KEPT)}
+        restored._units = LaplaceUnits.from_arrays(weights, 1, 2, _VARIANCE)
+        restored._counts = list(counts)
+        return restored
+
+    def _targets(self, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Platt's, of so many pairs as there are: float64[n, 1]."""
+        negative, positive = self._counts
+        return np.array([[1 / (negative + 2)], [(positive + 1) / (positive + 2)]])[labels]
+
+    def _chunks(
+        self, pairs: Collection[tuple[float, bool]]
+    ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+        finite = ((score, y) for score, y in pairs if math.isfinite(score))
+        while chunk := list(islice(finite, _CHUNK)):
+            labels = np.array([int(bool(y)) for _, y in chunk])
+            yield np.array([_row(score) for score, _ in chunk]), self._targets(labels), np.ones(len(chunk))
+
+
+def _row(score: float) -> npt.NDArray[np.float64]:
+    return np.array([min(max(score, -LARGEST), LARGEST), 1.0])
+
+
+def _double(score: Any) -> float:
+    if not isinstance(score, (Real, np.bool_)):
+        raise TypeError(f"a score is a number, not {type(score).__name__}")
+    return nearest_double(score, LARGEST)

@@ -1,0 +1,1 @@
+"""Concept learning: the posterior by brute force, the version space, FIND-S."""

@@ -1,0 +1,318 @@
+"""Brute-force Bayesian concept learning over any finite hypothesis space, one example at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from streamnb.errors import SnapshotError
+from streamnb.model.concepts.conjunctions import Conjunctions
+from streamnb.model.concepts.disagreements import Disagreements
+from streamnb.model.concepts.hypothesis_space import HypothesisSpace
+from streamnb.model.concepts.labels import check_labels, is_positive
+from streamnb.model.concepts.posterior import ConceptPosterior, Floats, check_noise, concept_posterior
+from streamnb.model.concepts.predicates import Predicate, Predicates
+from streamnb.model.concepts.prior import ConceptPrior, log_prior, prior_over
+from streamnb.model.concepts.version_space import VersionSpace
+from streamnb.model.encoding.event_writer import units
+from streamnb.model.numerics.counter_rng import choose, uniforms
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["ConceptLearner"]
+
+
+class ConceptLearner(base.Classifier):  # type: ignore[misc]  # River is untyped here
+    """The posterior over every hypothesis of a finite space, and what all of them together predict.
+
+        P(h | D) = P(D | h) P(h) / P(D)
+        P(d | h) = 1 - noise where h agrees with the label, noise where not, 1/2 where it cannot tell
+
+    Without noise and under the uniform prior P(h | D) is 1/|VS| for the hypotheses that agree with all
+    labels, the version space VS, and zero for all others; and P(D) = |VS| / |H|.
+
+    What is kept is how often each hypothesis disagreed (see `disagreements`). Noise and prior are applied
+    when that is read, so the noise may be changed at any time; the order of examples does not matter, and
+    `merge` and `unlearn_one` are exact. It is the posterior that `SequentialPosterior` comes to by one update
+    after another, but for that one's rounding. Learning an example costs a conjunction space 2^k steps for k
+    attributes, where one of n values that is missing counts n + 1 times in place of twice (so that an example
+    without any costs |H|), and the first reading after it |H|.
+
+    Degenerate cases:
+        no noise        is the limit noise -> 0. If no hypothesis agrees with all labels (the version space is
+                        empty, P(D) = 0) the weight is with those of least disagreement, and they predict.
+        missing         a conjunction that only missing attributes could decide cannot tell; a function says
+                        so by None.
+        ties            the first hypothesis; the negative label.
+        other labels    than the two are refused; River's `OneVsRestClassifier` makes a concept of each class.
+
+    Args:
+        hypotheses: a space of `Conjunctions`, or name -> function of x that returns True, False or None.
+        prior: "uniform"; "specific", which doubles with each constraint of a conjunction; hypothesis ->
+            relative weight, one left out having none; or an array of them, in the space's order.
+        noise: how likely a label is flipped, 0 <= noise <= 1/2.
+        positive: the label of what is in the concept.
+        negative: the label of what is not.
+
+    Raises:
+        ValueError: if there is no hypothesis, the labels are one, or `prior` or `noise` is out of range.
+        TypeError: for the prior "specific" of functions.
+
+    Examples:
+        Which is the least number that is taken in? Each example excludes some hypotheses:
+
+        >>> from streamnb import ConceptLearner
+        >>> learner = ConceptLearner({"from 1": lambda x: x["n"] >= 1, "from 2": lambda x: x["n"] >= 2,
+        ...                           "from 3": lambda x: x["n"] >= 3, "none": lambda x: False})
+        >>> learner.learn_one({"n": 3}, True)
+        >>> learner.learn_one({"n": 1}, False)
+        >>> learner.probabilities
+        {'from 1': 0.0, 'from 2': 0.5, 'from 3': 0.5, 'none': 0.0}
+        >>> learner.evidence, learner.predict_proba_one({"n": 2})
+        (Fraction(1, 2), {False: 0.5, True: 0.5})
+
+        With labels of which one in ten is wrong, none is excluded: .9 x .9, .9 x .1, .1 x .1 and so on:
+
+        >>> learner.noise = 0.1
+        >>> {name: round(p, 2) for name, p in learner.probabilities.items()}
+        {'from 1': 0.05, 'from 2': 0.45, 'from 3': 0.45, 'none': 0.05}
+
+    References:
+        Mitchell, Machine Learning (1997), sections 2.2 to 2.6 and 6.3.
+    """
+
+    def __init__(
+        self,
+        hypotheses: Conjunctions | Mapping[Any, Predicate],
+        prior: ConceptPrior = "uniform",
+        noise: float = 0.0,
+        positive: Any = True,  # noqa: FBT002  a label, not a switch
+        negative: Any = False,  # noqa: FBT002  the same
+    ) -> None:
+        check_labels(positive, negative)
+        check_noise(noise)
+        self.hypotheses = hypotheses
+        self.prior = prior
+        self.noise = noise
+        self.positive = positive
+        self.negative = negative
+        self._space: HypothesisSpace = (
+            hypotheses if isinstance(hypotheses, Conjunctions) else Predicates(hypotheses)
+        )
+        self._prior = prior_over(self._space, prior)
+        self._counts = Disagreements(self._space.size)
+        self._read: ConceptPosterior | None = None  # of the noise below; its arrays are used again
+        self._read_with = math.nan
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def n_hypotheses(self) -> int:
+        """|H|."""
+        return self._space.size
+
+    @property
+    def n_events(self) -> int:
+        """How many examples were learned, less those unlearned."""
+        return self._counts.events
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """Label -> weight learned, in examples."""
+        positives, total = self._counts.positives, self._counts.total
+        return {self.negative: (total - positives) / UNIT, self.positive: positives / UNIT}
+
+    @property
+    def version_space(self) -> VersionSpace:
+        """The hypotheses that agree with all labels learned so far."""
+        return VersionSpace(self._space, self._counts.consistent())
+
+    @property
+    def evidence(self) -> Fraction:
+        """P(D) exactly, for no noise and the uniform prior: |VS| / |H|.
+
+        A member of VS counts (1/2)^n where it could not tell n examples.
+
+        Raises:
+            ValueError: if there is noise or another prior, or n is no integer; see `log_evidence`.
+        """
+        if self.noise > 0.0 or self._prior is not None:
+            raise ValueError("P(D) is a count of hypotheses only without noise, under the uniform prior")
+        undecided, how_many = np.unique(self._counts.undecided[self._counts.consistent()], return_counts=True)
+        if (undecided % UNIT).any():
+            raise ValueError("a part of an example could not be told: P(D) is no fraction")
+        parts = zip((undecided // UNIT).tolist(), how_many.tolist(), strict=True)
+        return sum((Fraction(n, 2**half) for half, n in parts), Fraction(0)) / self.n_hypotheses
+
+    @property
+    def log_evidence(self) -> float:
+        """Log P(D), in nats; -inf where, without noise, no hypothesis agrees with all labels."""
+        return self._posterior().log_evidence
+
+    @property
+    def posterior(self) -> Floats:
+        """float64[H], P(h | D) in the space's order; they sum to 1."""
+        posterior = self._posterior()
+        return posterior.weights / posterior.total
+
+    @property
+    def probabilities(self) -> dict[Any, float]:
+        """Hypothesis -> P(h | D), of every hypothesis."""
+        return {self._space.hypothesis(i): p for i, p in enumerate(self.posterior.tolist())}
+
+    def probability(self, hypothesis: Any) -> float:
+        """P(h | D) of one hypothesis. Raises KeyError where it is none."""
+        posterior = self._posterior()
+        return float(posterior.weights[self._space.number(hypothesis)]) / posterior.total
+
+    def most_probable(self, n: int) -> list[tuple[Any, float]]:
+        """The `n` most probable hypotheses and P(h | D), what predictions rest on; of equals the first.
+
+        Raises ValueError for n below zero.
+        """
+        if n < 0:
+            raise ValueError(f"expected a number of hypotheses, got {n}")
+        weights, total, _, _ = self._posterior()
+        last = max(weights.size - n, 0)
+        among = np.flatnonzero(weights >= np.partition(weights, last)[last]) if n > 0 else np.arange(0)
+        chosen = among[np.argsort(-weights[among], kind="stable")][:n].tolist()
+        return [(self._space.hypothesis(i), float(weights[i]) / total) for i in chosen]
+
+    def map(self) -> Any:
+        """The most probable hypothesis, argmax of P(h | D); of equals the first."""
+        return self._space.hypothesis(self._posterior().best)
+
+    def ml(self) -> Any:
+        """The hypothesis of the greatest likelihood P(D | h) of those with a prior; of equals the first."""
+        even = None if self._prior is None else log_prior(self._prior.possible, self._space.size)
+        return self._space.hypothesis(concept_posterior(self._counts, self.noise, even).best)
+
+    def draw(self, counter: int, seed: int = 0) -> Any:
+        """A hypothesis drawn from P(h | D): the Gibbs algorithm, which predicts with it alone.
+
+        The same `counter` and `seed` draw the same from the same posterior (see `draws`).
+        """
+        uniform = float(uniforms(seed, counter, 1)[0])
+        with np.errstate(divide="ignore"):
+            return self._space.hypothesis(int(choose(np.log(self.posterior), uniform)))
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """P(label | x, D) of both labels; they sum to 1.
+
+        P(positive | x, D) = (1 - noise) P(c(x) = 1 | D) + noise P(c(x) = 0 | D), where a hypothesis that
+        cannot tell gives half its weight to either. Their product over a stream is P(D).
+        """
+        posterior, (covering, undecided) = self._posterior(), self._space.judge(x)
+        inside = float(posterior.weights[covering].sum())
+        half = float(posterior.weights[undecided].sum()) / 2
+        outside = posterior.total - inside - 2 * half
+        if outside < posterior.total / 1024:  # what is left of a difference is rounding: add them up
+            others = posterior.weights.copy()
+            others[covering] = others[undecided] = 0.0
+            outside = float(others.sum())
+        total = inside + outside + 2 * half
+        yes = ((1.0 - self.noise) * inside + self.noise * outside + half) / total
+        no = ((1.0 - self.noise) * outside + self.noise * inside + half) / total
+        return {self.negative: min(no, 1.0), self.positive: min(yes, 1.0)}
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Learn that `x` has the label `y`, counted `w` times (in steps of 1/1024).
+
+        Raises ValueError for another label, TypeError for a value that is no string, boolean or number, and
+        what a function raises; then nothing is learned.
+        """
+        truth, weight = is_positive(y, self.positive, self.negative), units(w)
+        if weight > 0:
+            self._counts.update(self._space.judge(x), is_positive=truth, weight=weight)
+            self._read_with = math.nan
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)``, exactly.
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        """
+        truth, weight = is_positive(y, self.positive, self.negative), units(w)
+        if weight > 0:
+            self._counts.unlearn(self._space.judge(x), is_positive=truth, weight=weight)
+            self._read_with = math.nan
+
+    def merge(self, other: ConceptLearner) -> Self:
+        """Add all that `other` has learned, as if its examples had been learned here; returns self.
+
+        Prior and noise are this one's. Raises ValueError where hypotheses or labels are others.
+        """
+        if (self._space, self.positive, self.negative) != (other._space, other.positive, other.negative):
+            raise ValueError("only learners of the same hypotheses and labels can be merged")
+        self._counts.merge(other._counts)
+        self._read_with = math.nan
+        return self
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
+
+        Raises TypeError for names and labels that are not strings, booleans or numbers.
+        """
+        counted, arrays = self._counts.state()
+        return {**self._described(), **counted}, arrays
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a learner of the same hypotheses and labels.
+
+        Raises SnapshotError, and changes nothing, where it is none.
+        """
+        expected = self._described()
+        found = {name: meta.get(name) for name in expected}
+        if found != expected:
+            raise SnapshotError(f"the state of a learner of {found}, not of {expected}")
+        self._counts = Disagreements.from_state(self._space.size, meta, arrays)
+        self._read_with = math.nan
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _described(self) -> dict[str, Any]:
+        labels = [self.negative, self.positive]
+        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
+            raise TypeError(f"labels {labels} cannot be saved: only strings, booleans and numbers")
+        return {"type": type(self).__name__, "labels": labels, "hypotheses": self._space.described()}
+
+    def _posterior(self) -> ConceptPosterior:
+        """The posterior with the noise as it is now; read once for all predictions between two examples."""
+        if self._read is None or self._read_with != self.noise:
+            check_noise(self.noise)
+            room = None if self._read is None else self._read.weights
+            self._read = concept_posterior(self._counts, self.noise, self._prior, room)
+            self._read_with = self.noise
+        return self._read
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was only read: predicting leaves no trace in a copy."""
+        return {**self.__dict__, "_read": None, "_read_with": math.nan}
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        values = [0.0, 0.5, 1.0]
+        yield {"hypotheses": Conjunctions(dict.fromkeys(("https", "is_popular", "long_url"), values))}
+        yield {
+            "hypotheses": Conjunctions({"https": values, "age_of_domain": [0, 1], "ip_in_url": [0, 1]}),
+            "prior": "specific",
+            "noise": 0.1,
+        }
+        yield {"hypotheses": {"all": _says_yes, "popular": _says_popular}, "noise": 0.25}
+
+
+def _says_yes(x: Any) -> bool:  # noqa: ARG001  functions for River's checks, which a pickle can hold
+    return True
+
+
+def _says_popular(x: Any) -> bool | None:
+    return x["is_popular"] >= 0.5 if "is_popular" in x else None

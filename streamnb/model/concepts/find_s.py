@@ -1,0 +1,159 @@
+"""FIND-S: the most specific conjunction that covers all positive examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy.typing as npt
+from river import base
+
+from streamnb.errors import SnapshotError
+from streamnb.model.concepts.conjunctions import Conjunction
+from streamnb.model.concepts.labels import check_labels, is_positive
+from streamnb.model.encoding.event_writer import is_missing, value_text
+
+__all__ = ["FindS"]
+
+
+class FindS(base.Classifier):  # type: ignore[misc]  # River is untyped here
+    """The most specific conjunction that covers all positive examples, met attribute by attribute.
+
+        h = the empty concept; for each positive x and each constraint a = v of h with x_a other than v:
+        drop the constraint. The first positive example is h itself.
+
+    Negative examples teach it nothing. Where a conjunction is the target and labels are right it denies none
+    of them: it is a consistent learner, and so outputs a MAP hypothesis under the uniform prior, and *the*
+    MAP hypothesis under every prior with P(h1) > P(h2) for h1 more specific than h2 (see `ConceptLearner`
+    with ``prior="specific"``).
+
+    Attributes and values are taken as they come, numbers by their text. One value for each attribute is all
+    that is kept: the order of examples does not matter, and `merge` is exact; but which examples spoke
+    against a constraint is not known any more, and nothing can be unlearned.
+
+    A missing attribute (absent, None, or a number that is not finite) says nothing: it drops no constraint,
+    and an attribute asks for the value of the first positive example that has it. Of an instance that only
+    missing attributes could tell either label has probability 1/2; else the one that h gives has 1.
+
+    Args:
+        positive: the label of what is in the concept.
+        negative: the label of what is not; others are refused.
+
+    Raises:
+        ValueError: if the labels are one.
+
+    Examples:
+        EnjoySport (Mitchell 1997, figure 2.2):
+
+        >>> from streamnb import FindS
+        >>> names = ("sky", "temperature", "humidity", "wind", "water", "forecast")
+        >>> model = FindS(positive="yes", negative="no")
+        >>> for *values, label in [
+        ...     ("sunny", "warm", "normal", "strong", "warm", "same", "yes"),
+        ...     ("sunny", "warm", "high", "strong", "warm", "same", "yes"),
+        ...     ("rainy", "cold", "high", "strong", "warm", "change", "no"),
+        ...     ("sunny", "warm", "high", "strong", "cool", "change", "yes"),
+        ... ]:
+        ...     model.learn_one(dict(zip(names, values)), label)
+        >>> str(model.hypothesis)
+        'sky=sunny & temperature=warm & wind=strong'
+        >>> model.predict_one({"sky": "sunny", "temperature": "warm", "wind": "strong"})
+        'yes'
+
+    References:
+        Mitchell, Machine Learning (1997), sections 2.4 and 6.3.2.
+    """
+
+    def __init__(self, positive: Any = True, negative: Any = False) -> None:  # noqa: FBT002  labels
+        check_labels(positive, negative)
+        self.positive = positive
+        self.negative = negative
+        self._asked: dict[Any, str | None] = {}  # attribute -> the value of all positive examples; None: "?"
+        self._positives = 0
+
+    @property
+    def hypothesis(self) -> Conjunction:
+        """The most specific conjunction that covers all positive examples; before the first the empty one."""
+        if self._positives == 0:
+            return Conjunction(None)
+        return Conjunction({name: value for name, value in self._asked.items() if value is not None})
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Drop the constraints that a positive example does not meet.
+
+        Raises ValueError for another label, TypeError for a value that is no string, boolean or number; then
+        nothing is learned.
+        """
+        truth = is_positive(y, self.positive, self.negative)
+        values = {name: value_text(value) for name, value in x.items() if not is_missing(value)}
+        if truth:
+            self._join(values)
+            self._positives += 1
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """1 for the label that the hypothesis gives and 0 for the other; 1/2 each where it cannot tell."""
+        covered = self.hypothesis.covers(x)
+        yes = 0.5 if covered is None else float(covered)
+        return {self.negative: 1.0 - yes, self.positive: yes}
+
+    def merge(self, other: FindS) -> Self:
+        """Learn all that `other` has learned, as if its examples had come here; returns self.
+
+        Raises ValueError where the labels are others.
+        """
+        if (self.positive, self.negative) != (other.positive, other.negative):
+            raise ValueError("only learners of the same labels can be merged")
+        self._join(dict(other._asked))
+        self._positives += other._positives
+        return self
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned, as JSON-able values; the order of examples leaves no trace in it.
+
+        Raises TypeError for names and labels that are not strings, booleans or numbers.
+        """
+        for name in (self.negative, self.positive, *self._asked):
+            if not isinstance(name, (str, bool, int, float)):
+                raise TypeError(f"{name!r} cannot be saved: only strings, booleans and numbers")
+        asked = sorted(([name, value] for name, value in self._asked.items()), key=repr)
+        return {
+            "type": type(self).__name__,
+            "labels": [self.negative, self.positive],
+            "positives": self._positives,
+            "asked": asked,
+        }, {}
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a learner of the same labels; returns self.
+
+        Raises SnapshotError, and changes nothing, where it is none.
+        """
+        if meta.get("type") != type(self).__name__ or meta.get("labels") != [self.negative, self.positive]:
+            raise SnapshotError(f"the state of a {meta.get('type')} of labels {meta.get('labels')}")
+        positives, asked = meta.get("positives"), meta.get("asked")
+        if arrays or isinstance(positives, bool) or not isinstance(positives, int) or positives < 0:
+            raise SnapshotError(f"{positives!r} positive examples, arrays {sorted(arrays)}")
+        self._asked, self._positives = _restored(asked, positives), positives
+        return self
+
+    def _join(self, values: Mapping[Any, str | None]) -> None:
+        """Keep the constraints that these values meet, and take over those on attributes never met."""
+        for name, value in values.items():
+            if self._asked.setdefault(name, value) != value:
+                self._asked[name] = None
+
+
+def _restored(asked: Any, positives: int) -> dict[Any, str | None]:
+    """Attribute -> value, as `state` listed them. Raises SnapshotError."""
+    if not isinstance(asked, list) or (asked and positives == 0):
+        raise SnapshotError(f"constraints {asked!r} after {positives} positive examples")
+    found: dict[Any, str | None] = {}
+    for pair in asked:
+        match pair:
+            case [str() | bool() | int() | float() as name, str() | None as value]:
+                found[name] = value
+            case _:
+                raise SnapshotError(f"a constraint must be a name and a value, got {pair!r}")
+    if len(found) < len(asked):
+        raise SnapshotError(f"an attribute occurs twice: {asked}")
+    return found

@@ -1,0 +1,100 @@
+"""P(h | D) of concepts, read from how often each disagreed with the labels.
+
+    log P(h) P(D | h) = log P(h) + agreements log(1 - e) + disagreements log e + undecided log(1/2)
+
+The differences between hypotheses, on which the posterior depends, are taken from integers, before anything
+is rounded: they are as exact after a million examples as after one.
+
+No noise, e = 0, is read as the limit e -> 0: the weight is with the hypotheses of least disagreement. As long
+as one of them agrees with all labels those are the version space, as they should be. When none does, the data
+refute that a hypothesis is right and the labels are, P(D) = 0; the limit is what is left to say then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.model.concepts.disagreements import Disagreements
+from streamnb.model.concepts.prior import Floats, LogPrior
+from streamnb.model.numerics.logspace import LN2
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["ConceptPosterior", "Floats", "check_noise", "concept_posterior"]
+
+_BLOCK = 1 << 15
+"""Hypotheses that are read at once: what is made of them in between stays in the processor's cache."""
+
+
+_EXCLUDED = -1e280
+"""Log odds of one disagreement in the limit of no noise: nothing outweighs it, and no sum of it overflows."""
+
+
+class ConceptPosterior(NamedTuple):
+    """The posterior over H hypotheses, before it is divided by its sum.
+
+    Attributes:
+        weights: float64[H], of which the largest is 1.
+        total: their sum.
+        best: the number of the first of the most probable hypotheses.
+        log_evidence: log P(D) in nats; -inf where D is impossible.
+    """
+
+    weights: Floats
+    total: float
+    best: int
+    log_evidence: float
+
+
+def check_noise(noise: float) -> None:
+    """Raise ValueError unless labels are right at least as often as wrong."""
+    if not 0.0 <= noise <= 0.5:
+        raise ValueError(f"noise must be at least 0 and at most 1/2, got {noise!r}")
+
+
+def concept_posterior(
+    counts: Disagreements, noise: float, prior: LogPrior | None, room: Floats | None = None
+) -> ConceptPosterior:
+    """The posterior after all that was counted; no prior is the uniform one. `room` is written over."""
+    possible: Any = True if prior is None else prior.possible
+    least = int(np.min(counts.margin, where=possible, initial=np.iinfo(np.int64).max))
+    weights = np.empty(counts.margin.size) if room is None else room
+    top, best = -math.inf, 0
+    for part in _blocks(weights.size):
+        logs = weights[part]
+        _write_logs(counts, part, least, noise, logs)
+        if prior is not None:
+            logs += prior.logs[part]
+        here = int(logs.argmax())
+        if logs[here] > top:
+            top, best = float(logs[here]), part.start + here
+    for part in _blocks(weights.size):
+        weights[part] -= top
+        np.exp(weights[part], out=weights[part])
+    total = float(weights.sum())
+    log_evidence = top + math.log(total) - (math.log(weights.size) if prior is None else 0.0)
+    log_evidence += _log_likelihood(counts.positives + least, counts.total, noise)
+    return ConceptPosterior(weights, total, best, min(log_evidence, 0.0))
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    return (slice(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK))
+
+
+def _write_logs(counts: Disagreements, part: slice, least: int, noise: float, logs: Floats) -> None:
+    """Log P(D | h) of a part of the hypotheses, less that of one with the least margin that could tell."""
+    each = (math.log(noise) - math.log1p(-noise)) / UNIT if noise > 0.0 else _EXCLUDED
+    np.multiply(counts.margin[part] - least, each, out=logs)
+    undecided = counts.undecided[part]
+    if undecided.any():
+        logs -= undecided * ((LN2 + math.log1p(-noise)) / UNIT)  # what is lost against an agreement
+
+
+def _log_likelihood(disagreements: int, total: int, noise: float) -> float:
+    """Log likelihood of a hypothesis that could tell every label of weight `total`, in nats."""
+    if noise == 0.0:
+        return 0.0 if disagreements == 0 else -math.inf
+    return (disagreements * math.log(noise) + (total - disagreements) * math.log1p(-noise)) / UNIT

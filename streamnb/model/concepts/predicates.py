@@ -1,0 +1,91 @@
+"""Hypotheses that are given one by one, as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.concepts.hypothesis_space import Judgement
+
+__all__ = ["Predicate", "Predicates"]
+
+Predicate = Callable[[Any], bool | None]
+"""Whether an instance is in the concept; None where that cannot be told."""
+
+
+class Predicates:
+    """A hypothesis space of named functions, in the order in which they are given.
+
+    Args:
+        functions: name -> function of an instance that returns True, False or None.
+
+    Raises:
+        ValueError: if there is no function.
+    """
+
+    def __init__(self, functions: Mapping[Any, Predicate]) -> None:
+        if not functions:
+            raise ValueError("a concept learner needs at least one hypothesis")
+        self._functions = dict(functions)
+        self._names = list(functions)
+        self._numbers = {name: i for i, name in enumerate(functions)}
+
+    @property
+    def size(self) -> int:
+        """How many functions there are."""
+        return len(self._names)
+
+    def judge(self, x: Any) -> Judgement:
+        """Ask each function. Raises what a function raises, and TypeError for any other answer."""
+        covering, undecided = [], []
+        for i, (name, function) in enumerate(self._functions.items()):
+            answer = function(x)
+            if answer is None:
+                undecided.append(i)
+            elif not isinstance(answer, (bool, np.bool_)):
+                raise TypeError(f"hypothesis {name!r} must say True, False or None, not {answer!r}")
+            elif answer:
+                covering.append(i)
+        return Judgement(np.array(covering, dtype=np.int64), np.array(undecided, dtype=np.int64))
+
+    def hypothesis(self, number: int) -> Any:
+        """The name of the function of this number."""
+        return self._names[number]
+
+    def number(self, hypothesis: Any) -> int:
+        """The number of the function of this name. Raises KeyError."""
+        return self._numbers[hypothesis]
+
+    def specificity(self) -> npt.NDArray[np.float64]:
+        """Raise TypeError: which function is more specific cannot be seen from outside."""
+        _no_order()
+
+    def general(self, chosen: npt.NDArray[np.bool_]) -> list[int]:  # noqa: ARG002  as every space
+        """Raise TypeError, as `specificity`."""
+        _no_order()
+
+    def specific(self, chosen: npt.NDArray[np.bool_]) -> list[int]:  # noqa: ARG002  the same
+        """Raise TypeError, as `specificity`."""
+        _no_order()
+
+    def described(self) -> dict[str, Any]:
+        """The names; the functions themselves are no values. Raises TypeError for names of other types."""
+        for name in self._names:
+            if not isinstance(name, (str, bool, int, float)):
+                raise TypeError(f"a hypothesis {name!r} cannot be saved: only strings, booleans and numbers")
+        return {"names": list(self._names)}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same functions under the same names, in the same order."""
+        if not isinstance(other, Predicates):
+            return NotImplemented
+        return list(self._functions.items()) == list(other._functions.items())
+
+    __hash__ = None  # type: ignore[assignment]  # names and functions need not have one
+
+
+def _no_order() -> NoReturn:
+    raise TypeError("functions have no order from general to specific; a space of conjunctions has")

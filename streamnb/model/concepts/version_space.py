@@ -1,0 +1,112 @@
+"""The hypotheses that agree with all labels, and their boundaries.
+
+A space of conjunctions is partially ordered from general to specific. Whatever lies between two hypotheses
+that agree with all labels does so, too: more general than the one, it covers all positive examples that that
+one covers; more specific than the other, it covers no negative one. So the version space is all that lies
+between its most specific hypotheses, S, and its most general ones, G: what candidate elimination keeps.
+
+Reference: Mitchell, Machine Learning (1997), sections 2.4 to 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.concepts.hypothesis_space import HypothesisSpace
+
+__all__ = ["VersionSpace"]
+
+
+class VersionSpace:
+    """VS_{H,D}, the hypotheses of H that agree with all labels of D, as they were when it was asked for.
+
+    `ConceptLearner.version_space` is one. A hypothesis agrees with an example that it cannot tell, for an
+    attribute is missing, whatever the label is.
+
+    Args:
+        space: H.
+        members: bool[H], which of them belong.
+
+    Examples:
+        The version space of EnjoySport (Mitchell 1997, figures 2.3 and 2.7):
+
+        >>> from streamnb import ConceptLearner, Conjunction, Conjunctions
+        >>> space = Conjunctions({
+        ...     "sky": ["sunny", "cloudy", "rainy"], "temperature": ["warm", "cold"],
+        ...     "humidity": ["normal", "high"], "wind": ["strong", "weak"],
+        ...     "water": ["warm", "cool"], "forecast": ["same", "change"],
+        ... })
+        >>> learner = ConceptLearner(space, positive="yes", negative="no")
+        >>> for *values, label in [
+        ...     ("sunny", "warm", "normal", "strong", "warm", "same", "yes"),
+        ...     ("sunny", "warm", "high", "strong", "warm", "same", "yes"),
+        ...     ("rainy", "cold", "high", "strong", "warm", "change", "no"),
+        ...     ("sunny", "warm", "high", "strong", "cool", "change", "yes"),
+        ... ]:
+        ...     learner.learn_one(dict(zip(space.attributes, values)), label)
+        >>> found = learner.version_space
+        >>> len(found), [space.notation(h) for h in found.specific]
+        (6, ['<sunny, warm, ?, strong, ?, ?>'])
+        >>> [space.notation(h) for h in found.general]
+        ['<?, warm, ?, ?, ?, ?>', '<sunny, ?, ?, ?, ?, ?>']
+        >>> Conjunction({"sky": "sunny", "wind": "strong"}) in found
+        True
+
+        How many of the six take a new day into the concept (table 2.6, day C):
+
+        >>> day = ("sunny", "warm", "normal", "weak", "warm", "same")
+        >>> found.vote(dict(zip(space.attributes, day)))
+        Fraction(1, 2)
+
+    References:
+        Mitchell, Machine Learning (1997), sections 2.4 to 2.6.
+    """
+
+    def __init__(self, space: HypothesisSpace, members: npt.NDArray[np.bool_]) -> None:
+        self._space = space
+        self._members = members
+
+    @property
+    def specific(self) -> list[Any]:
+        """S, the members that no other member is more specific than.
+
+        Raises TypeError for hypotheses that are functions.
+        """
+        return [self._space.hypothesis(i) for i in self._space.specific(self._members)]
+
+    @property
+    def general(self) -> list[Any]:
+        """G, the members that no other member is more general than; errors as of `specific`."""
+        return [self._space.hypothesis(i) for i in self._space.general(self._members)]
+
+    def vote(self, x: Any) -> Fraction:
+        """P(c(x) = 1 | D), exactly: the share of the members that take `x` into the concept.
+
+        One that cannot tell gives half its vote. This is the Bayesian prediction without noise, under a
+        uniform prior, where the examples learned had no attribute missing.
+
+        Raises:
+            ValueError: if there is no member.
+        """
+        if not len(self):
+            raise ValueError("no hypothesis agrees with all labels: nobody is left to vote")
+        covering, undecided = (int(self._members[numbers].sum()) for numbers in self._space.judge(x))
+        return Fraction(2 * covering + undecided, 2 * len(self))
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._members))
+
+    def __contains__(self, hypothesis: object) -> bool:
+        try:
+            return bool(self._members[self._space.number(hypothesis)])
+        except KeyError:
+            return False
+
+    def __iter__(self) -> Iterator[Any]:
+        """The members, in the space's order."""
+        return (self._space.hypothesis(i) for i in np.flatnonzero(self._members).tolist())

@@ -1,0 +1,1 @@
+"""From events to arrays: the tokenizer, the vocabulary, batches of events, data frames."""

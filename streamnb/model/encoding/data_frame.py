@@ -1,0 +1,294 @@
+"""A data frame as arrays, column by column: what `EventWriter` makes of its rows, a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.encoding.data_frame_kernels import fill_items, fill_values
+from streamnb.model.encoding.event_writer import (
+    CONTINUOUS,
+    Asked,
+    Encoded,
+    Layout,
+    is_missing,
+    value_text,
+)
+from streamnb.model.encoding.tokenizer import Tokens, encode_text
+from streamnb.model.encoding.vocabulary import UNKNOWN, Vocabulary
+from streamnb.model.naive_bayes.kernels import mark_repeats
+from streamnb.model.naive_bayes.tables import Batch
+from streamnb.model.stats.counts import NOMINAL, UNIT
+from streamnb.model.stats.moments import LARGEST
+
+__all__ = ["Column", "Columns", "columns_of", "is_frame"]
+
+Present = npt.NDArray[np.bool_]
+
+
+class Column(NamedTuple):
+    """One attribute of n events.
+
+    Attributes:
+        kind: MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS.
+        name: the attribute.
+        values: float64[n], not finite where it is missing; or, of one that is not continuous, int64[n], which
+            of `texts` it is, -1 where it is missing.
+        present: bool[n].
+        texts: each once, in UTF-8, as `EventWriter` writes it.
+    """
+
+    kind: int
+    name: Hashable
+    values: npt.NDArray[Any]
+    present: Present
+    texts: Sequence[bytes] = ()
+
+
+def is_frame(xs: Any) -> bool:
+    """Whether this is a data frame: rows are events, columns attributes."""
+    return hasattr(xs, "to_dict") and hasattr(xs, "columns")
+
+
+def columns_of(frame: Any, kind_of: Callable[[Any, Any], int]) -> list[Column] | None:
+    """The columns of a data frame; None where one holds anything but numbers, or strings, or booleans.
+
+    None, too, for a lone surrogate, and where two columns have one name.
+
+    `kind_of` tells the kind of an attribute of this name and value.
+    """
+    if not frame.columns.is_unique:
+        return None
+    found = [_column(name, series, kind_of) for name, series in frame.items()]
+    return None if None in found else [column for column in found if column is not None]
+
+
+def _column(name: Any, series: Any, kind_of: Callable[[Any, Any], int]) -> Column | None:
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
+        return _numbers(kind_of(name, 0.0), name, series.to_numpy(dtype=np.float64), series)
+    if series.dtype.name in {"str", "string"} and kind_of(name, "") != CONTINUOUS:
+        which, texts = series.factorize()
+        return _discrete(kind_of(name, ""), name, texts, which)
+    if series.dtype.name == "category" and kind_of(name, "") != CONTINUOUS:
+        texts = series.array.categories.tolist()
+        if set(map(type, texts)) <= {str}:
+            return _discrete(kind_of(name, ""), name, texts, series.array.codes)
+    values = series.tolist()
+    types = set(map(type, values))
+    if types == {bool}:
+        return _numbers(kind_of(name, True), name, np.array(values, dtype=np.float64), series)
+    kind, missing = kind_of(name, ""), [type(value) is not str for value in values]
+    are_texts = types <= {str, float, type(None)} and all(map(is_missing, compress(values, missing)))
+    if kind == CONTINUOUS or not are_texts:
+        return None
+    texts = ["" if is_absent else value for value, is_absent in zip(values, missing, strict=True)]
+    return _of_texts(kind, name, texts, ~np.array(missing, dtype=np.bool_))
+
+
+def _of_texts(kind: int, name: Any, texts: Iterable[str], present: Present) -> Column | None:
+    """A column of a text for each event."""
+    numbers: dict[str, int] = {}
+    which = [numbers.setdefault(text, len(numbers)) for text in texts]
+    return _discrete(kind, name, numbers, np.where(present, which, -1))
+
+
+def _discrete(kind: int, name: Any, texts: Iterable[str], which: npt.NDArray[Any]) -> Column | None:
+    """A column of texts that differ, each named by its number, or -1; None for a lone surrogate."""
+    encode = str.encode if kind == NOMINAL else encode_text
+    try:
+        encoded = list(map(encode, texts))
+    except UnicodeEncodeError:
+        return None  # the rows say of which attribute it is
+    return Column(kind, name, which.astype(np.int64, copy=False), which >= 0, encoded)
+
+
+def _numbers(kind: int, name: Any, numbers: npt.NDArray[np.float64], series: Any) -> Column | None:
+    """A column of numbers or booleans, as they stand or as nominal values; None where it is to be a text."""
+    present = np.isfinite(numbers)
+    if kind == CONTINUOUS:
+        return Column(kind, name, numbers, present)
+    if kind != NOMINAL:
+        return None
+    there = present.tolist()
+    texts = [value_text(value) if is_there else "" for value, is_there in zip(series, there, strict=True)]
+    return _of_texts(kind, name, texts, present)
+
+
+class Columns:
+    """Events as columns, to be encoded in place of an `EventWriter`.
+
+    Args:
+        columns: their attributes, in the order in which each event has them.
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._discrete = [column for column in columns if column.kind != CONTINUOUS]
+        self._continuous = [column for column in columns if column.kind == CONTINUOUS]
+
+    def encoded(
+        self, asked: Asked, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
+    ) -> Encoded:
+        """The events, with their classes, groups, fields and rows looked up or added.
+
+        Raises TypeError, and adds nothing, for a label that cannot be hashed.
+        """
+        label, known, is_added = asked.columns(classes)
+        groups = _numbered(
+            self._discrete, is_added, lambda column, adds: layout.group((column.kind, column.name), adds=adds)
+        )
+        fields = _numbered(
+            self._continuous, is_added, lambda column, adds: layout.field(column.name, adds=adds)
+        )
+        items = _items(_kept(self._discrete, groups), is_added, vocabulary)
+        event_values, value_field, value = _values(_kept(self._continuous, fields), label.size)
+        batch = Batch(
+            event_items=items.event_items,
+            item_group=items.item_group,
+            item_amount=np.full(items.item_group.size, UNIT),
+            item_rows=items.item_rows,
+            rows=items.rows,
+            keys=items.keys,
+            event_values=event_values,
+            value_field=value_field,
+            value=value,
+            label=label,
+            weight=asked.weights,
+            time=asked.times,
+        )
+        skipped = sum(
+            int(np.count_nonzero(column.present))
+            for columns, numbers in ((self._discrete, groups), (self._continuous, fields))
+            for column, number in zip(columns, numbers, strict=True)
+            if number < 0
+        )
+        most = mark_repeats(batch, layout.kinds, vocabulary.secret) if layout.has_bernoulli else 0
+        return Encoded(batch, most, skipped, known, items.tokens)
+
+
+Kept = tuple[list[Column], npt.NDArray[np.int32]]
+"""Columns, and the group or field of each."""
+
+
+def _kept(columns: Sequence[Column], numbers: Sequence[int]) -> Kept:
+    """The columns that have a number, with it."""
+    chosen = [number >= 0 for number in numbers]
+    return list(compress(columns, chosen)), np.array(list(compress(numbers, chosen)), dtype=np.int32)
+
+
+class _Items(NamedTuple):
+    """Texts and nominal values that were looked up; see `Batch` and `Encoded`."""
+
+    event_items: npt.NDArray[np.int64]
+    item_group: npt.NDArray[np.int32]
+    item_rows: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.uint64]
+    tokens: Tokens | None = None
+
+
+def _items(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+    columns, _ = kept
+    if columns and all(column.kind == NOMINAL for column in columns):
+        return _by_value(kept, is_added, vocabulary)
+    return _in_order(kept, is_added, vocabulary)
+
+
+def _by_value(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+    """Nominal values, each looked up once, however often it comes; new ones are added as they come."""
+    columns, groups = kept
+    texts = [text for column in columns for text in column.texts]
+    sizes = np.array([len(column.texts) for column in columns], dtype=np.int64)
+    owners, everything = np.repeat(groups, sizes), np.ones(len(texts), dtype=np.bool_)
+    tokens = Tokens(texts, everything, owners, vocabulary.secret)
+    text_rows = vocabulary.rows(tokens, owners, ~everything)
+    first = np.cumsum(sizes) - sizes
+    which = np.stack([column.values for column in columns])
+    event_items = np.empty(is_added.size + 1, dtype=np.int64)
+    item_group, rows = np.empty((2, which.size), dtype=np.int32)
+    keys = np.empty(which.size, dtype=np.uint64)
+    count, unknown = fill_items(
+        which, first, groups, text_rows, tokens.hashes, event_items, item_group, rows, keys
+    )
+    rows = rows[:count]
+    if unknown and is_added.any():
+        chosen = (which.T + first)[which.T >= 0]
+        adds = (rows == UNKNOWN) & np.repeat(is_added, np.diff(event_items))
+        rows = _added(rows, chosen, adds, texts, owners, vocabulary)
+    return _Items(event_items, item_group[:count], np.arange(count + 1), rows, keys[:count])
+
+
+def _added(
+    rows: npt.NDArray[np.int32],
+    chosen: npt.NDArray[np.int64],
+    adds: Present,
+    texts: Sequence[bytes],
+    owners: npt.NDArray[np.int32],
+    vocabulary: Vocabulary,
+) -> npt.NDArray[np.int32]:
+    """The rows where texts that are unknown are added: from the first item that `adds` on, in that order."""
+    items = np.flatnonzero(adds)
+    if not items.size:
+        return rows
+    begins = np.full(len(texts), rows.size)  # which item adds a text
+    np.minimum.at(begins, chosen[items], items)
+    new = np.flatnonzero(begins < rows.size)
+    new = new[np.argsort(begins[new])]
+    everything = np.ones(len(new), dtype=np.bool_)
+    text_rows = np.full(len(texts), UNKNOWN, dtype=np.int32)
+    tokens = Tokens([texts[text] for text in new.tolist()], everything, owners[new], vocabulary.secret)
+    text_rows[new] = vocabulary.rows(tokens, owners[new], everything)
+    return np.where(np.arange(rows.size) >= begins[chosen], text_rows[chosen], rows)
+
+
+def _in_order(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+    """One after the other, those to be cut into words among them."""
+    columns, groups = kept
+    present = np.empty((is_added.size, len(columns)), dtype=np.bool_)
+    cells = np.empty(present.shape, dtype=object)
+    for c, column in enumerate(columns):
+        present[:, c] = column.present
+        cells[:, c] = np.array([*column.texts, b""], dtype=object)[column.values]
+    event_items = np.zeros(is_added.size + 1, dtype=np.int64)
+    np.cumsum(present.sum(axis=1), out=event_items[1:])
+    item_group = np.broadcast_to(groups, present.shape)[present]
+    items = cells[present].tolist()
+    if not items:
+        nothing = np.zeros(0, dtype=np.int32)
+        return _Items(
+            event_items, item_group, np.zeros(1, dtype=np.int64), nothing, np.zeros(0, dtype=np.uint64)
+        )
+    are_whole = np.array([column.kind == NOMINAL for column in columns], dtype=np.bool_)
+    are_whole = np.broadcast_to(are_whole, present.shape)[present]
+    tokens = Tokens(items, are_whole, item_group, vocabulary.secret)
+    rows = vocabulary.rows(tokens, item_group, np.repeat(is_added, np.diff(event_items)))
+    return _Items(event_items, item_group, tokens.item_tokens, rows, np.zeros(0, dtype=np.uint64), tokens)
+
+
+def _values(
+    kept: Kept, events: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    """Where the numbers of each event begin, the field of each, and the numbers."""
+    columns, fields = kept
+    event_values = np.zeros(events + 1, dtype=np.int64)
+    value_field, value = np.empty(len(columns) * events, dtype=np.int32), np.empty(len(columns) * events)
+    if not columns:
+        return event_values, value_field, value
+    numbers = np.stack([column.values for column in columns])
+    count = fill_values(numbers, fields, LARGEST, event_values, value_field, value)
+    return event_values, value_field[:count], value[:count]
+
+
+def _numbered(columns: list[Column], is_added: Present, number: Callable[[Column, bool], int]) -> list[int]:
+    """The number of each column's group or field, -1 where it is not known.
+
+    New ones are numbered in the order in which an event that adds meets them.
+    """
+    adding = [column.present & is_added for column in columns]
+    first = [(int(adds.argmax()), c) for c, adds in enumerate(adding) if adds.any()]
+    for _, c in sorted(first):
+        number(columns[c], True)
+    return [number(column, False) for column in columns]

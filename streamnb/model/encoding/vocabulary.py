@@ -1,0 +1,419 @@
+"""Attribute bytes -> row, exactly and in order of insertion.
+
+An open-addressing table of 64-bit slots over the keys by row. A slot is the upper 24 bits of the hash as a
+tag, eight bits of the group, and the row + 1. A tag only saves comparisons: bytes decide, so two keys never
+share a row. The group is in the slot so that nobody has to look it up elsewhere; `_BESIDE` stands for a
+larger one, and for that of a stopped row. The hash has a secret, so that no event brings many keys that meet
+in one chain; no state has slots, and nothing else hangs on it.
+
+A key of up to 15 bytes, as most words are, stands in the cell of its row: 16 bytes, which one cache line
+holds and two comparisons tell from others. Of a longer one the cell says where in the arena it is. No view of
+an array may outlive the call that made it: it may move as it grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import reject
+from streamnb.model.compiled.growable import empty_slots, grown, with_room
+from streamnb.model.compiled.intrinsics import load8, prefetch, store8
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.encoding.keyed_hash import begun, hash_after, process_secret
+from streamnb.model.encoding.tokenizer import Tokens
+
+__all__ = ["DONE", "STOPPED", "UNKNOWN", "Vocabulary", "look_up"]
+
+UNKNOWN, STOPPED = -1, -2  # in place of a row
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_TAG = np.uint64(40)
+_GROUP = np.uint64(8)
+_BESIDE = 255  # the group is in `groups` alone
+_ONE = np.uint64(1)
+DONE = -1
+"""In place of the next token."""
+_MAX_LOAD = 0.75
+_NEAR = 1 << 15  # slots that the caches hold
+_CELL = 16  # bytes
+_SHORT = 15  # bytes that a cell holds; the last one says how many they are
+_LONG = (
+    255  # the last byte of a cell whose key is in the arena: where it begins, and behind it how long it is
+)
+_LENGTH = np.uint64(0x00FFFFFFFFFFFFFF)
+_LAST = np.uint64(56)
+
+
+@inlined
+def place_of(mixed: Any, slots: Any) -> Any:
+    """Where the chain of a hash begins: its lower half, scaled to the number of slots."""
+    return np.int64((mixed & _LOW) * np.uint64(slots.size) >> _HALF)
+
+
+@inlined
+def _equal(a: Any, begin: int, b: Any, start: int, length: int) -> bool:
+    """Whether two runs of bytes are equal; both arrays have eight bytes to spare behind them."""
+    i = 0
+    while i + 8 <= length:
+        if load8(a, begin + i) != load8(b, start + i):
+            return False
+        i += 8
+    rest = (_ONE << np.uint64(8 * (length - i))) - _ONE
+    return bool((load8(a, begin + i) ^ load8(b, start + i)) & rest == 0)
+
+
+@inlined
+def _head(mixed: Any, group: Any) -> Any:
+    """The upper half of the slot of a key: its tag, and its group where eight bits hold it."""
+    return mixed >> _TAG << _GROUP | np.uint64(group if 0 <= group < _BESIDE else _BESIDE)
+
+
+@inlined
+def _cell_of(buffer: Any, start: int, length: int) -> tuple[Any, Any]:
+    """The two words of the cell of a key of up to 15 bytes, which has eight more to spare behind it."""
+    first = load8(buffer, start)
+    if length < 8:
+        return first & ((_ONE << np.uint64(8 * length)) - _ONE), np.uint64(length) << _LAST
+    second = load8(buffer, start + 8) if length > 8 else np.uint64(0)
+    second &= (_ONE << np.uint64(8 * (length - 8))) - _ONE
+    return first, second | np.uint64(length) << _LAST
+
+
+@inlined
+def _is_key(
+    buffer: Any, start: int, length: int, low: Any, high: Any, row: int, cells: Any, arena: Any
+) -> bool:
+    """Whether a row's key is this one, whose cell, were it short enough for one, is (low, high)."""
+    at, behind = load8(cells, _CELL * row), load8(cells, _CELL * row + 8)
+    if length <= _SHORT:
+        return bool((at ^ low) | (behind ^ high) == 0)
+    if behind != np.uint64(length) | np.uint64(_LONG) << _LAST:
+        return False
+    return _equal(arena, np.int64(at), buffer, start, length)  # type: ignore[arg-type]
+
+
+@inlined
+def _find(
+    buffer: Any,
+    start: int,
+    stop: int,
+    mixed: Any,
+    group: Any,
+    slots: Any,
+    cells: Any,
+    arena: Any,
+    groups: Any,
+) -> Any:
+    """(Row of a key, STOPPED or UNKNOWN; place of its slot, or of the free one that ends its chain)."""
+    head, beside = _head(mixed, group), _head(mixed, _BESIDE)
+    place, length = place_of(mixed, slots), stop - start
+    low, high = _cell_of(buffer, start, min(length, _SHORT))
+    while True:
+        slot = slots[place]
+        if slot == 0:
+            return np.int64(UNKNOWN), place
+        found = slot >> _HALF
+        if found == head or found == beside:  # noqa: PLR1714, SIM109  two comparisons, and no tuple
+            row: Any = np.int64(slot & _LOW) - 1
+            owner = np.int64(groups[row] if found == beside else group)
+            if (owner if owner >= 0 else ~owner) == group and _is_key(
+                buffer, start, length, low, high, row, cells, arena
+            ):
+                return (row if owner >= 0 else np.int64(STOPPED)), place
+        place = place + 1 if place + 1 < slots.size else 0
+
+
+@inlined
+def _room_for_key(length: int, size: int, cells: Any, arena: Any, used: Any) -> bool:
+    """Whether one more key fits."""
+    if _CELL * (size + 1) > cells.size:
+        return False
+    return bool(length <= _SHORT or used[0] + length + 8 <= arena.size)
+
+
+@inlined
+def _add_key(buffer: Any, start: int, length: int, row: int, cells: Any, arena: Any, used: Any) -> None:
+    """Write the key of a new row."""
+    low, high = _cell_of(buffer, start, min(length, _SHORT))
+    if length > _SHORT:
+        low, high = np.uint64(used[0]), np.uint64(length) | np.uint64(_LONG) << _LAST
+        for i in range(0, length, 8):
+            store8(arena, used[0] + i, load8(buffer, start + i))
+        used[0] += length
+    store8(cells, _CELL * row, low)
+    store8(cells, _CELL * row + 8, high)
+
+
+@inlined
+def _likely(mixed: Any, slots: Any) -> Any:
+    """The row of the first slot in the chain of a hash that has its tag, or UNKNOWN: bytes have to decide."""
+    place = place_of(mixed, slots)
+    slot = slots[place]
+    while slot != 0 and slot >> _TAG != mixed >> _TAG:
+        place = place + 1 if place + 1 < slots.size else 0
+        slot = slots[place]
+    return np.int64(slot & _LOW) - 1
+
+
+@inlined
+def _fetch_ahead(first: int, token: int, hashes: Any, slots: Any, cells: Any, arena: Any, rows: Any) -> None:
+    """Bring what tokens further on will ask for into the cache, step by step: slot, cell, a long key's bytes.
+
+    Each step needs what the one before it fetched; so that the steps of many tokens wait for memory together.
+    Leaves the likely row of each token from `first` on in `rows`, until the token's turn comes.
+    """
+    if token + 48 < hashes.size:
+        prefetch(slots, place_of(hashes[token + 48], slots))
+    ahead = token + 32
+    if first <= ahead < hashes.size:
+        rows[ahead] = _likely(hashes[ahead], slots)
+        if rows[ahead] >= 0:
+            prefetch(cells, np.int64(rows[ahead]) * _CELL)
+    ahead = token + 16
+    if first <= ahead < hashes.size and rows[ahead] >= 0:
+        cell = np.int64(rows[ahead]) * _CELL
+        if cells[cell + _SHORT] == _LONG:
+            prefetch(arena, np.int64(load8(cells, cell)))
+
+
+@kernel
+def look_up(
+    first: int,
+    buffer: Any,
+    token_ends: Any,
+    hashes: Any,
+    item_tokens: Any,
+    item_group: Any,
+    item_adds: Any,
+    size: int,
+    slots: Any,
+    cells: Any,
+    arena: Any,
+    used: Any,
+    groups: Any,
+    rows: Any,
+) -> tuple[int, int]:
+    """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full."""
+    item = np.searchsorted(item_tokens, first, side="right") - 1
+    limit = np.int64(slots.size * _MAX_LOAD)
+    is_far = slots.size > _NEAR
+    for token in range(first - 48 if is_far else first, token_ends.size):
+        if is_far:
+            _fetch_ahead(first, token, hashes, slots, cells, arena, rows)
+            if token < first:
+                continue
+        while token >= item_tokens[item + 1]:
+            item += 1
+        start = token_ends[token - 1] if token > 0 else 0
+        stop = token_ends[token]
+        group = np.int64(item_group[item])
+        row, place = _find(buffer, start, stop, hashes[token], group, slots, cells, arena, groups)
+        if row == UNKNOWN and item_adds[item]:
+            if size >= limit or not _room_for_key(stop - start, size, cells, arena, used):
+                return token, size
+            _add_key(buffer, start, stop - start, size, cells, arena, used)
+            groups[size] = group
+            slots[place] = _head(hashes[token], group) << _HALF | np.uint64(size + 1)
+            row = np.int64(size)
+            size += 1
+        rows[token] = row
+    return DONE, size
+
+
+@kernel
+def _fill_slots(size: int, secret: Any, slots: Any, cells: Any, arena: Any, groups: Any) -> None:
+    """Enter the first `size` rows into empty `slots`."""
+    for row in range(size):
+        state = begun(secret, np.int64(groups[row] if groups[row] >= 0 else ~groups[row]))
+        cell = _CELL * row
+        length = np.int64(cells[cell + _SHORT])
+        if length == _LONG:
+            begin, length = np.int64(load8(cells, cell)), np.int64(load8(cells, cell + 8) & _LENGTH)
+            mixed = hash_after(state, arena, begin, begin + length)  # type: ignore[arg-type]
+        else:
+            mixed = hash_after(state, cells, cell, cell + length)  # type: ignore[arg-type]
+        place = place_of(mixed, slots)
+        while slots[place] != 0:
+            place = place + 1 if place + 1 < slots.size else 0
+        slots[place] = _head(mixed, groups[row]) << _HALF | np.uint64(row + 1)
+
+
+class Vocabulary:
+    """Keys of attributes and their rows.
+
+    A key is a group (a text attribute, or one nominal field) with bytes (a token, or a value). A *stopped*
+    row keeps its key and is never found again: its group is stored as its complement.
+
+    Attributes:
+        size: how many rows there are, stopped ones included.
+        cells: uint8[>= 16 size], for row r at 16 r: a key of up to 15 bytes, zeros, and in the last byte how
+            many they are; or, of a longer one, where it begins in the arena (uint64), how long it is (seven
+            bytes) and 255.
+        arena: uint8, the bytes of long keys in the order of their rows, and at least eight more.
+        used: int64[1], how many bytes of the arena are in use.
+        groups: int32[>= size], the group of each row, or its complement where the row is stopped.
+        slots: uint64, the open-addressing table; never in a state.
+        secret: uint64[2], of the hash; nor is it.
+    """
+
+    def __init__(self) -> None:
+        self.secret = process_secret()
+        self.size = 0
+        self.cells = np.zeros(32 * _CELL, dtype=np.uint8)
+        self.arena = np.zeros(256, dtype=np.uint8)
+        self.used = np.zeros(1, dtype=np.int64)
+        self.groups = np.zeros(32, dtype=np.int32)
+        self.slots = np.zeros(64, dtype=np.uint64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: held for name, held in vars(self).items() if name not in {"secret", "slots"}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, secret=process_secret())  # it may come from another process
+        self._rehash()
+
+    def rows(
+        self, tokens: Tokens, item_group: npt.NDArray[np.int32], item_adds: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int32]:
+        """The row of each token, UNKNOWN or STOPPED; unknown tokens of items that add get a new row.
+
+        Shape (number of tokens,).
+        """
+        rows = np.empty(tokens.ends.size, dtype=np.int32)
+        token = 0
+        while token != DONE:
+            token, self.size = look_up(
+                token,
+                tokens.bytes,
+                tokens.ends,
+                tokens.places,
+                tokens.item_tokens,
+                item_group,
+                item_adds,
+                self.size,
+                self.slots,
+                self.cells,
+                self.arena,
+                self.used,
+                self.groups,
+                rows,
+            )
+            if token != DONE:
+                start = int(tokens.ends[token - 1]) if token else 0
+                self._grow(int(tokens.ends[token]) - start)
+        return rows
+
+    def adopt(self, other: Vocabulary, group: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Add the keys of `other`, whose group g is ``group[g]`` here; each key's row here."""
+        owners = other.groups[: other.size]
+        owners = group[np.where(owners < 0, ~owners, owners)] if other.size else owners
+        everything = np.ones(other.size, dtype=np.bool_)
+        return self.rows(Tokens(other.keys(), everything, owners, self.secret), owners, everything)
+
+    def stopped(self) -> set[tuple[int, bytes]]:
+        """(group, key) of every stopped row."""
+        rows = np.flatnonzero(self.groups[: self.size] < 0)
+        return {(int(~self.groups[row]), self.key(row)) for row in rows}
+
+    def stop(self, rows: npt.NDArray[Any]) -> None:
+        """Let these rows never be found again."""
+        self.groups[rows] = ~self.groups[rows]
+        self._rehash()
+
+    def key(self, row: int | np.integer[Any]) -> bytes:
+        """The bytes of one row."""
+        cell = self.cells[_CELL * row : _CELL * (row + 1)]
+        if cell[_SHORT] != _LONG:
+            return cell[: cell[_SHORT]].tobytes()
+        begin, length = (int(word & _LENGTH) for word in cell.view(np.uint64))
+        return self.arena[begin : begin + length].tobytes()
+
+    def keys(self) -> list[bytes]:
+        """The bytes of every row, in order."""
+        lengths = self._cells()[:, _SHORT].tolist()
+        cells = self.cells[: _CELL * self.size].tobytes()
+        return [
+            cells[_CELL * row : _CELL * row + length] if length != _LONG else self.key(row)
+            for row, length in enumerate(lengths)
+        ]
+
+    def _cells(self) -> npt.NDArray[np.uint8]:
+        """Shape (size, 16)."""
+        return self.cells[: _CELL * self.size].reshape(-1, _CELL)
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Vocabulary:
+        """The vocabulary of a state; the slots are made anew.
+
+        Raises SnapshotError for cells that are not those of these groups, or whose words are none: kernels
+        check no bounds.
+        """
+        vocabulary = cls()
+        vocabulary.size = arrays["groups"].size
+        vocabulary.cells = np.array(arrays["cells"], dtype=np.uint8).reshape(-1)
+        vocabulary.arena = np.zeros(arrays["arena"].size + 8, dtype=np.uint8)
+        vocabulary.arena[:-8] = arrays["arena"]
+        vocabulary.used[0] = arrays["arena"].size
+        vocabulary.groups = np.array(arrays["groups"], dtype=np.int32)
+        vocabulary._check()
+        vocabulary._rehash()
+        return vocabulary
+
+    def _check(self) -> None:
+        """That long keys fill the arena one after the other, and that all are text. Raises SnapshotError."""
+        if self.cells.size != _CELL * self.size:
+            raise SnapshotError(f"cells: {self.cells.size} bytes are not those of {self.size} keys")
+        cells = self._cells()
+        long = cells[:, _SHORT] == _LONG
+        begin, length = cells.view(np.uint64)[long].T
+        length, used = length & _LENGTH, np.uint64(self.used[0])
+        reject("cells", cells[~long, _SHORT] > _SHORT, "a key is longer than its cell")
+        reject("cells", (length <= _SHORT) | (length > used), "a key is not as long as it is kept")
+        ends = np.cumsum(length)
+        if (begin + length != ends).any() or length.sum() != used:
+            raise SnapshotError(f"arena: its {used} bytes are not the long keys one after the other")
+        # Behind a short key there are zeros and its length, all of them characters of their own: where all
+        # cells are one text, every key is.
+        reject("arena", self.arena[begin.astype(np.int64)] & 0xC0 == 0x80, "a key begins within a character")
+        for name, keys in (("cells", cells[~long]), ("arena", self.arena[: int(used)])):
+            try:
+                keys.tobytes().decode()
+            except UnicodeDecodeError as error:
+                raise SnapshotError(f"{name}: a key is no text: {error.reason}") from None
+
+    def select(self, rows: npt.NDArray[np.int64]) -> Vocabulary:
+        """A vocabulary of these rows only, in the order given."""
+        cells = self._cells()[rows].copy()
+        places = cells.view(np.uint64)  # shape (rows, 2)
+        long = cells[:, _SHORT] == _LONG
+        lengths = (places[long, 1] & _LENGTH).astype(np.int64)
+        begins = np.cumsum(lengths) - lengths
+        # Byte b of the new arena comes from its key's old start plus its offset within the key.
+        shift = np.repeat(places[long, 0].astype(np.int64) - begins, lengths)
+        arena = self.arena[np.arange(shift.size, dtype=np.int64) + shift]
+        places[long, 0] = begins
+        return self.from_state({"cells": cells, "arena": arena, "groups": self.groups[rows]})
+
+    def _grow(self, length: int) -> None:
+        """Room for one more key of `length` bytes."""
+        if length > _SHORT and self.used[0] + length + 8 > self.arena.size:
+            self.arena = grown(self.arena, (with_room(self.arena.size) + length,))
+        if _CELL * (self.size + 1) > self.cells.size:
+            self.groups = grown(self.groups, (with_room(self.size),))
+            self.cells = grown(self.cells, (self.groups.size * _CELL,))
+        if self.size + 1 > int(self.slots.size * _MAX_LOAD):
+            self._rehash()
+
+    def _rehash(self) -> None:
+        """Half as many slots again as these rows need, filled from the rows.
+
+        The old ones go first, so that the two are never held at once.
+        """
+        self.slots = np.zeros(0, dtype=np.uint64)
+        self.slots = empty_slots(max(64, int(1.5 * (self.size + 1) / _MAX_LOAD)))
+        _fill_slots(self.size, self.secret, self.slots, self.cells, self.arena, self.groups)

@@ -1,0 +1,1 @@
+"""Progressive validation and detectors of drift."""

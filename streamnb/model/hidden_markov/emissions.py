@@ -1,0 +1,154 @@
+"""How often which symbol was seen in which state of a hidden Markov model.
+
+P(x | s) = (n_xs + m p_xs) / (n_s + m)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
+from streamnb.model.hidden_markov.transitions import Counts, Floats, log_m_estimate
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["Emissions"]
+
+
+class Emissions:
+    """Counts of symbols by state, both numbered as they are met; beside `Transitions`, with the same laws.
+
+    Attributes:
+        symbols: V, how many symbols there are.
+        states: K, how many states; neither ever shrinks.
+        declared: how many symbols, the first ones, are live whether they were counted or not.
+        live: how many symbols are declared, or counted in any state.
+    """
+
+    def __init__(self, symbols: int = 0, states: int = 0, declared: int = 0) -> None:
+        self.declared = self.live = declared
+        self.symbols = 0
+        self.states = 0
+        self._table = np.zeros((8, 2), dtype=np.int64)
+        self._totals = np.zeros(2, dtype=np.int64)
+        self._by_symbol = np.zeros(8, dtype=np.int64)
+        self.grow(max(symbols, declared), states)
+
+    @property
+    def table(self) -> Counts:
+        """int64[V, K]: weight of each symbol in each state, in units of 1/1024 example; a view."""
+        return self._table[: self.symbols, : self.states]
+
+    @property
+    def totals(self) -> Counts:
+        """int64[K]: weight of all symbols in each state; a view."""
+        return self._totals[: self.states]
+
+    def is_live(self, symbol: int) -> bool:
+        """Whether a symbol is declared, or counted."""
+        return 0 <= symbol < self.declared or (0 <= symbol < self.symbols and bool(self._by_symbol[symbol]))
+
+    @property
+    def by_symbol(self) -> Counts:
+        """int64[V]: weight of each symbol in all states; a view."""
+        return self._by_symbol[: self.symbols]
+
+    def grow(self, symbols: int, states: int) -> None:
+        """Let there be at least so many of each."""
+        rows, columns = self._table.shape
+        more = [
+            max(n, 2 * room) - room if n > room else 0 for n, room in ((symbols, rows), (states, columns))
+        ]
+        if any(more):
+            self._table = np.pad(self._table, ((0, more[0]), (0, more[1])))
+            self._totals = np.pad(self._totals, (0, more[1]))
+            self._by_symbol = np.pad(self._by_symbol, (0, more[0]))
+        self.symbols, self.states = max(self.symbols, symbols), max(self.states, states)
+
+    def update(self, symbol: int, state: int, weight: int = UNIT) -> None:
+        """Count a symbol (0 or above) in a state (likewise) with a weight in units.
+
+        Raises:
+            ValueError: if one of them is negative; nothing is changed.
+        """
+        _check(symbol, state, weight)
+        self.grow(symbol + 1, state + 1)
+        self._add(symbol, state, weight)
+
+    def unlearn(self, symbol: int, state: int, weight: int = UNIT) -> None:
+        """The inverse of `update` on the counts.
+
+        Raises:
+            ValueError: as `update`.
+            UnlearnError: it was not counted with such a weight; nothing is changed.
+        """
+        _check(symbol, state, weight)
+        if weight > self.counted(symbol, state):
+            raise UnlearnError(f"symbol {symbol} in state {state} was not learned with {weight / UNIT:g}")
+        if weight:
+            self._add(symbol, state, -weight)
+
+    def counted(self, symbol: int, state: int) -> int:
+        """How often, in units; 0 of what was never met."""
+        known = symbol < self.symbols and state < self.states
+        return int(self._table[symbol, state]) if known else 0
+
+    def merge(self, other: Self, symbols: npt.ArrayLike, states: npt.ArrayLike) -> Self:
+        """Add the counts of `other`, whose symbols and states have these numbers here; returns self."""
+        self.add(other.table.copy(), np.asarray(symbols, np.int64), np.asarray(states, np.int64))
+        return self
+
+    def add(self, table: Counts, symbols: Counts, states: Counts) -> None:
+        """Add counts of the symbols (rows) and states (columns) with these numbers, all different."""
+        self.grow(int(symbols.max(initial=-1)) + 1, int(states.max(initial=-1)) + 1)
+        self._table[np.ix_(symbols, states)] += table
+        self._totals[states] += table.sum(axis=0)
+        self._by_symbol[symbols] += table.sum(axis=1)
+        self.live = self.declared + int(np.count_nonzero(self.by_symbol[self.declared :]))
+
+    def part(self, symbols: Counts, states: Counts) -> Self:
+        """A copy of the counts of some symbols, the declared ones before all, in some states."""
+        made = type(self)(symbols.size, states.size, self.declared)
+        made.add(self.table[np.ix_(symbols, states)], np.arange(symbols.size), np.arange(states.size))
+        return made
+
+    def log_rows(self, symbols: Counts, states: Counts, m: float, p: npt.ArrayLike) -> Floats:
+        """float64[U, K']: log P(x | s) of some symbols in some states, p of the same shape.
+
+        Errors and the limit m = 0 as of `log_m_estimate`.
+        """
+        counts, spread = self.table[np.ix_(symbols, states)], np.asarray(p, dtype=np.float64)
+        own_and_rest = np.stack([counts, self.totals[states] - counts], axis=-1)
+        return log_m_estimate(own_and_rest, m, np.stack([spread, 1.0 - spread], axis=-1))[..., 0].copy()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """The counts, as JSON-able values and copied arrays; `from_state` goes on from them."""
+        meta = {"symbols": self.symbols, "states": self.states, "declared": self.declared}
+        return meta, {"table": self.table.copy()}
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The emissions that `state` described. Raises SnapshotError."""
+        symbols, states = count(meta, "symbols"), count(meta, "states")
+        declared = count(meta, "declared", most=symbols)
+        table = checked(arrays, {"table": counts(symbols, states)})["table"]
+        reject("table", table.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
+        made = cls(symbols, states, declared)
+        made.add(table, np.arange(symbols), np.arange(states))
+        return made
+
+    def _add(self, symbol: int, state: int, weight: int) -> None:
+        was_live = self.is_live(symbol)
+        self._table[symbol, state] += weight
+        self._totals[state] += weight
+        self._by_symbol[symbol] += weight
+        self.live += self.is_live(symbol) - was_live
+
+
+def _check(symbol: int, state: int, weight: int) -> None:
+    if symbol < 0 or state < 0 or weight < 0:
+        raise ValueError(f"symbol, state and weight must not be negative: {symbol}, {state}, {weight}")

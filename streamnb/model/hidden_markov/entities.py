@@ -1,0 +1,167 @@
+"""The entities of a stream that are kept, and where the chain of each stands."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.parameters import check_whole
+
+__all__ = ["Entities"]
+
+_OBJECTS = 250  # bytes, about, that a name and its place take beside its text
+_ARRAYS = {"arena": np.uint8, "ends": np.int64, "last": np.int64, "seen": np.float64, "beliefs": np.float64}
+
+
+class Entities:
+    """A row for each entity that is kept; where all are taken the one not seen the longest makes room.
+
+    Which are kept hangs on the order of events alone. Rows are numbers without a meaning of their own: a
+    state lists entities by when they were seen.
+
+    Args:
+        limit: the most entities kept, >= 1.
+
+    Attributes:
+        rows: name -> row, the one not seen the longest first.
+        beliefs, last, seen: of each row, see `sequence_kernels.Chains`.
+    """
+
+    def __init__(self, limit: int) -> None:
+        check_whole("entities", limit, 1)
+        self.rows: OrderedDict[str, int] = OrderedDict()
+        self.beliefs = np.zeros((2, 2))
+        self.last = np.full(2, -1, dtype=np.int64)
+        self.seen = np.full(2, np.nan)
+        self._limit = limit
+        self._text_bytes = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes, about, room to grow included."""
+        arrays = self.beliefs.nbytes + self.last.nbytes + self.seen.nbytes
+        return arrays + self._text_bytes + _OBJECTS * len(self.rows)
+
+    def find(self, names: Iterable[str | None]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The row of each, -1 where there is none; and that none of them begins."""
+        rows = [-1 if name is None else self.rows.get(name, -1) for name in names]
+        return np.array(rows, dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
+
+    def meet(
+        self, names: Iterable[str | None], K: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The row of each in order, and whether it begins there; then there is room for K states in each.
+
+        A new one takes the row of the one not seen the longest where all are taken. No name (None), no row.
+        """
+        rows: list[int] = []
+        fresh = []
+        add, touch, find = rows.append, self.rows.move_to_end, self.rows.get
+        for i, name in enumerate(names):
+            row = -1 if name is None else find(name, -1)
+            if row >= 0:
+                touch(name)  # type: ignore[arg-type]  # what has a row has a name
+            elif name is not None:
+                row = self._begin(name)
+                fresh.append(i)
+            add(row)
+        self.room(K)
+        begins = np.zeros(len(rows), dtype=np.bool_)
+        begins[fresh] = True
+        return np.array(rows, dtype=np.int64), begins
+
+    def _begin(self, name: str) -> int:
+        row = len(self.rows)
+        if row == self._limit:
+            gone, row = self.rows.popitem(last=False)
+            self._text_bytes -= _text_bytes(gone)
+        self.rows[name] = row
+        self._text_bytes += _text_bytes(name)
+        return row
+
+    def room(self, K: int) -> None:
+        """Let there be room for every row, and for K states."""
+        rows, columns = self.beliefs.shape
+        more = 0 if rows >= len(self.rows) else min(self._limit, max(len(self.rows), 2 * rows)) - rows
+        wider = 0 if columns >= K else max(K, columns + columns // 2) - columns
+        if more or wider:
+            self.beliefs = np.pad(self.beliefs, ((0, more), (0, wider)))
+        if more:
+            self.last = np.pad(self.last, (0, more), constant_values=-1)
+            self.seen = np.pad(self.seen, (0, more), constant_values=np.nan)
+
+    def merge(self, other: Entities, places: npt.NDArray[np.int64], K: int) -> None:
+        """Take over all of `other`, whose names are others, as if they had been seen after all of these.
+
+        Args:
+            other: of the same limit; it is left as it is.
+            places: the number here of each of its states.
+            K: how many states there are here.
+        """
+        theirs = list(other.rows.values())
+        rows, _ = self.meet(other.rows, K)
+        last = other.last[theirs]
+        self.seen[rows] = other.seen[theirs]
+        self.last[rows] = np.where(last >= 0, places[last], -1) if places.size else last
+        self.beliefs[rows] = 0.0
+        if places.size:
+            self.beliefs[np.ix_(rows, places)] = other.beliefs[theirs, : places.size]
+
+    def state(self, K: int) -> dict[str, npt.NDArray[Any]]:
+        """All of it as arrays, the entity not seen the longest first; K states."""
+        rows = np.fromiter(self.rows.values(), dtype=np.int64, count=len(self.rows))
+        names = [name.encode("utf-8", "surrogatepass") for name in self.rows]
+        ends = np.zeros(rows.size + 1, dtype=np.int64)
+        np.cumsum([len(name) for name in names], out=ends[1:])
+        beliefs = np.zeros((rows.size, K))
+        width = min(K, self.beliefs.shape[1])
+        beliefs[:, :width] = self.beliefs[rows, :width]
+        return {
+            "arena": np.frombuffer(b"".join(names), dtype=np.uint8).copy(),
+            "ends": ends,
+            "last": self.last[rows],
+            "seen": self.seen[rows],
+            "beliefs": beliefs,
+        }
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]], limit: int, K: int) -> Entities:
+        """The entities of a `state` of K states; the latest, where there are more. Raises SnapshotError."""
+        if set(arrays) != set(_ARRAYS) or any(arrays[n].dtype != kind for n, kind in _ARRAYS.items()):
+            raise SnapshotError(f"entities of the arrays {sorted(arrays)}")
+        names = names_in(arrays)
+        n, last, beliefs = len(names), arrays["last"], arrays["beliefs"]
+        if last.shape != (n,) or arrays["seen"].shape != (n,) or beliefs.shape != (n, K):
+            raise SnapshotError(f"{n} entities of {K} states with beliefs of shape {beliefs.shape}")
+        if ((last < -1) | (last >= K)).any() or not ((beliefs >= 0.0) & (beliefs <= 1.0)).all():
+            raise SnapshotError("an entity of a state that is none, or a belief that is no probability")
+        made = cls(limit)
+        first = max(0, n - limit)
+        rows, _ = made.meet(names[first:], K)
+        if len(made.rows) != n - first:
+            raise SnapshotError("an entity stands twice")
+        made.last[rows], made.seen[rows] = last[first:], arrays["seen"][first:]
+        made.beliefs[rows, :K] = beliefs[first:]
+        return made
+
+
+def _text_bytes(name: str) -> int:
+    """What its characters take in memory, about: one byte each of ASCII, others two or four."""
+    return len(name) if name.isascii() else len(name.encode("utf-16-le", "surrogatepass"))
+
+
+def names_in(arrays: Mapping[str, npt.NDArray[Any]]) -> Sequence[str]:
+    """The names in a `state`, the one not seen the longest first. Raises SnapshotError."""
+    arena, ends = arrays["arena"].tobytes(), arrays["ends"]
+    if ends.ndim != 1 or ends.size < 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(arena):
+        raise SnapshotError("the names of entities do not fill what holds them")
+    try:
+        return [arena[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends.tolist())]
+    except UnicodeDecodeError as error:
+        raise SnapshotError(f"the name of an entity is no UTF-8: {error}") from error

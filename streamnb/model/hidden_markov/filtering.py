@@ -1,0 +1,237 @@
+"""A sequence that a hidden Markov model is told event by event: the filter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.names import checked_names, plain_names
+from streamnb.model.encoding.event_writer import is_missing, units
+from streamnb.model.hidden_markov.forward_backward import filter_forward
+from streamnb.model.hidden_markov.parameters import HiddenMarkovTables
+from streamnb.model.hidden_markov.transitions import Floats
+
+__all__ = ["RunningSequence"]
+
+Name = Hashable
+
+
+class _Room(NamedTuple):
+    """What the kernel takes of one event, and memory to work in: nothing in it outlives a step."""
+
+    K: int
+    symbol: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.bool_]
+    filtered: Floats
+    is_log: npt.NDArray[np.bool_]
+    work: Floats
+    no_rows: tuple[Floats, Floats]
+
+    @classmethod
+    def of(cls, K: int) -> _Room:
+        """For so many states."""
+        return cls(
+            K=K,
+            symbol=np.empty(1, dtype=np.int64),
+            begins=np.empty(1, dtype=np.bool_),
+            filtered=np.zeros((1, K)),
+            is_log=np.empty(1, dtype=np.bool_),
+            work=np.empty((3, K)),
+            no_rows=(np.zeros((0, K)), np.zeros((0, K))),
+        )
+
+
+class RunningSequence:
+    """P(s_t | x_1..t) of one sequence, in constant time and memory an event; made by a model's `begin`.
+
+    The first event is that with which the sequence begins: its state is drawn from P(s_1). A stream that
+    holds many sequences has one of these for each, by whatever key tells them apart.
+
+    Each step takes the model as it is then: sequences may run while others are learned. States met since the
+    last event are reached by transitions alone.
+
+    Examples:
+        >>> from streamnb import HiddenMarkovModel
+        >>> model = HiddenMarkovModel()
+        >>> for key, word, tag in [(1, "a", "X"), (2, "b", "Y"), (1, "b", "Y"), (2, "b", "Y")]:
+        ...     running = {} if key == 1 and word == "a" else running  # one for each key
+        ...     running.setdefault(key, model.begin()).learn_one(word, tag)
+        >>> {tag: round(p, 3) for tag, p in running[1].next_state().items()}  # after Y: (1 + 1/2) / 2
+        {'X': 0.25, 'Y': 0.75}
+        >>> {word: round(p, 3) for word, p in running[1].next_observation().items()}
+        {'a': 0.281, 'b': 0.719}
+    """
+
+    def __init__(self, tables: HiddenMarkovTables) -> None:
+        self._tables = tables
+        self._states: list[Any] = []
+        self._now: Floats = np.empty(0)  # of logarithms where `_is_log`: see `filter_forward`
+        self._is_log = False
+        self._room = _Room.of(0)
+        self._known: Name = None
+        self._events = 0
+        self._log_evidence = 0.0
+
+    @property
+    def events(self) -> int:
+        """How many events there were, missing observations among them."""
+        return self._events
+
+    @property
+    def log_evidence(self) -> float:
+        """Sum of log P(x_t | all that was known before it), in nats; without labels log P(x_1..t).
+
+        -inf from the first impossible observation on. Of observations missing or new to the model nothing.
+        """
+        return self._log_evidence
+
+    @property
+    def probabilities(self) -> dict[Any, float]:
+        """State -> P(s_t | x_1..t) of the newest event; empty before the first."""
+        return dict(zip(self._states, self._probabilities().tolist(), strict=True))
+
+    def observe(self, x: Any) -> dict[Any, float]:
+        """Go on by one event, whose state is not known; `probabilities` after it.
+
+        None and NaN, and what the model has never seen, say nothing of the state: then it is P(s_t |
+        x_1..t-1). So it is where `x` is impossible, and `log_evidence` -inf from then on.
+        """
+        self._step(x)
+        return self.probabilities
+
+    def learn_one(self, x: Any, state: Name, w: float = 1.0) -> None:
+        """Go on by one event and learn that its state was `state`, counted `w` times.
+
+        The events of a sequence are learned as by `learn_one` of the model with all of them, if each has its
+        state and weight. Transitions from an event to the next are counted where both states are known, by
+        the weight of the next; a missing state (None, NaN) is none: then it is `observe`.
+
+        Raises:
+            ValueError: if `w` is out of range; nothing is changed.
+        """
+        weight = units(w)
+        before, begins = self._known, self._events == 0
+        self._step(x)
+        if is_missing(state):
+            return
+        if weight:
+            if before is None:
+                self._tables.count([x], [state], weight, begins=begins)
+            else:
+                self._tables.count([None, x], [before, state], weight, begins=False)
+        states = self._tables.derived().states
+        self._known = state
+        if state in states:  # it may have nothing but a place between two others, which is no count
+            self._states = states
+            self._now = np.array([float(name == state) for name in states])
+            self._is_log = False
+
+    def next_state(self) -> dict[Any, float]:
+        """State -> P(s_t+1 | x_1..t), of the event to come; before the first, P(s_1)."""
+        return dict(zip(self._tables.derived().states, self._next().tolist(), strict=True))
+
+    def next_observation(self) -> dict[Any, float]:
+        """Symbol -> P(x_t+1 | x_1..t) = sum over s of P(s_t+1 = s | x_1..t) P(x | s); empty without any."""
+        symbols, following = self._tables.symbols, self._next()
+        if not following.size or not symbols:
+            return {}
+        rows = np.exp(self._tables.log_rows(self._tables.codes(symbols)))
+        return dict(zip(symbols, (rows @ following).tolist(), strict=True))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Where the sequence stands, as JSON-able values and arrays.
+
+        Raises TypeError for states that are not strings, booleans or numbers.
+        """
+        impossible = math.isinf(self._log_evidence)
+        meta = {
+            "states": plain_names(self._states),
+            "known": plain_names([] if self._known is None else [self._known]),
+            "events": self._events,
+            "impossible": impossible,
+            "is_log": self._is_log,
+        }
+        evidence = 0.0 if impossible else self._log_evidence
+        return meta, {"now": self._now.copy(), "log_evidence": np.array([evidence])}
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Go on from a `state`; returns self. Raises SnapshotError, and changes nothing, where it is none."""
+        states, events = checked_names(meta.get("states")), meta.get("events")
+        now, evidence = arrays.get("now"), arrays.get("log_evidence")
+        known = checked_names(meta.get("known"))
+        if type(events) is not int or events < 0 or len(known) > 1:
+            raise SnapshotError(f"this is no running sequence: {dict(meta)}")
+        if not isinstance(meta.get("impossible"), bool) or not isinstance(meta.get("is_log"), bool):
+            raise SnapshotError("nothing tells whether the sequence is possible, and what its numbers are")
+        if now is None or now.dtype != np.float64 or now.shape != (len(states),):
+            raise SnapshotError(f"no probabilities of {len(states)} states")
+        plain = np.exp(now) if meta["is_log"] else now
+        if states and not ((plain >= 0.0).all() and abs(plain.sum() - 1.0) <= 1e-9):
+            raise SnapshotError("probabilities that do not sum to 1")
+        if evidence is None or evidence.shape != (1,) or not np.isfinite(evidence).all():
+            raise SnapshotError("no log evidence")
+        self._states, self._now, self._events = states, now.copy(), events
+        self._is_log = meta["is_log"]
+        self._known = known[0] if known else None
+        self._log_evidence = -math.inf if meta["impossible"] else float(evidence[0])
+        return self
+
+    def __repr__(self) -> str:
+        return f"RunningSequence(events={self._events}, probabilities={self.probabilities})"
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _step(self, x: Any) -> None:
+        self._align()
+        code = self._tables.code(x)
+        states, _, chain = self._tables.derived()
+        self._known = None
+        if states:
+            room = self._room = self._room if len(states) == self._room.K else _Room.of(len(states))
+            log_rows, rows = self._tables.rows_of(code) if code >= 0 else room.no_rows
+            begins = self._events == 0 or not self._now.size
+            room.symbol[0], room.begins[0] = min(code, 0), begins
+            self._log_evidence += filter_forward(
+                room.symbol,
+                room.begins,
+                log_rows,
+                rows,
+                chain,
+                room.filtered[0] if begins else self._now,  # where it begins nothing is read from there
+                self._is_log and not begins,
+                room.filtered,
+                room.is_log,
+                room.work,
+            )
+            self._states, self._is_log = states, bool(room.is_log[0])
+            self._now = room.filtered[0].copy()
+        self._events += 1
+
+    def _probabilities(self) -> Floats:
+        return np.exp(self._now) if self._is_log else self._now
+
+    def _next(self) -> Floats:
+        """float64[K]: P(s_t+1 | x_1..t)."""
+        self._align()
+        _, _, chain = self._tables.derived()
+        if not self._now.size:
+            return chain.initial
+        following: Floats = self._probabilities() @ chain.table
+        return np.asarray(following / following.sum())
+
+    def _align(self) -> None:
+        """Let the filter be of the states that there are now; where all its own are gone it starts anew."""
+        states = self._tables.derived().states
+        if states is self._states or not self._now.size:
+            return
+        if states != self._states:
+            plain = dict(zip(self._states, self._probabilities().tolist(), strict=True))
+            now = np.array([plain.get(state, 0.0) for state in states], dtype=np.float64)
+            self._now = now / now.sum() if now.any() else np.empty(0)
+            self._is_log = False
+        self._states = states if self._now.size else []

@@ -1,0 +1,334 @@
+"""Hidden Markov models over named states and symbols: learning by counting, filter, smoother and Viterbi."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.parameters import check_mapping
+from streamnb.model.encoding.event_writer import units
+from streamnb.model.hidden_markov.declared_distributions import Distributions
+from streamnb.model.hidden_markov.filtering import RunningSequence
+from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward, smooth_backward
+from streamnb.model.hidden_markov.parameters import HiddenMarkovTables, Prior
+from streamnb.model.hidden_markov.transitions import Counts, Floats
+from streamnb.model.hidden_markov.viterbi import viterbi_path
+
+__all__ = ["Encoded", "HiddenMarkovModel", "StatePath"]
+
+Name = Hashable
+
+
+class StatePath(NamedTuple):
+    """The most likely sequence of states.
+
+    Attributes:
+        states: one for each observation.
+        log_probability: log P(states, observations), in nats.
+    """
+
+    states: list[Any]
+    log_probability: float
+
+
+class Encoded(NamedTuple):
+    """A sequence as the kernels take it; see there."""
+
+    states: list[Any]
+    symbols: Counts
+    begins: npt.NDArray[np.bool_]
+    log_rows: Floats
+    chain: Chain
+
+
+class HiddenMarkovModel:
+    """A hidden Markov model with discrete observations; states and symbols are any values, met as they come.
+
+        P(s_1..n, x_1..n) = P(s_1) prod over t of P(s_t+1 | s_t)  prod over t of P(x_t | s_t)
+
+    It learns from sequences whose states are known, by counting, with the m-estimate (n_c + m p)/(n + m) of
+    each of the three distributions, m = 0 being the limit. p is uniform over all states, or symbols, or what
+    is stated by `initial`, `transition` and `emission`; so a model of which all is stated needs no learning,
+    and when it learns, what was stated counts as m examples. For hidden states see `baum_welch` and
+    `OnlineBaumWelch`.
+
+    Missing observations and states (None, NaN) drop their factors, in learning and in reading. So does a
+    symbol that is neither stated nor learned, in reading. Names are compared as a dict compares them.
+
+    Impossible sequences (m = 0, or probabilities of 0) have log evidence -inf. The filter, the smoother and
+    Viterbi then take the first observation that is impossible after those before it as missing, and so on:
+    their probabilities always sum to 1.
+
+    Order of sequences does not matter; `merge` adds counts; `unlearn_one` subtracts them. All are exact.
+
+    Args:
+        initial: state -> P(s_1); a state left out has 0.
+        transition: state -> {next state: P(s_t+1 | s_t)}.
+        emission: state -> {symbol: P(x | s)}.
+        m: imaginary examples of the first state, and of the next one of each state.
+        emission_m: imaginary examples of symbols in each state.
+
+    Raises:
+        ValueError: if a number is out of range, or stated probabilities do not sum to 1.
+
+    Examples:
+        A chunker: B begins a phrase, I is inside one.
+
+        >>> from streamnb import HiddenMarkovModel
+        >>> model = HiddenMarkovModel()
+        >>> model.learn_one(["the", "dog", "ran"], ["B", "I", "B"])
+        >>> model.learn_one(["the", "cat"], ["B", "I"])
+        >>> model.viterbi(["the", "cat", "ran"]).states
+        ['B', 'I', 'B']
+        >>> [round(p, 3) for p in model.filter(["the", "cat", "ran"])[-1].tolist()]  # of B and I
+        [0.911, 0.089]
+
+        Everything stated, and a sequence told event by event:
+
+        >>> rain = HiddenMarkovModel(
+        ...     initial={"rain": 0.5, "dry": 0.5},
+        ...     transition={"rain": {"rain": 0.7, "dry": 0.3}, "dry": {"rain": 0.3, "dry": 0.7}},
+        ...     emission={"rain": {"umbrella": 0.9, "none": 0.1}, "dry": {"umbrella": 0.2, "none": 0.8}},
+        ... )
+        >>> days = rain.begin()
+        >>> round(days.observe("umbrella")["rain"], 3), round(days.observe("umbrella")["rain"], 3)
+        (0.818, 0.883)
+        >>> {state: round(p, 3) for state, p in days.next_state().items()}
+        {'rain': 0.653, 'dry': 0.347}
+
+    References:
+        Rabiner (1989), "A tutorial on hidden Markov models and selected applications in speech recognition",
+        Proceedings of the IEEE 77(2); Russell and Norvig (2010), section 15.2 (the umbrella).
+    """
+
+    def __init__(
+        self,
+        initial: Mapping[Any, float] | None = None,
+        transition: Mapping[Any, Mapping[Any, float]] | None = None,
+        emission: Mapping[Any, Mapping[Any, float]] | None = None,
+        m: float = 1.0,
+        emission_m: float = 1.0,
+    ) -> None:
+        for name, number in (("m", m), ("emission_m", emission_m)):
+            if not 0.0 <= number < math.inf:
+                raise ValueError(f"{name} must be finite and not negative, not {number!r}")
+        check_mapping("initial", initial, "{'rain': 0.5, 'dry': 0.5}")
+        for name, rows in (("transition", transition), ("emission", emission)):
+            check_mapping(name, rows, "{'rain': {'wet': 0.7, 'dry': 0.3}}")
+        self.initial, self.transition, self.emission = initial, transition, emission
+        self.m, self.emission_m = m, emission_m
+        self._prior = Prior(
+            Distributions("initial", {} if initial is None else {"a sequence": initial}),
+            Distributions("transition", transition or {}),
+            Distributions("emission", emission or {}),
+            float(m),
+            float(emission_m),
+        )
+        self._tables = HiddenMarkovTables(self._prior)
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> list[Any]:
+        """The K states that are stated or learned, in the order in which they were met."""
+        return list(self._tables.derived().states)
+
+    @property
+    def symbols(self) -> list[Any]:
+        """The V symbols, likewise."""
+        return self._tables.symbols
+
+    @property
+    def tables(self) -> HiddenMarkovTables:
+        """The counts themselves."""
+        return self._tables
+
+    def initial_probabilities(self) -> dict[Any, float]:
+        """State -> P(s_1)."""
+        states, _, chain = self._tables.derived()
+        return dict(zip(states, np.exp(chain.log_initial).tolist(), strict=True))
+
+    def transition_probabilities(self) -> dict[Any, dict[Any, float]]:
+        """State -> {next state: P(s_t+1 | s_t)}."""
+        states, _, chain = self._tables.derived()
+        rows = chain.table.tolist()
+        return {state: dict(zip(states, row, strict=True)) for state, row in zip(states, rows, strict=True)}
+
+    def emission_probabilities(self) -> dict[Any, dict[Any, float]]:
+        """State -> {symbol: P(x | s)}."""
+        symbols = self.symbols
+        columns = np.exp(self._tables.log_rows(self._tables.codes(symbols))).T.tolist()
+        return {
+            state: dict(zip(symbols, column, strict=True))
+            for state, column in zip(self.states, columns, strict=True)
+        }
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
+        """Learn a whole sequence, counted `w` times (in steps of 1/1024, up to 2^20).
+
+        Raises:
+            ValueError: if there are not as many states as observations, or `w` is out of range.
+        """
+        observations, states, weight = _paired(observations, states, w)
+        if weight:
+            self._tables.count(observations, states, weight)
+
+    def unlearn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
+        """Take back ``learn_one(observations, states, w)``, exactly.
+
+        Raises:
+            ValueError: as `learn_one`.
+            UnlearnError: the counts show that this was never learned; nothing is changed.
+        """
+        observations, states, weight = _paired(observations, states, w)
+        if weight:
+            self._tables.take_back(observations, states, weight)
+
+    def merge(self, other: Self) -> Self:
+        """Add all that `other` has learned, as if its sequences had been learned here; returns self.
+
+        Raises:
+            ValueError: if something else is stated there, or m differs; nothing is changed.
+        """
+        if type(other) is not type(self) or other._prior != self._prior:
+            raise ValueError("only hidden Markov models with the same parameters can be merged")
+        self._tables.merge(other._tables)
+        return self
+
+    def clone(self) -> Self:
+        """A model with the same parameters that has learned nothing."""
+        return type(self)(self.initial, self.transition, self.emission, self.m, self.emission_m)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def begin(self) -> RunningSequence:
+        """The beginning of a sequence that is told event by event; see `RunningSequence`."""
+        return RunningSequence(self._tables)
+
+    def filter(self, observations: Iterable[Any]) -> Floats:
+        """float64[n, K]: P(s_t | x_1..t), the columns in the order of `states`."""
+        filtered, is_log, _ = self._filtered(self.encoded(observations))
+        if is_log.any():
+            np.exp(filtered, out=filtered, where=is_log[:, None])
+        return filtered
+
+    def smooth(self, observations: Iterable[Any]) -> Floats:
+        """float64[n, K]: P(s_t | x_1..n), likewise."""
+        encoded = self.encoded(observations)
+        filtered, is_log, _ = self._filtered(encoded)
+        log_filter = as_logs(filtered, is_log)
+        smoothed = np.empty_like(log_filter)
+        if smoothed.size:
+            _, symbols, _, log_rows, chain = encoded
+            work = np.empty((3, log_filter.shape[1]))
+            smooth_backward(symbols, log_rows, chain, log_filter, work, smoothed)
+        return smoothed
+
+    def log_evidence(self, observations: Iterable[Any]) -> float:
+        """Log P(x_1..n), in nats, of the observations that are neither missing nor new; -inf: impossible."""
+        return self._filtered(self.encoded(observations))[2]
+
+    def viterbi(self, observations: Iterable[Any]) -> StatePath:
+        """The sequence of states with the highest P(s_1..n | x_1..n).
+
+        Of equals that whose last state was met first, and so on to the first state. Empty where there are no
+        states or no observations.
+        """
+        states, symbols, _, log_rows, chain = self.encoded(observations)
+        n, K = symbols.size, len(states)
+        if not n or not K:
+            return StatePath([], 0.0)
+        path = np.empty(n, dtype=np.int64)
+        back, scores = np.empty((n, K), dtype=np.int32), np.empty((2, K))
+        log_probability = viterbi_path(symbols, log_rows, chain, back, scores, path)
+        return StatePath([states[i] for i in path.tolist()], float(log_probability))
+
+    def log_joint(self, observations: Iterable[Any], states: Iterable[Any]) -> float:
+        """Log P(s_1..n, x_1..n) of a sequence of states, in nats; -inf where it has a state never met.
+
+        Raises:
+            ValueError: if there are not as many states as observations.
+        """
+        observations, names, _ = _paired(observations, states, 1.0)
+        known, symbols, _, log_rows, chain = self.encoded(observations)
+        place = {state: k for k, state in enumerate(known)}
+        if not names or not all(name in place for name in names):
+            return 0.0 if not names else -math.inf
+        path = np.array([place[name] for name in names])
+        seen = symbols >= 0
+        emitted = log_rows[symbols[seen], path[seen]]
+        return math.fsum([chain.log_initial[path[0]], *chain.log_table[path[:-1], path[1:]], *emitted])
+
+    def encoded(self, observations: Iterable[Any]) -> Encoded:
+        """One sequence as the kernels take it, with rows for those symbols only that are in it."""
+        states, _, chain = self._tables.derived()
+        codes = self._tables.codes(observations)
+        row_of = np.full(self._tables.emissions.symbols + 1, -1, dtype=np.int64)
+        row_of[codes] = 0
+        row_of[-1] = -1
+        used = np.flatnonzero(row_of >= 0)
+        row_of[used] = np.arange(used.size)
+        begins = np.zeros(codes.size, dtype=np.bool_)
+        begins[:1] = True
+        return Encoded(states, row_of[codes], begins, self._tables.log_rows(used), chain)
+
+    def _filtered(self, encoded: Encoded) -> tuple[Floats, npt.NDArray[np.bool_], float]:
+        """What `filter_forward` fills, and log evidence; symbols that are impossible become -1."""
+        states, symbols, begins, log_rows, chain = encoded
+        K = len(states)
+        filtered, is_log = np.empty((symbols.size, K)), np.zeros(symbols.size, dtype=np.bool_)
+        if not filtered.size:
+            return filtered, is_log, 0.0
+        entry, work, rows = np.zeros(K), np.empty((3, K)), np.exp(log_rows)
+        found = filter_forward(
+            symbols,
+            begins,
+            log_rows,
+            rows,
+            chain,
+            entry,
+            False,
+            filtered,
+            is_log,
+            work,
+        )
+        return filtered, is_log, float(found)
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned, as JSON-able values and arrays; what was stated is not in it.
+
+        Raises TypeError for states and symbols that are not strings, booleans or numbers.
+        """
+        meta, arrays = self._tables.state()
+        return {"type": type(self).__name__, **meta}, arrays
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a model with the same parameters; returns self.
+
+        Sequences that are running go on with what was learned before. Raises SnapshotError, and changes
+        nothing, where it is none.
+        """
+        if meta.get("type") != type(self).__name__:
+            raise SnapshotError(f"this is a state of {meta.get('type')!r}, not of {type(self).__name__}")
+        self._tables = HiddenMarkovTables.from_state(self._prior, meta, arrays)
+        return self
+
+    def __repr__(self) -> str:
+        return f"HiddenMarkovModel(states={self.states}, symbols={len(self.symbols)})"
+
+
+def _paired(observations: Iterable[Any], states: Iterable[Any], w: float) -> tuple[list[Any], list[Any], int]:
+    """Both as lists, and the weight in units; raises ValueError."""
+    observations, states = list(observations), list(states)
+    if len(observations) != len(states):
+        raise ValueError(f"{len(observations)} observations, but {len(states)} states")
+    return observations, states, units(w)

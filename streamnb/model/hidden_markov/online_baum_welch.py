@@ -1,0 +1,291 @@
+"""Hidden Markov models whose states nobody knows, learned from a stream in one pass: online EM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import FINITE, MOST, Expected, checked
+from streamnb.model.attributes.names import checked_names, plain_names
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.hidden_markov.baum_welch import stated_model
+from streamnb.model.hidden_markov.forward_backward import Chain
+from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
+from streamnb.model.hidden_markov.initialisation import start_symbols, start_transitions
+from streamnb.model.hidden_markov.online_baum_welch_kernels import (
+    EVENTS,
+    FILLED,
+    MET,
+    SMALLEST,
+    OnlineCounts,
+    Room,
+    derive_chains,
+    derive_row,
+    learn_events,
+)
+from streamnb.model.numerics.counter_rng import check_seed
+
+__all__ = ["OnlineBaumWelch"]
+
+_MOST_COUNTED = 1e150
+
+_START = 10.0  # events that each row of the transitions that it starts with counts for
+
+
+class OnlineBaumWelch:
+    """A hidden Markov model with hidden states, learned from one event after another by online EM.
+
+        E   expected counts of a block of events, given those and `lag` events after them
+        M   n <- f_b n + expected counts of block b;  each distribution is the m-estimate of its counts n
+
+    The fading f_b is such that block b has the share gamma_b = (b + 1)^-power of all counts: the start fades
+    away, and steps shrink so that the estimates settle (power = 1 is a plain sum, which forgets nothing). An
+    event costs O(K^2) a start, of K states, however many symbols there are.
+
+    It is the blockwise form of online EM (Le Corff and Fort), with the fixed-lag smoother in place of the
+    forward recursion of Cappe, which costs O(K^4 + V K^3) an event: what comes more than `lag` events later
+    tells next to nothing of a state, where states are forgotten in less.
+
+    EM climbs to a local maximum that depends on where it starts. So several starts are learned side by side,
+    and what is read is the one whose predictions were the best of late: that of the highest sum of
+    log P(x_t | x_1..t-1), faded as the counts are. What a state means EM cannot know. What is learned
+    depends on the order of events: nothing can be unlearned or merged. Under replay it is the same to the
+    bit, in calls of any size. Missing observations (None, NaN) have no factor.
+
+    Args:
+        states: K.
+        starts: R, how many.
+        power: of the step sizes, above 1/2 and at most 1.
+        block: events a step.
+        lag: how many events after a block tell about it.
+        m: imaginary events of the m-estimate of each distribution, p uniform.
+        seed: of the starts, an integer from 0 to 2^128 - 1: transitions are drawn at random, and each symbol,
+            as it is met, is shared out among the states at random.
+
+    Raises:
+        ValueError: if a number is out of range.
+
+    Examples:
+        Sequences of one a and three b, from a state that comes first and another that stays:
+
+        >>> from streamnb import OnlineBaumWelch
+        >>> online = OnlineBaumWelch(states=2)
+        >>> for _ in range(300):
+        ...     online.begin()
+        ...     online.learn_many("abbb")
+        >>> model = online.model()
+        >>> first, later, *_ = model.viterbi("abbb").states
+        >>> round(model.emission_probabilities()[first]["a"], 1)
+        1.0
+        >>> model.transition_probabilities()[later][later] > 0.95
+        True
+
+    References:
+        Cappe (2011), "Online EM algorithm for hidden Markov models", Journal of Computational and Graphical
+        Statistics 20(3); Mongillo and Deneve (2008), "Online learning with hidden Markov models", Neural
+        Computation 20(7); Le Corff and Fort (2013), "Online expectation maximization based algorithms for
+        inference in hidden Markov models", Electronic Journal of Statistics 7.
+    """
+
+    def __init__(
+        self,
+        states: int = 2,
+        starts: int = 8,
+        power: float = 0.6,
+        block: int = 16,
+        lag: int = 16,
+        m: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        for name, number, least in (
+            ("states", states, 1),
+            ("starts", starts, 1),
+            ("block", block, 1),
+            ("lag", lag, 0),
+        ):
+            check_whole(name, number, least)
+        if not 0.5 < power <= 1.0:
+            raise ValueError(f"power must be above 1/2 and at most 1, not {power!r}")
+        if not 0.0 <= m < math.inf:
+            raise ValueError(f"m must be finite and not negative, not {m!r}")
+        check_seed(seed)
+        self.states, self.starts, self.power = states, starts, power
+        self.block, self.lag, self.m, self.seed = block, lag, m, seed
+        self._symbols: dict[Any, int] = {}
+        self._begins = True
+        self._counts = _nothing(starts, states, block + lag)
+        for r in range(starts):
+            self._counts.pairs[r] = _START * start_transitions(seed, r, states)
+        self._derive()
+
+    def _derive(self) -> None:
+        """What follows from the counts, and memory to work in."""
+        R, K = self.starts, self.states
+        self._room = Room.of(self.block + self.lag, K)
+        self._chains = Chain(np.empty((R, K)), np.empty((R, K, K)), np.empty((R, K)), np.empty((R, K, K)))
+        derive_chains(self._counts, self.m, self._chains)
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The next event begins a new sequence; so does the first."""
+        self._begins = True
+
+    def learn_one(self, x: Any) -> None:
+        """Learn the next event of the sequence."""
+        self.learn_many([x])
+
+    def learn_many(self, observations: Iterable[Any]) -> None:
+        """Learn events in order: the same as `learn_one` of each."""
+        told = list(observations)
+        met = len(self._symbols)
+        for x in told:
+            hash(x)  # what cannot be a symbol is refused before anything is learned
+        codes = [-1 if is_missing(x) else self._symbols.setdefault(x, len(self._symbols)) for x in told]
+        self._make_room(met)
+        begins = np.zeros(len(told), dtype=np.bool_)
+        begins[:1] = self._begins
+        learn_events(
+            np.array(codes, dtype=np.int64), begins, self._counts, self._chains, self._room,
+            self.block, self.power, self.m,
+        )  # fmt: skip
+        self._begins = self._begins and not told
+
+    def _make_room(self, met: int) -> None:
+        """Rows for the symbols from number `met` on, with the weights that they start with."""
+        V, emitted = len(self._symbols), self._counts.emitted
+        if emitted.shape[0] < V:
+            more = max(V, 2 * emitted.shape[0]) - emitted.shape[0]
+            emitted = np.pad(emitted, ((0, more), (0, 0), (0, 0)))
+            self._counts = self._counts._replace(emitted=emitted)
+        for r in range(self.starts):
+            if met < V:
+                emitted[met:V, r] = start_symbols(self.seed, r, self.states, met, V)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def symbols(self) -> list[Any]:
+        """Every symbol met, in order."""
+        return list(self._symbols)
+
+    @property
+    def n_events(self) -> int:
+        """How many events were learned, missing ones and those held back among them."""
+        return int(self._counts.numbers[EVENTS])
+
+    @property
+    def n_held(self) -> int:
+        """How many of them are held back: they are not counted yet."""
+        return int(self._counts.numbers[FILLED])
+
+    @property
+    def log_evidence(self) -> float:
+        """Sum of log P(x_t | x_1..t-1) of all events, each by the best model before it, in nats."""
+        return float(self._counts.evidence.sum())
+
+    @property
+    def best(self) -> int:
+        """Which start is read: that whose recent events were the most probable; of equals the first."""
+        return int(self._counts.recent.argmax())
+
+    @property
+    def probabilities(self) -> dict[int, float]:
+        """State -> P(s_t | x_1..t) of the newest event, each step by the model as it was then.
+
+        Where another start becomes the best, its states are others.
+        """
+        return dict(enumerate(np.exp(self._counts.log_now[self.best]).tolist()))
+
+    def model(self) -> HiddenMarkovModel:
+        """The model as it is now, with states 0 to K - 1: a copy, all of whose probabilities are stated."""
+        r, V = self.best, len(self._symbols)
+        log_rows, rows = np.empty((2, V, self.states))
+        for v in range(V):
+            derive_row(self._counts, r, self.m, v, log_rows[v], rows[v])
+        chain = Chain(*(array[r] for array in self._chains))
+        return stated_model(list(range(self.states)), self.symbols, chain, rows)
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned and what is held back, as JSON-able values and copied arrays.
+
+        Raises TypeError for symbols that are not strings, booleans or numbers.
+        """
+        arrays = {name: array.copy() for name, array in self._counts._asdict().items()}
+        arrays["emitted"] = arrays["emitted"][: len(self._symbols)]
+        return {**self._parameters(), "symbols": plain_names(self._symbols), "begins": self._begins}, arrays
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a model with the same parameters; returns self.
+
+        Raises SnapshotError, and changes nothing, where it is none.
+        """
+        for name, own in self._parameters().items():
+            if meta.get(name) != own:
+                raise SnapshotError(f"this is a state with {name} = {meta.get(name)!r}, not {own!r}")
+        symbols = checked_names(meta.get("symbols"))
+        if not isinstance(meta.get("begins"), bool):
+            raise SnapshotError("nothing tells whether the next event begins a sequence")
+        self._counts = _checked(arrays, self._counts, len(symbols))
+        self._symbols = {symbol: v for v, symbol in enumerate(symbols)}
+        self._begins = bool(meta["begins"])
+        self._derive()
+        return self
+
+    def _parameters(self) -> dict[str, Any]:
+        names = ("states", "starts", "power", "block", "lag", "m", "seed")
+        return {"type": type(self).__name__, **{name: getattr(self, name) for name in names}}
+
+    def __repr__(self) -> str:
+        return f"OnlineBaumWelch(states={self.states}, symbols={len(self._symbols)}, events={self.n_events})"
+
+
+def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
+    """Before any event."""
+    R, K, L = starts, states, length
+    uniform = np.full((R, K), -math.log(K))
+    return OnlineCounts(
+        first=np.zeros((R, K)),
+        pairs=np.zeros((R, K, K)),
+        emitted=np.zeros((8, R, K)),
+        totals=np.zeros((R, K)),
+        scale=np.ones(1),
+        log_entry=uniform,
+        log_now=uniform.copy(),
+        recent=np.zeros(R),
+        evidence=np.zeros((1, 2)),
+        held=np.full(L, -1, dtype=np.int64),
+        begins=np.zeros(L, dtype=np.bool_),
+        numbers=np.zeros(5, dtype=np.int64),
+    )
+
+
+def _checked(arrays: Mapping[str, npt.NDArray[Any]], own: OnlineCounts, symbols: int) -> OnlineCounts:
+    """The counts whose arrays these are, of the shapes of `own`; raises SnapshotError."""
+    lowest = {"log_entry": -np.inf, "log_now": -np.inf, "recent": -FINITE, "evidence": -FINITE}
+    lowest |= {"held": -1, "scale": SMALLEST}
+    highest = {"log_entry": 1e-9, "log_now": 1e-9, "held": symbols - 1, "begins": True, "scale": 1.0}
+    expected = {
+        name: Expected(
+            array.dtype,
+            (symbols, *array.shape[1:]) if name == "emitted" else array.shape,
+            lowest.get(name, 0),
+            highest.get(name, _MOST_COUNTED if array.dtype.kind == "f" else MOST),
+        )
+        for name, array in own._asdict().items()
+    }
+    made = OnlineCounts(**{name: array.copy() for name, array in checked(arrays, expected).items()})
+    for logs in (made.log_entry, made.log_now):
+        if not (np.abs(np.exp(logs).sum(axis=1) - 1.0) <= 1e-9).all():
+            raise SnapshotError("probabilities that do not sum to 1")
+    if made.numbers[MET] != symbols or made.numbers[FILLED] >= made.held.size:
+        raise SnapshotError("numbers that do not fit the symbols")
+    return made

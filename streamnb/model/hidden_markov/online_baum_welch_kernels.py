@@ -1,0 +1,280 @@
+"""Online EM of a hidden Markov model with hidden states: what each event does, compiled.
+
+Events are held back in a buffer of block + lag events. When it is full, expected counts of the block at its
+beginning are taken, given all that is in it (`expected_counts`), added to the faded counts of earlier blocks,
+and the probabilities follow from the counts at once. Arithmetic, and so every bit, depends on the order of
+events alone, not on how they are cut into calls.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.vectors import add_to, copy_to, multiply_by
+from streamnb.model.hidden_markov.expected_counts import expect
+from streamnb.model.hidden_markov.forward_backward import Chain, exp_all, filter_forward
+from streamnb.model.numerics.compensated import add
+
+__all__ = [
+    "BEGUN",
+    "BLOCKS",
+    "EVENTS",
+    "FILLED",
+    "MET",
+    "SMALLEST",
+    "OnlineCounts",
+    "Room",
+    "derive_chains",
+    "derive_row",
+    "learn_events",
+]
+
+EVENTS, FILLED, BLOCKS, BEGUN, MET = range(5)
+"""Places of `OnlineCounts.numbers`: events learned, events held back, blocks counted, blocks in which a
+sequence began, symbols met."""
+_IMPOSSIBLE = -745.0  # what an impossible event takes from a start, in nats: ln of the smallest double
+SMALLEST = 1e-100  # scale of the counts of symbols below which they are rewritten
+
+
+class OnlineCounts(NamedTuple):
+    """All that was learned, of R starts with K states each. Everything is to be saved.
+
+    Attributes:
+        first: float64[R, K], expected counts of first states, faded.
+        pairs: float64[R, K, K], of transitions.
+        emitted: float64[>= V, R, K], of symbols, to be multiplied by `scale`; of symbols not met yet the
+            weights that they start with.
+        totals: float64[R, K], of all symbols.
+        scale: float64[1], so that fading costs no more where there are many symbols.
+        log_entry: float64[R, K], the filter before the events held back.
+        log_now: float64[R, K], the filter after the newest event, by the model at each event.
+        recent: float64[R], sum of log P(x_t | before), faded as counts are.
+        evidence: float64[1, 2], the same by the best start before each event, not faded; and compensation.
+        held: int64[block + lag], the symbols held back, -1 where missing.
+        begins: bool[block + lag], which of them began a sequence.
+        numbers: int64[5], see `EVENTS`.
+    """
+
+    first: npt.NDArray[np.float64]
+    pairs: npt.NDArray[np.float64]
+    emitted: npt.NDArray[np.float64]
+    totals: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+    log_entry: npt.NDArray[np.float64]
+    log_now: npt.NDArray[np.float64]
+    recent: npt.NDArray[np.float64]
+    evidence: npt.NDArray[np.float64]
+    held: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.bool_]
+    numbers: npt.NDArray[np.int64]
+
+
+class Room(NamedTuple):
+    """Memory to work in, L = block + lag: nothing in it outlives a call."""
+
+    symbols: npt.NDArray[np.int64]  # [L]
+    each: npt.NDArray[np.int64]  # [L], 0, 1, ...
+    log_rows: npt.NDArray[np.float64]  # [L, K]
+    rows: npt.NDArray[np.float64]  # [L, K]
+    filtered: npt.NDArray[np.float64]  # [L, K]
+    is_log: npt.NDArray[np.bool_]  # [L]
+    emitted: npt.NDArray[np.float64]  # [L, K]
+    first: npt.NDArray[np.float64]  # [K]
+    pairs: npt.NDArray[np.float64]  # [K, K]
+    work: npt.NDArray[np.float64]  # [5, K]
+
+    @classmethod
+    def of(cls, length: int, K: int) -> Room:
+        """For so many events and states."""
+        return cls(
+            symbols=np.empty(length, dtype=np.int64),
+            each=np.arange(length),
+            log_rows=np.empty((length, K)),
+            rows=np.empty((length, K)),
+            filtered=np.empty((length, K)),
+            is_log=np.empty(length, dtype=np.bool_),
+            emitted=np.empty((length, K)),
+            first=np.empty(K),
+            pairs=np.empty((K, K)),
+            work=np.empty((5, K)),
+        )
+
+
+@inlined
+def _log_shares(counts: Any, m: float, logs: Any) -> None:
+    """Log (n_c + m / K) / (n + m); uniform where there is nothing."""
+    K = counts.size
+    total = m
+    for k in range(K):
+        total += counts[k]
+    for k in range(K):
+        share = (counts[k] + m / K) / total if total > 0.0 else 1.0 / K
+        logs[k] = math.log(share) if share > 0.0 else -np.inf
+
+
+@kernel
+def derive_chains(counts: Any, m: float, chains: Any) -> None:
+    """The probabilities of the states, by the m-estimate of the expected counts; arrays have R first."""
+    for r in range(counts.first.shape[0]):
+        _log_shares(counts.first[r], m, chains.log_initial[r])
+        exp_all(chains.log_initial[r], chains.initial[r])
+        for i in range(counts.first.shape[1]):
+            _log_shares(counts.pairs[r, i], m, chains.log_table[r, i])
+            exp_all(chains.log_table[r, i], chains.table[r, i])
+
+
+@kernel
+def derive_row(counts: Any, r: int, m: float, symbol: int, logs: Any, row: Any) -> None:
+    """Log P(symbol | state) of start r, likewise, of V symbols met, and `row` without the logarithm."""
+    V = counts.numbers[MET]
+    for k in range(logs.size):
+        total = counts.totals[r, k] + m
+        share = 1.0 / V
+        if total > 0.0:
+            share = (counts.emitted[symbol, r, k] * counts.scale[0] + m / V) / total
+        row[k] = share
+        logs[k] = math.log(share) if share > 0.0 else -np.inf
+
+
+@inlined
+def _chain_of(chains: Any, r: int) -> Any:
+    return Chain(chains.log_initial[r], chains.log_table[r], chains.initial[r], chains.table[r])
+
+
+@inlined
+def _log_filter(
+    held: Any, begins: Any, counts: Any, chains: Any, r: int, log_entry: Any, room: Any, m: float
+) -> float:
+    """Let the first rows of `room` be those of n events by start r, and the log filter; the log evidence."""
+    n = held.size
+    symbols, log_rows, rows = room.symbols[:n], room.log_rows[:n], room.rows[:n]
+    for t in range(n):
+        symbols[t] = t
+        if held[t] >= 0:
+            derive_row(counts, r, m, held[t], log_rows[t], rows[t])
+        else:
+            symbols[t] = -1
+            rows[t] = 0.0  # not read, but all rows are looked at
+    chain = _chain_of(chains, r)
+    found = filter_forward(
+        symbols, begins, log_rows, rows, chain, log_entry, True, room.filtered, room.is_log, room.work
+    )
+    for t in range(n):
+        if not room.is_log[t]:
+            for k in range(log_entry.size):
+                p = room.filtered[t, k]
+                room.filtered[t, k] = math.log(p) if p > 0.0 else -np.inf
+    return float(found)
+
+
+@inlined
+def _meet(counts: Any) -> None:
+    """The next symbol is met: let it count as about one event, shared out as all are but for its weights."""
+    symbol = counts.numbers[MET]
+    R, K = counts.totals.shape
+    for r in range(R):
+        total = 0.0
+        for k in range(K):
+            total += counts.totals[r, k]
+        for k in range(K):
+            share = counts.totals[r, k] / total if total > 0.0 else 1.0 / K
+            weight = counts.emitted[symbol, r, k] * share
+            counts.totals[r, k] += weight
+            counts.emitted[symbol, r, k] = weight / counts.scale[0]
+    counts.numbers[MET] += 1
+
+
+@inlined
+def _fading(block: int, power: float) -> float:
+    """What earlier counts are multiplied by, so that block b has a share of (b + 1)^-power of all."""
+    step, before = (block + 1.0) ** -power, float(block) ** -power
+    return float(before / step * (1.0 - step))
+
+
+@inlined
+def _expect_block(counts: Any, chains: Any, r: int, room: Any, block: int, m: float) -> None:
+    """E step of start r: fill `first`, `pairs` and `emitted` of the room, and move `log_entry` on."""
+    room.first[:] = 0.0
+    room.pairs[:] = 0.0
+    room.emitted[:] = 0.0
+    log_entry = counts.log_entry[r]
+    _log_filter(counts.held, counts.begins, counts, chains, r, log_entry, room, m)
+    expect(
+        room.symbols, counts.begins, room.each, block, room.log_rows, _chain_of(chains, r), log_entry,
+        room.filtered, room.work, room.first, room.pairs, room.emitted,
+    )  # fmt: skip
+    copy_to(log_entry, room.filtered[block - 1])
+
+
+@inlined
+def _rescale(counts: Any) -> None:
+    for v in range(counts.numbers[MET]):
+        for r in range(counts.emitted.shape[1]):
+            multiply_by(counts.emitted[v, r], counts.scale[0])
+    counts.scale[0] = 1.0
+
+
+@kernel
+def _count_block(counts: Any, chains: Any, room: Any, block: int, power: float, m: float) -> None:
+    """E and M step of the first `block` events held back, which are held no longer."""
+    R, K = counts.first.shape
+    counts.numbers[BLOCKS] += 1
+    rest = _fading(counts.numbers[BLOCKS], power)
+    rest_of_first = 1.0
+    for t in range(block):
+        if counts.begins[t] and rest_of_first == 1.0:
+            counts.numbers[BEGUN] += 1
+            rest_of_first = _fading(counts.numbers[BEGUN], power)
+    scale = counts.scale[0] * rest
+    for r in range(R):
+        _expect_block(counts, chains, r, room, block, m)
+        counts.recent[r] *= rest
+        multiply_by(counts.totals[r], rest)
+        multiply_by(counts.first[r], rest_of_first)
+        add_to(counts.first[r], room.first)
+        for i in range(K):
+            multiply_by(counts.pairs[r, i], rest)
+            add_to(counts.pairs[r, i], room.pairs[i])
+        for t in range(block):
+            if counts.held[t] >= 0:
+                add_to(counts.totals[r], room.emitted[t])
+                multiply_by(room.emitted[t], 1.0 / scale)
+                add_to(counts.emitted[counts.held[t], r], room.emitted[t])
+    counts.scale[0] = scale
+    if scale < SMALLEST:
+        _rescale(counts)
+    for t in range(block, counts.held.size):
+        counts.held[t - block] = counts.held[t]
+        counts.begins[t - block] = counts.begins[t]
+    counts.numbers[FILLED] -= block
+    derive_chains(counts, m, chains)
+
+
+@kernel
+def learn_events(
+    symbols: Any, begins: Any, counts: Any, chains: Any, room: Any, block: int, power: float, m: float
+) -> None:
+    """Learn events int64[n] in order: numbers of symbols, a new one being the next, or -1 for missing."""
+    for e in range(symbols.size):
+        if symbols[e] >= counts.numbers[MET]:
+            _meet(counts)
+        best = np.argmax(counts.recent)
+        for r in range(counts.recent.size):
+            found = _log_filter(
+                symbols[e : e + 1], begins[e : e + 1], counts, chains, r, counts.log_now[r], room, m
+            )
+            copy_to(counts.log_now[r], room.filtered[0])
+            counts.recent[r] += max(found, _IMPOSSIBLE)
+            if r == best:
+                add(counts.evidence, 0, found)
+        counts.held[counts.numbers[FILLED]] = symbols[e]
+        counts.begins[counts.numbers[FILLED]] = begins[e]
+        counts.numbers[FILLED] += 1
+        counts.numbers[EVENTS] += 1
+        if counts.numbers[FILLED] == counts.held.size:
+            _count_block(counts, chains, room, block, power, m)

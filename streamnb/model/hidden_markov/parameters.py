@@ -1,0 +1,303 @@
+"""What a hidden Markov model has counted, under the names of states and symbols, and what follows from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, repeat
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.names import checked_names, plain_names
+from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.hidden_markov.declared_distributions import Distributions
+from streamnb.model.hidden_markov.emissions import Emissions
+from streamnb.model.hidden_markov.forward_backward import Chain
+from streamnb.model.hidden_markov.transitions import Counts, Floats, Transitions
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["Derived", "HiddenMarkovTables", "Prior"]
+
+_MISSING = -1
+
+
+class Prior(NamedTuple):
+    """What is known before anything is counted: p and m of the m-estimates.
+
+    Attributes:
+        initial: of the first state, in one row.
+        transition: of the next state, by state.
+        emission: of the symbols, by state.
+        m: imaginary examples of the first and of each next state.
+        emission_m: of the symbols of each state.
+    """
+
+    initial: Distributions
+    transition: Distributions
+    emission: Distributions
+    m: float
+    emission_m: float
+
+    @property
+    def states(self) -> list[Any]:
+        """Every state that is named, in the order in which they are."""
+        named = [*self.initial.columns, *self.transition.rows, *self.transition.columns, *self.emission.rows]
+        return list(dict.fromkeys(named))
+
+
+class Derived(NamedTuple):
+    """What the counts say now.
+
+    Attributes:
+        states: the names of the K states that are declared or counted, in the order in which they were met.
+        numbers: int64[K], which columns of the counts they are.
+        chain: their probabilities.
+    """
+
+    states: list[Any]
+    numbers: Counts
+    chain: Chain
+
+
+class Kept(NamedTuple):
+    """What is declared or counted, without what unlearning left empty.
+
+    Attributes:
+        states: names, by number.
+        symbols: likewise.
+        transitions: the counts.
+        emissions: likewise.
+    """
+
+    states: list[Any]
+    symbols: list[Any]
+    transitions: Transitions
+    emissions: Emissions
+
+
+class HiddenMarkovTables:
+    """Counts of named states and symbols; those of which nothing is left after unlearning are as never met.
+
+    Attributes:
+        prior: see `Prior`.
+    """
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+        self._states = {state: i for i, state in enumerate(prior.states)}
+        self._symbols = {symbol: i for i, symbol in enumerate(prior.emission.columns)}
+        self._names = list(self._symbols)
+        self._declared = len(self._states)
+        self._transitions = Transitions(self._declared)
+        self._emissions = Emissions(len(self._symbols), self._declared, len(self._symbols))
+        self._derived: Derived | None = None
+        self._rows: dict[int, tuple[Floats, Floats]] = {}
+
+    # -- counting -----------------------------------------------------------------------------------------
+
+    def count(
+        self, observations: Sequence[Any], states: Sequence[Any], weight: int, *, begins: bool = True
+    ) -> None:
+        """Count a stretch of a sequence; unless it `begins` one, its first state is context alone.
+
+        Of a stretch that goes on from an earlier one the first observation is that before, missing. Raises
+        TypeError, and changes nothing, for names that cannot be hashed.
+        """
+        for name in (*observations, *states):
+            hash(name)
+        for state in states:
+            if not is_missing(state):
+                self._states.setdefault(state, len(self._states))
+        for symbol, state in zip(observations, states, strict=True):
+            if not (is_missing(symbol) or is_missing(state)):
+                self._meet(symbol)
+        self._transitions.grow(len(self._states))
+        self._emissions.grow(len(self._symbols), len(self._states))
+        moves, seen = self._counted(observations, states, begins=begins)
+        for (before, state), times in moves.items():
+            self._transitions.update(before, state, times * weight)
+        for (symbol, state), times in seen.items():
+            self._emissions.update(symbol, state, times * weight)
+        self._changed()
+
+    def take_back(self, observations: Sequence[Any], states: Sequence[Any], weight: int) -> None:
+        """The inverse of `count`, of a whole sequence. Raises UnlearnError, and then changes nothing."""
+        known = all(is_missing(state) or state in self._states for state in states)
+        known &= all(
+            is_missing(symbol) or is_missing(state) or symbol in self._symbols
+            for symbol, state in zip(observations, states, strict=True)
+        )
+        moves, seen = self._counted(observations, states) if known else (Counter(), Counter())
+        first, table = self._transitions.first, self._transitions.table
+        enough = all(
+            times * weight <= (first[state] if before is None else table[before, state])
+            for (before, state), times in moves.items()
+        ) and all(times * weight <= self._emissions.counted(*place) for place, times in seen.items())
+        if not known or not enough:
+            raise UnlearnError(f"such a sequence was not learned with a weight of {weight / UNIT:g}")
+        for (before, state), times in moves.items():
+            self._transitions.unlearn(before, state, times * weight)
+        for (symbol, state), times in seen.items():
+            self._emissions.unlearn(symbol, state, times * weight)
+        self._changed()
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of another with the same prior."""
+        kept = other.kept()
+        for state in kept.states:
+            self._states.setdefault(state, len(self._states))
+        for symbol in kept.symbols:
+            self._meet(symbol)
+        places = np.array([self._states[state] for state in kept.states], dtype=np.int64)
+        rows = np.array([self._symbols[symbol] for symbol in kept.symbols], dtype=np.int64)
+        self._transitions.grow(len(self._states))
+        self._emissions.grow(len(self._symbols), len(self._states))
+        self._transitions.merge(kept.transitions, places)
+        self._emissions.merge(kept.emissions, rows, places)
+        self._changed()
+
+    def _meet(self, symbol: Any) -> None:
+        if symbol not in self._symbols:
+            self._symbols[symbol] = len(self._symbols)
+            self._names.append(symbol)
+
+    def _counted(
+        self, observations: Sequence[Any], states: Sequence[Any], *, begins: bool = True
+    ) -> tuple[Counter[tuple[int | None, int]], Counter[tuple[int, int]]]:
+        """How often which state follows which, and which symbol is in which state; all of them are met."""
+        numbers = [_MISSING if is_missing(state) else self._states[state] for state in states]
+        symbols = self.codes(observations, counted=False)
+        moves: Counter[tuple[int | None, int]] = Counter(
+            pair for pair in pairwise(numbers) if _MISSING not in pair
+        )
+        if begins and numbers and numbers[0] != _MISSING:
+            moves[None, numbers[0]] += 1
+        seen = Counter(pair for pair in zip(symbols.tolist(), numbers, strict=True) if _MISSING not in pair)
+        return moves, seen
+
+    def _changed(self) -> None:
+        self._derived = None
+        self._rows.clear()
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def symbols(self) -> list[Any]:
+        """Every symbol that is declared or counted, in the order in which they were met."""
+        return [symbol for i, symbol in enumerate(self._names) if self._emissions.is_live(i)]
+
+    @property
+    def transitions(self) -> Transitions:
+        """The counts of states; not all of them need be among `Derived.states`."""
+        return self._transitions
+
+    @property
+    def emissions(self) -> Emissions:
+        """The counts of symbols, likewise."""
+        return self._emissions
+
+    def derived(self) -> Derived:
+        """The states, and the probabilities of the chain."""
+        if self._derived is None:
+            first, table = self._transitions.first, self._transitions.table
+            alive = first.astype(bool) | table.any(axis=0) | table.any(axis=1)
+            alive |= self._emissions.totals.astype(bool)
+            alive[: self._declared] = True
+            numbers = np.flatnonzero(alive)
+            names = list(self._states)
+            states = [names[i] for i in numbers.tolist()]
+            self._derived = Derived(states, numbers, self._chain(states, numbers))
+        return self._derived
+
+    def _living(self, numbers: Counts) -> Transitions:
+        """The counts of some of the states."""
+        living = Transitions(numbers.size)
+        living.first[:] = self._transitions.first[numbers]
+        living.table[:] = self._transitions.table[np.ix_(numbers, numbers)]
+        return living
+
+    def _chain(self, states: list[Any], numbers: Counts) -> Chain:
+        living, prior, K = self._living(numbers), self.prior, len(states)
+        if not K:
+            return Chain.of(living.log_initial(), living.log_table())
+        return Chain.of(
+            living.log_initial(prior.m, prior.initial.table(["a sequence"], states, K)[0]),
+            living.log_table(prior.m, prior.transition.table(states, states, K)),
+        )
+
+    def codes(self, observations: Iterable[Any], *, counted: bool = True) -> Counts:
+        """int64[n]: the number of each symbol; -1 of those missing and, of `counted` ones, of all others."""
+        get = self._symbols.get
+        told = observations if isinstance(observations, (list, str, tuple)) else list(observations)
+        codes = np.fromiter(map(get, told, repeat(_MISSING)), dtype=np.int64, count=len(told))
+        if counted and self._emissions.live < self._emissions.symbols:
+            is_live = np.append(self._emissions.by_symbol > 0, values=False)
+            is_live[: self._emissions.declared] = True
+            codes[~is_live[codes]] = _MISSING
+        return codes
+
+    def code(self, x: Any) -> int:
+        """The same of one."""
+        code = self._symbols.get(x, _MISSING)
+        return code if self._emissions.is_live(code) else _MISSING
+
+    def log_rows(self, symbols: Counts) -> Floats:
+        """float64[U, K]: log P(symbol | state) of some symbols."""
+        states, numbers, _ = self.derived()
+        if not len(states) or not symbols.size:
+            return np.zeros((symbols.size, len(states)))
+        live, prior = self._emissions.live, self.prior
+        if prior.emission.rows:
+            names = [self._names[i] for i in symbols.tolist()]
+            p = prior.emission.table(states, names, live).T
+        else:
+            p = np.full((symbols.size, len(states)), 1.0 / live)
+        return self._emissions.log_rows(symbols, numbers, prior.emission_m, p)
+
+    def rows_of(self, symbol: int) -> tuple[Floats, Floats]:
+        """The same of one, shape (1, K), and without the logarithm; made once until something is learned."""
+        rows = self._rows.get(symbol)
+        if rows is None:
+            log_rows = self.log_rows(np.array([symbol]))
+            rows = self._rows[symbol] = log_rows, np.exp(log_rows)
+        return rows
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def kept(self) -> Kept:
+        """Copies."""
+        states, numbers, _ = self.derived()
+        rows = np.array([i for i in range(len(self._names)) if self._emissions.is_live(i)], dtype=np.int64)
+        symbols = [self._names[i] for i in rows.tolist()]
+        return Kept(states, symbols, self._living(numbers), self._emissions.part(rows, numbers))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All names met, in order, and their counts, as JSON-able values and copied arrays.
+
+        Raises TypeError for names that are not strings, booleans or numbers.
+        """
+        first, following = self._transitions.first, self._transitions.table
+        meta = {"states": plain_names(self._states), "symbols": plain_names(self._names)}
+        arrays = {"first": first, "next": following, "seen": self._emissions.table}
+        return meta, {name: array.copy() for name, array in arrays.items()}
+
+    @classmethod
+    def from_state(
+        cls, prior: Prior, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Self:
+        """The counts of a `state` under the same prior. Raises SnapshotError."""
+        states = checked_names(meta.get("states"), prior.states)
+        symbols = checked_names(meta.get("symbols"), prior.emission.columns)
+        if set(arrays) != {"first", "next", "seen"}:
+            raise SnapshotError(f"expected the arrays first, next and seen, found {sorted(arrays)}")
+        sizes = {"states": len(states), "symbols": len(symbols), "declared": len(prior.emission.columns)}
+        made = cls(prior)
+        made._transitions = Transitions.from_state(sizes, {"first": arrays["first"], "table": arrays["next"]})
+        made._emissions = Emissions.from_state(sizes, {"table": arrays["seen"]})
+        made._states = {state: i for i, state in enumerate(states)}
+        made._names = symbols
+        made._symbols = {symbol: i for i, symbol in enumerate(symbols)}
+        return made

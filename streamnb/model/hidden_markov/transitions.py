@@ -1,0 +1,215 @@
+"""How often which state of a Markov chain began, and how often which one followed which.
+
+    P(s_1 = j) = (n_j + m p_j) / (n + m)        P(s_t+1 = j | s_t = i) = (n_ij + m p_j) / (n_i + m)
+
+The counts are the sufficient statistics of the chain; the m-estimate is applied on read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["Transitions", "log_m_estimate"]
+
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def log_m_estimate(counts: npt.NDArray[np.int64], m: float, p: npt.ArrayLike | None = None) -> Floats:
+    """Log of (n_c + m p_c) / (n + m) along the last axis, with n the sum of the n_c; m = 0 is the limit.
+
+    In the limit a row without counts is p itself, and in others what was never counted has probability 0.
+
+    Args:
+        counts: int64[..., K] >= 0, in units of 1/1024 example, K > 0.
+        m: how many imaginary examples; finite, >= 0.
+        p: how they are spread, one distribution for all rows or one each; uniform by default.
+
+    Raises:
+        ValueError: if m is out of range, or p is no distribution.
+    """
+    if not 0.0 <= m < np.inf:
+        raise ValueError(f"m must be finite and not negative, not {m!r}")
+    spread = np.full(counts.shape[-1], 1.0 / counts.shape[-1]) if p is None else _distributions(p)
+    n = counts.sum(axis=-1, keepdims=True)
+    if m == 0.0:
+        chances = np.where(n > 0, counts / np.maximum(n, 1), spread)
+    else:  # divided by the larger of the two first: m may be as large as a double can be, or as small
+        scale = np.maximum(n / UNIT, m)
+        chances = (counts / UNIT / scale + (m / scale) * spread) / (n / UNIT / scale + m / scale)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(chances), dtype=np.float64)
+
+
+class Transitions:
+    """Counts of a chain over states numbered as they are met; of n sequences, first counts sum to n.
+
+    Merging adds the counts, as if the sequences of the one had been learned after those of the other; one
+    without counts is the identity. Unlearning subtracts. All exact, in any order.
+
+    Attributes:
+        states: K, how many states there are; it grows by `update`, `grow` and `merge`, and never shrinks.
+
+    Examples:
+        >>> import numpy as np
+        >>> chain = Transitions()
+        >>> for before, state in [(None, 0), (0, 1), (1, 0), (0, 0)]:
+        ...     chain.update(before, state)
+        >>> (chain.table // 1024).tolist()
+        [[1, 1], [1, 0]]
+        >>> np.exp(chain.log_table(m=2.0)).round(3).tolist()
+        [[0.5, 0.5], [0.667, 0.333]]
+    """
+
+    def __init__(self, states: int = 0) -> None:
+        self.states = 0
+        self._first = np.zeros(2, dtype=np.int64)
+        self._table = np.zeros((2, 2), dtype=np.int64)
+        self.grow(states)
+
+    @property
+    def first(self) -> Counts:
+        """int64[K]: weight of the sequences that began with each state, in units; a view."""
+        return self._first[: self.states]
+
+    @property
+    def table(self) -> Counts:
+        """int64[K, K]: weight of the transitions from each state (row) to each (column), in units; a view."""
+        return self._table[: self.states, : self.states]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the counts, bytes, room to grow included."""
+        return self._first.nbytes + self._table.nbytes
+
+    def grow(self, states: int) -> None:
+        """Let there be at least so many states."""
+        room = self._first.size
+        if states > room:
+            more = max(states, 2 * room) - room
+            self._first = np.pad(self._first, (0, more))
+            self._table = np.pad(self._table, (0, more))
+        self.states = max(self.states, states)
+
+    def update(self, previous: int | None, state: int, weight: int = UNIT) -> None:
+        """Count that `state` followed `previous`, or began a sequence where that is None.
+
+        Args:
+            previous: the state before, 0 or above; one never met is met now.
+            state: the state, likewise.
+            weight: in units of 1/1024 example, 0 or above.
+
+        Raises:
+            ValueError: if a state or the weight is negative; nothing is changed.
+        """
+        _check(previous, state, weight)
+        self.grow(max(state, -1 if previous is None else previous) + 1)
+        self._add(previous, state, weight)
+
+    def unlearn(self, previous: int | None, state: int, weight: int = UNIT) -> None:
+        """The inverse of `update` on the counts. States that were met stay.
+
+        Raises:
+            ValueError: as `update`.
+            UnlearnError: it was not counted with such a weight; nothing is changed.
+        """
+        _check(previous, state, weight)
+        known = max(state, 0 if previous is None else previous) < self.states
+        counted = 0
+        if known:
+            counted = self._first[state] if previous is None else self._table[previous, state]
+        if weight > counted:
+            raise UnlearnError(
+                f"state {state} after {previous} was not learned with weight {weight / UNIT:g}"
+            )
+        if known:
+            self._add(previous, state, -weight)
+
+    def merge(self, other: Self, places: npt.ArrayLike | None = None) -> Self:
+        """Add the counts of `other`; returns self.
+
+        Args:
+            other: it is left as it is.
+            places: int[K of other], the number here of each of its states, all different; the same by
+                default.
+
+        Raises:
+            ValueError: if `places` are not as many, not different or negative; nothing is changed.
+        """
+        at = np.arange(other.states) if places is None else np.asarray(places, dtype=np.int64).reshape(-1)
+        if at.size != other.states or np.unique(at).size != at.size or (at < 0).any():
+            raise ValueError(f"expected different places for {other.states} states, got {places!r}")
+        first, table = other.first.copy(), other.table.copy()
+        if at.size:
+            self.grow(int(at.max()) + 1)
+            self._first[at] += first
+            self._table[np.ix_(at, at)] += table
+        return self
+
+    def log_initial(self, m: float = 0.0, p: npt.ArrayLike | None = None) -> Floats:
+        """float64[K]: log P(s_1), smoothed as `log_m_estimate` says (errors, too); empty where K is 0."""
+        return log_m_estimate(self.first, m, p) if self.states else np.zeros(0)
+
+    def log_table(self, m: float = 0.0, p: npt.ArrayLike | None = None) -> Floats:
+        """float64[K, K], contiguous: log P(s_t+1 | s_t) by rows, p of shape (K,) or (K, K); likewise."""
+        return log_m_estimate(self.table, m, p) if self.states else np.zeros((0, 0))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """The counts, as JSON-able values and copied arrays; `from_state` goes on from them."""
+        return {"states": self.states}, {"first": self.first.copy(), "table": self.table.copy()}
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The transitions that `state` described. Raises SnapshotError."""
+        k = count(meta, "states")
+        found = checked(arrays, {"first": counts("states"), "table": counts("states", "states")}, states=k)
+        for name, array in found.items():
+            reject(name, array.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
+        made = cls(k)
+        made.first[:], made.table[:] = found["first"], found["table"]
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same counts; states without any do not differ from none."""
+        if not isinstance(other, Transitions):
+            return NotImplemented
+        small, large = sorted((self, other), key=lambda one: one.states)
+        k = small.states
+        return (
+            np.array_equal(small.first, large.first[:k])
+            and np.array_equal(small.table, large.table[:k, :k])
+            and not (large.first[k:].any() or large.table[k:].any() or large.table[:, k:].any())
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        begun, followed = self.first.sum() / UNIT, self.table.sum() / UNIT
+        return f"Transitions(states={self.states}, sequences={begun:g}, transitions={followed:g})"
+
+    def _add(self, previous: int | None, state: int, weight: int) -> None:
+        if previous is None:
+            self._first[state] += weight
+        else:
+            self._table[previous, state] += weight
+
+
+def _check(previous: int | None, state: int, weight: int) -> None:
+    if state < 0 or (previous is not None and previous < 0) or weight < 0:
+        raise ValueError(f"states and weight must not be negative: {previous}, {state}, {weight}")
+
+
+def _distributions(p: npt.ArrayLike) -> Floats:
+    """The same as floats; raises ValueError unless each row is finite, not negative and sums to 1."""
+    rows = np.asarray(p, dtype=np.float64)
+    if not (rows >= 0.0).all() or not (np.abs(rows.sum(axis=-1) - 1.0) <= 1e-9).all():
+        raise ValueError(f"p must be probabilities that sum to 1, not {p!r}")
+    return rows

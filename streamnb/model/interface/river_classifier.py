@@ -1,0 +1,81 @@
+"""What is asked of any classifier of River's interface, and how its answers are read."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy.typing as npt
+
+from streamnb.model.attributes.ranges import is_above_zero
+from streamnb.model.encoding.event_writer import is_missing
+
+__all__ = ["answer_of", "load_state_of", "state_of", "teach_one"]
+
+
+def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
+    """P(v | x) as a classifier gives it, made to sum to 1; all zero where it gives nothing to any label.
+
+    NaN, infinities and negative numbers count as nothing. A classifier without `predict_proba_one` is taken
+    to be certain of its `predict_one`.
+    """
+    try:
+        said = classifier.predict_proba_one(x) if hasattr(classifier, "predict_proba_one") else None
+    except NotImplementedError:
+        said = None
+    if said is None:
+        label = classifier.predict_one(x)
+        return {} if label is None else {label: 1.0}
+    said = {label: float(p) if 0.0 <= p < math.inf else 0.0 for label, p in said.items()}
+    most = max(said.values(), default=0.0)
+    if most > 1.0:  # their sum may be more than a double can hold
+        said = {label: p / most for label, p in said.items()}
+    total = math.fsum(said.values())
+    return {label: p / total if total > 0.0 else 0.0 for label, p in said.items()}
+
+
+def teach_one(classifier: Any, x: Any, y: Any, w: float) -> None:
+    """Let a classifier learn an event that counts `w` times, or teach it by one without a label (None).
+
+    A classifier whose `learn_one` takes no weight learns an event of any weight above zero once. Only one
+    with the method `learn_unlabelled_one` is taught by events without a label.
+    """
+    if not is_above_zero(w):
+        return
+    learn = classifier.learn_one
+    if is_missing(y):
+        learn = getattr(classifier, "learn_unlabelled_one", None)
+        if learn is None:
+            return
+    arguments = (x,) if is_missing(y) else (x, y)
+    if w == 1.0 or not _takes_weight(learn):
+        learn(*arguments)
+    else:
+        learn(*arguments, w=w)
+
+
+def state_of(classifier: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """All that a classifier has learned, by its own `state`. Raises TypeError where it has none."""
+    if not hasattr(classifier, "state"):
+        raise TypeError(f"a {type(classifier).__name__} has no state() that a snapshot could hold")
+    meta, arrays = classifier.state()
+    return dict(meta), dict(arrays)
+
+
+def load_state_of(classifier: Any, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Replace all that a classifier has learned. Raises TypeError where it has no `load_state`."""
+    if not hasattr(classifier, "load_state"):
+        raise TypeError(f"a {type(classifier).__name__} has no load_state() to go on from a snapshot by")
+    classifier.load_state(meta, arrays)
+
+
+def _takes_weight(learn: Callable[..., Any]) -> bool:
+    return _has_weight(getattr(learn, "__func__", learn))
+
+
+@cache
+def _has_weight(function: Callable[..., Any]) -> bool:
+    return "w" in inspect.signature(function).parameters

@@ -1,0 +1,240 @@
+"""Any classifier of River's interface as a model of the engine: a `StreamModel`, one event at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import MOST, count, reading
+from streamnb.model.attributes.names import checked_names
+from streamnb.model.encoding.event_writer import is_missing, units
+from streamnb.model.interface.evidence import Item
+from streamnb.model.interface.river_classifier import answer_of, load_state_of, state_of, teach_one
+from streamnb.model.naive_bayes.naive_bayes import Posteriors
+from streamnb.model.posterior.sequential import SequentialPosterior
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["OneAtATime", "WholeState"]
+
+State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
+
+
+class WholeState:
+    """A state that was copied at once; see `StateCopying`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def advance(self, n_bytes: int) -> bool:  # noqa: ARG002
+        """There is nothing left to copy."""
+        return True
+
+    def state(self) -> State:
+        """JSON-able values and arrays."""
+        return self._state
+
+
+class OneAtATime:
+    """A classifier with `predict_proba_one`, `learn_one`, `state` and `load_state`, as a `StreamModel`.
+
+    It predicts each event, then lets the classifier learn it. Classes are those that were learned or that the
+    classifier has given a probability, in the order in which that happened. Where the classifier has
+    `explain_one`, `prune`, `posterior`, `n_attributes` or `n_bytes`, they are its own; one with
+    `learn_unlabelled_one` is taught by events without a label, too (see `any_classifier.teach_one`).
+
+    Args:
+        classifier: whose `state` holds all that it has learned; it is trained in place.
+        kind: what the configuration calls it; a state of another kind is not loaded.
+
+    Examples:
+        >>> from streamnb import MultinomialNB
+        >>> model = OneAtATime(MultinomialNB(), "words")
+        >>> posteriors = model.predict_then_learn_many(["win cash", "lunch", "cash"], ["spam", "ham", None])
+        >>> posteriors.labels()
+        [None, 'spam', 'spam']
+        >>> model.class_weights
+        {'spam': 1.0, 'ham': 1.0}
+    """
+
+    def __init__(self, classifier: Any, kind: str) -> None:
+        self.classifier = classifier
+        self.kind = kind
+        self._weights: dict[Any, int] = {}  # class -> units learned, in the order of the columns
+        self._events = 0
+        self._measured = (-1, 0)  # at how many events its memory was looked at, and what it was
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[Any]:
+        """Every class that was learned, or given a probability, in the order in which that happened."""
+        return list(self._weights)
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """Class -> weight of the labelled events learned, in examples."""
+        return {label: weight / UNIT for label, weight in self._weights.items()}
+
+    @property
+    def n_events(self) -> int:
+        """How many labelled events with a weight were learned."""
+        return self._events
+
+    @property
+    def n_attributes(self) -> int:
+        """Of the classifier; 0 where it does not say."""
+        return int(getattr(self.classifier, "n_attributes", 0))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes; of a classifier that does not say, that of the arrays of its state a while ago."""
+        found = getattr(self.classifier, "n_bytes", None)
+        if found is not None:
+            return int(found)
+        at, n_bytes = self._measured
+        if at < 0 or self._events > 2 * at:
+            n_bytes = sum(array.nbytes for array in state_of(self.classifier)[1].values())
+            self._measured = self._events, n_bytes
+        return n_bytes
+
+    @property
+    def posterior(self) -> SequentialPosterior | None:
+        """Of the classifier, where it weighs hypotheses."""
+        found = getattr(self.classifier, "posterior", None)
+        return found if isinstance(found, SequentialPosterior) else None
+
+    def predict_posteriors(
+        self,
+        xs: Iterable[Any],
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+    ) -> Posteriors:
+        """P(v | x) of many events by the classifier as it is; times are not asked for."""
+        columns = dict(self._weights)
+        answers = []
+        for x in xs:
+            answers.append(answer_of(self.classifier, x))
+            for label in answers[-1]:
+                columns.setdefault(label, 0)
+        hypotheses = self._hypotheses()
+        weighed = None if hypotheses is None else np.tile(hypotheses, (len(answers), 1))
+        return _posteriors(answers, list(columns), [len(columns)] * len(answers), weighed)
+
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:  # noqa: ARG002
+        """What the classifier says for its prediction; empty where it says nothing."""
+        explain = getattr(self.classifier, "explain_one", None)
+        return [] if explain is None else explain(x, top)
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def predict_then_learn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+    ) -> Posteriors:
+        """Predict each event by all that was learned before it, then learn it, strictly in order."""
+        answers, known, hypotheses = [], [], []
+        for x, y, w in zip(xs, ys, repeat(1.0) if ws is None else ws, strict=ws is not None):
+            answers.append(answer_of(self.classifier, x))
+            for label in answers[-1]:
+                self._weights.setdefault(label, 0)
+            known.append(len(self._weights))
+            hypotheses.append(self._hypotheses())
+            self._learn(x, y, w)
+        weighed = np.array(hypotheses) if hypotheses and hypotheses[0] is not None else None
+        return _posteriors(answers, self.classes, known, weighed)
+
+    def learn_many(
+        self,
+        X: Any,
+        y: Any,
+        w: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> None:
+        """Learn many events in order; what is predicted of them on the way is thrown away."""
+        self.predict_then_learn_many(X, y, w, ts)
+
+    def prune(
+        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
+    ) -> int:
+        """Forget words; how many. Raises ValueError where the classifier has none to forget."""
+        prune = getattr(self.classifier, "prune", None)
+        if prune is not None:
+            return int(prune(min_count, drop_most_frequent, max_attributes))
+        if min_count or drop_most_frequent or max_attributes is not None:
+            raise ValueError(f"a model of kind {self.kind!r} has no vocabulary to prune")
+        return 0
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """All that was learned: JSON-able values, and arrays."""
+        meta, arrays = state_of(self.classifier)
+        return {
+            "type": type(self).__name__,
+            "kind": self.kind,
+            "events": self._events,
+            "classes": [_plain(label) for label in self._weights],
+            "weights": list(self._weights.values()),
+            "classifier": meta,
+        }, {name: array.copy() for name, array in arrays.items()}
+
+    def copying(self) -> WholeState:
+        """The `state` as it is now."""
+        return WholeState(self.state())
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a model of the same kind; returns self.
+
+        Raises ValueError for one of another kind, and SnapshotError for one that is damaged.
+        """
+        found = (meta.get("type"), meta.get("kind"))
+        if found != (type(self).__name__, self.kind):
+            raise ValueError(f"this is the state of a {found}, not of a {(type(self).__name__, self.kind)}")
+        with reading(f"a {type(self).__name__}"):
+            classes, weights = checked_names(meta["classes"]), meta["weights"]
+            each = [count({"weights": weight}, "weights") for weight in weights]
+            weights = dict(zip(classes, each, strict=True))
+            events = count(meta, "events", least=-MOST)
+            load_state_of(self.classifier, meta["classifier"], arrays)
+        self._weights, self._events, self._measured = weights, events, (-1, 0)
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _hypotheses(self) -> npt.NDArray[np.float64] | None:
+        """P(h | all learned so far)."""
+        posterior = self.posterior
+        return None if posterior is None else np.array(list(posterior.probabilities.values()))
+
+    def _learn(self, x: Any, y: Any, w: float) -> None:
+        weight = units(w)  # refuses what no model takes, before anything is learned
+        teach_one(self.classifier, x, y, w)
+        if not is_missing(y) and w > 0.0:
+            self._weights[y] = self._weights.get(y, 0) + weight
+            self._events += 1
+
+
+def _posteriors(
+    answers: Sequence[Mapping[Any, float]],
+    classes: list[Any],
+    known: list[int],
+    hypotheses: npt.NDArray[np.float64] | None,
+) -> Posteriors:
+    """Answers as a table with a column for each class."""
+    rows = [[answer.get(label, 0.0) for label in classes] for answer in answers]
+    table = np.array(rows, dtype=np.float64).reshape(len(answers), len(classes))
+    return Posteriors(classes, table, np.array(known, dtype=np.int64), hypotheses)
+
+
+def _plain(label: Any) -> Any:
+    """A label as JSON can hold it."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(plain, (str, bool, int, float)):
+        raise TypeError(f"a label must be a string, a boolean or a number, not {label!r}")
+    return plain

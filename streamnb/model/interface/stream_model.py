@@ -1,0 +1,112 @@
+"""What the engine asks of a model, as sentences. `NaiveBayes` is one; `OneAtATime` makes others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.evidence import Item
+    from streamnb.model.naive_bayes.naive_bayes import Posteriors
+
+__all__ = ["StateCopying", "StreamModel"]
+
+
+class StateCopying(Protocol):
+    """The state of a model at one moment, copied while the model goes on learning.
+
+    `advance` is called until it says that all is copied, between events; `state` may be called at any time,
+    copies what is left, and gives what the model's `state` was at that moment.
+    """
+
+    def advance(self, n_bytes: int) -> bool:
+        """Copy about so many bytes more; whether that is all."""
+        ...
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """JSON-able values and arrays, which belong to the caller."""
+        ...
+
+
+class StreamModel(Protocol):
+    """A model that learns from a stream, strictly in order, and can be put down and taken up.
+
+    It is deterministic: the same events in the same order, cut into calls in any way, give the same answers
+    and the same `state`, bit for bit; and a model that has loaded a state goes on as the one that it is of.
+    Recovery rests on this.
+
+    It reads no clock and does no I/O. An event that it cannot read raises TypeError or ValueError and teaches
+    nothing. A model that weighs hypotheses has a `posterior`, a `SequentialPosterior`, too.
+    """
+
+    @property
+    def classes(self) -> list[Any]:
+        """Every class met, in the order in which they were met: it only grows at its end."""
+        ...
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """Class -> weight learned, in examples."""
+        ...
+
+    @property
+    def n_events(self) -> int:
+        """How many labelled events with a weight were learned."""
+        ...
+
+    @property
+    def n_attributes(self) -> int:
+        """How many words and values have a count, or a weight; 0 where that is no question."""
+        ...
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all that was learned, about; asked for at every commit."""
+        ...
+
+    def predict_then_learn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> Posteriors:
+        """Predict each event by all that was learned before it, then learn it, strictly in order.
+
+        An event whose label is None has no class to be learned as.
+        """
+        ...
+
+    def predict_posteriors(self, xs: Iterable[Any], ts: Iterable[float | None] | None = None) -> Posteriors:
+        """P(v | x) of many events by the model as it is, which stays as it is."""
+        ...
+
+    def learn_many(
+        self, X: Any, y: Any, w: Iterable[float] | None = None, ts: Iterable[float | None] | None = None
+    ) -> None:
+        """Learn many events in order, as `predict_then_learn_many` does."""
+        ...
+
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
+        """What speaks for the predicted class, the strongest first; empty where the model cannot tell."""
+        ...
+
+    def prune(
+        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
+    ) -> int:
+        """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
+        ...
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
+        ...
+
+    def copying(self) -> StateCopying:
+        """The `state` as it is now, to be copied while the model goes on learning."""
+        ...
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+        """Replace all that was learned. Raises where the state is not one of such a model."""
+        ...

@@ -1,0 +1,174 @@
+"""Sums and sums of products of several numbers, in 106 bits: the sufficient statistics of least squares.
+
+    learn     n' = n + w;  S1' = S1 + w z;  S2' = S2 + w z z^T
+    unlearn   the same with -w;  merge  addition
+    read      M = S2 - S1 S1^T / n, the co-moments about the mean
+
+Sums about zero lose, where the mean is far from zero, (mean / spread)^2 of their accuracy when they are
+centred: in doubles that is all of it at an offset of 1e8. Here every sum is a pair of doubles (see
+`double_double`), which has 106 bits to lose from; the values themselves, which are doubles, lose
+mean / spread of theirs before they arrive here. So M is as good as the data are at any offset, any order of
+events and any way to merge give the same to about 1e-30, and unlearning undoes learning to as much. Welford's
+running co-moments in doubles keep none of this, and to solve for weights costs the condition number squared.
+
+Weights are int64 in units of 1/1024 example, so that the sums stay sums of few bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.expected import checked, count, real
+from streamnb.model.compiled.jit import kernel
+from streamnb.model.numerics.double_double import add, divide, multiply, two_product
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["CoMoments", "SecondMoments"]
+
+Array = npt.NDArray[np.float64]
+_LEAST = 1e-280  # of a sum of squares, whose reciprocal still can be multiplied
+_CONSTANT = 2.0**-80  # of a sum of squares: what rounding may leave of 0, and a spread of 1e-12 of the size
+
+
+class CoMoments(NamedTuple):
+    """Moments about the mean.
+
+    Attributes:
+        n: weight, in examples.
+        mean: float64[d].
+        mean_low: what the doubles of the mean leave out, beside the spread of numbers far from zero.
+        M: float64[d, d], sum of products of deviations from the mean.
+        M_low: what the doubles of M leave out.
+    """
+
+    n: float
+    mean: Array
+    mean_low: Array
+    M: Array
+    M_low: Array
+
+
+class SecondMoments:
+    """Sums of numbers and of their products, of events that have a number in some of the columns, and else 0.
+
+    Attributes:
+        units: weight learned, in units of 1/1024 example.
+    """
+
+    def __init__(self) -> None:
+        self.units = 0
+        self._sums = np.zeros((2, 0))  # high and low parts
+        self._products = np.zeros((2, 0, 0))  # of the lower triangle
+
+    def __len__(self) -> int:
+        """For how many columns there is room."""
+        return self._sums.shape[1]
+
+    def room(self, columns: int) -> None:
+        """Grow to at least so many columns: in all events so far these were 0."""
+        more = columns - len(self)
+        if more > 0:
+            more = max(more, len(self) // 2)
+            self._sums = np.pad(self._sums, ((0, 0), (0, more)))
+            self._products = np.pad(self._products, ((0, 0), (0, more), (0, more)))
+
+    def update(self, columns: npt.NDArray[np.int64], values: Array, weight: int = UNIT) -> None:
+        """Learn an event of this weight in units; one below zero unlearns.
+
+        Raises UnlearnError, and changes nothing, where there is not so much to be unlearned.
+        """
+        if weight < 0 and self._is_less_than(columns, values, weight):
+            raise UnlearnError("this event was never learned with this weight: it is more than all that was")
+        self.units += weight
+        if self.units == 0:
+            self._sums[...] = 0.0
+            self._products[...] = 0.0
+        else:
+            _learn(self._sums, self._products, columns, values, weight / UNIT)
+
+    def _is_less_than(self, columns: npt.NDArray[np.int64], values: Array, weight: int) -> bool:
+        """Whether fewer events, or smaller squares, were learned than are to be unlearned."""
+        squares = self._products[0, columns, columns]
+        left = squares + weight / UNIT * values * values
+        return self.units + weight < 0 or bool((left < -_CONSTANT * squares).any())
+
+    def merge(self, other: SecondMoments, places: npt.NDArray[np.int64]) -> None:
+        """Add all that another learned, whose columns stand at these places here."""
+        if places.size:
+            self.room(int(places.max()) + 1)
+        _merge(self._sums, self._products, other._sums, other._products, places)
+        self.units += other.units
+
+    def about_the_mean(self, columns: int) -> CoMoments:
+        """The co-moments of the first so many columns; of nothing they are zero."""
+        mean, products = np.zeros((2, columns)), np.zeros((2, columns, columns))
+        if self.units:
+            _centre(self._sums, self._products, self.units / UNIT, mean, *products)
+        return CoMoments(self.units / UNIT, *mean, *products)
+
+    def arrays(self, columns: int) -> dict[str, Array]:
+        """The sums of the first so many columns, copied."""
+        return {
+            "sums": self._sums[:, :columns].copy(),
+            "products": np.tril(self._products[:, :columns, :columns]),
+        }
+
+    @classmethod
+    def from_arrays(cls, units: Any, arrays: Mapping[str, npt.NDArray[Any]], columns: int) -> Self:
+        """The moments of these sums. Raises SnapshotError where they do not fit."""
+        expected = {"sums": real(2, "columns"), "products": real(2, "columns", "columns")}
+        found = checked(arrays, expected, columns=columns)
+        moments = cls()
+        moments.units = count({"units": units}, "units")
+        moments._sums, moments._products = found["sums"].copy(), found["products"].copy()
+        if (moments._products[0].diagonal() < 0.0).any():
+            raise SnapshotError("a sum of squares of least squares is below zero")
+        return moments
+
+
+@kernel
+def _learn(sums: Any, products: Any, columns: Any, values: Any, weight: float) -> None:
+    """Add weight z to the sums and weight z z^T to the lower triangle of the products."""
+    for i in range(columns.size):
+        a = columns[i]
+        w, w_low = two_product(weight, values[i])
+        sums[0, a], sums[1, a] = add(sums[0, a], sums[1, a], w, w_low)
+        for j in range(columns.size):
+            b = columns[j]
+            if b <= a:
+                p, e = multiply(w, w_low, values[j], 0.0)
+                products[0, a, b], products[1, a, b] = add(products[0, a, b], products[1, a, b], p, e)
+
+
+@kernel
+def _merge(sums: Any, products: Any, other_sums: Any, other_products: Any, places: Any) -> None:
+    """Add other sums, whose column i stands at places[i]."""
+    for i in range(places.size):
+        a = places[i]
+        sums[0, a], sums[1, a] = add(sums[0, a], sums[1, a], other_sums[0, i], other_sums[1, i])
+        for j in range(i + 1):
+            b = places[j]
+            r, c = max(a, b), min(a, b)
+            products[0, r, c], products[1, r, c] = add(
+                products[0, r, c], products[1, r, c], other_products[0, i, j], other_products[1, i, j]
+            )
+
+
+@kernel
+def _centre(sums: Any, products: Any, n: float, mean: Any, M: Any, low: Any) -> None:
+    """Fill mean (2, d) and M = S2 - S1 S1^T / n (d, d), high and low part."""
+    for a in range(mean.shape[1]):
+        m, m_low = divide(sums[0, a], sums[1, a], n, 0.0)
+        mean[0, a], mean[1, a] = m, m_low
+        for b in range(a + 1):
+            p, e = multiply(m, m_low, sums[0, b], sums[1, b])
+            p, e = add(products[0, a, b], products[1, a, b], -p, -e)
+            if a == b and p <= max(_CONSTANT * products[0, a, a], _LEAST):
+                p, e = 0.0, 0.0
+            M[a, b] = M[b, a] = p
+            low[a, b] = low[b, a] = e

@@ -1,0 +1,187 @@
+"""Events as rows of a design matrix: which attribute, or nominal value, is which column.
+
+    {"height": 1.8, "colour": "red"}  ->  columns "height": 1.8 and ("colour", "red"): 1
+
+Columns are added as attributes and values are met. A number (a boolean is 0 or 1) has one column, a string
+has one for each of its values. What is missing (absent, None, NaN, infinite) adds nothing to a weighted sum,
+which is what the number 0 does: it is read as 0, and so is an attribute in all events before it was met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.ranges import nearest_double
+from streamnb.model.encoding.event_writer import value_text
+from streamnb.model.stats.moments import LARGEST
+
+__all__ = ["PLAIN", "Design", "Row", "is_no_target", "plain", "real"]
+
+PLAIN = (str, bool, int, float, type(None))
+"""What a name or label may be that is to be written down."""
+Row = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+"""The columns of an event, and their values; no column occurs twice, and but for column 0 no value is 0."""
+
+
+class Design:
+    """The columns met so far, in the order in which they were met, after column 0, which is the model's own.
+
+    Args:
+        limit: the most columns there will be beside column 0: what is met later is left out.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._values: dict[tuple[Any, str], int] = {}
+        self._limit = limit
+
+    def __len__(self) -> int:
+        """How many columns there are, column 0 included."""
+        return 1 + len(self._numbers) + len(self._values)
+
+    @property
+    def columns(self) -> list[Any]:
+        """The name of each but column 0: that of a number, or (name, value) of a nominal attribute."""
+        return [key for key, _ in self._ordered()]
+
+    def row(self, x: Mapping[Any, Any], first: float = 1.0, *, adds: bool) -> Row:
+        """The event as a row, `first` in column 0; columns that no event had before are added, or left out.
+
+        Values beyond +-1e140 are read as +-1e140, whose squares still sum within a double.
+
+        Raises TypeError, and adds nothing, for a value that is no number, boolean, string or None, and
+        ValueError for half a surrogate pair.
+        """
+        found = {0: first}
+        fresh: list[tuple[dict[Any, int], Any, float]] = []
+        columns: dict[Any, int]
+        for name, value in x.items():
+            if type(value) is float and -LARGEST <= value <= LARGEST:  # the common case first
+                columns, key, number = self._numbers, name, value
+            elif isinstance(value, str):
+                columns, key, number = self._values, (name, value_text(value)), 1.0
+            else:
+                columns, key, number = self._numbers, name, real(name, value)
+            if number != 0.0:
+                column = columns.get(key)
+                if column is not None:
+                    found[column] = number
+                elif adds:
+                    fresh.append((columns, key, number))
+        for columns, key, number in fresh[: 1 + self._limit - len(self)] if fresh else ():
+            column = columns[key] = len(self)
+            found[column] = number
+        return np.array(list(found)), np.array(list(found.values()))
+
+    def unknown(self, x: Mapping[Any, Any]) -> list[Any]:
+        """The attributes of an event that have no column, and are not missing or 0."""
+        return [
+            name
+            for name, value in x.items()
+            if (
+                (name, value) not in self._values
+                if isinstance(value, str)
+                else name not in self._numbers and real(name, value) != 0.0
+            )
+        ]
+
+    def take_in(self, other: Design) -> npt.NDArray[np.int64]:
+        """Where each of another's columns stands here; those that are new here are added.
+
+        Raises ValueError, and adds none, where there would be too many.
+        """
+        keys = other._ordered()
+        size = len(self.columns) + sum(key not in self._of(nominal) for key, nominal in keys)
+        if size > self._limit:
+            raise ValueError(f"{size} columns, but only {self._limit} are allowed")
+        places = [0] + [self._of(nominal).setdefault(key, len(self)) for key, nominal in keys]
+        return np.array(places, dtype=np.int64)
+
+    def dense(self, row: Row) -> npt.NDArray[np.float64]:
+        """A row as a vector with a value for every column."""
+        vector = np.zeros(len(self))
+        vector[row[0]] = row[1]
+        return vector
+
+    def named(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
+        """Column -> its value in a vector, column 0 left out."""
+        return dict(zip(self.columns, values[1:].tolist(), strict=True))
+
+    def described(self) -> list[list[Any]]:
+        """The columns as JSON can hold them: [name], or [name, value] of a nominal attribute.
+
+        Raises TypeError for names that are not strings, booleans, numbers or None.
+        """
+        return [[plain(key[0]), str(key[1])] if nominal else [plain(key)] for key, nominal in self._ordered()]
+
+    @classmethod
+    def from_description(cls, columns: Any, limit: int) -> Design:
+        """The design of these columns. Raises SnapshotError."""
+        if not isinstance(columns, list) or not all(map(_is_column, columns)):
+            raise SnapshotError(f"expected a list of columns, [name] or [name, value], found {columns!r}")
+        if len(columns) > limit:
+            raise SnapshotError(f"{len(columns)} columns, but only {limit} are allowed")
+        design = cls(limit)
+        for place, column in enumerate(columns, start=1):
+            if len(column) == 1:
+                design._numbers[column[0]] = place
+            else:
+                design._values[column[0], column[1]] = place
+        if len(design) <= len(columns):
+            raise SnapshotError("a column occurs twice")
+        return design
+
+    def _of(self, nominal: bool) -> dict[Any, int]:  # noqa: FBT001  which of two dictionaries
+        return self._values if nominal else self._numbers
+
+    def _ordered(self) -> list[tuple[Any, bool]]:
+        """The key of each column, and whether it is one of a nominal attribute."""
+        places = [(place, key, False) for key, place in self._numbers.items()]
+        places += [(place, key, True) for key, place in self._values.items()]
+        return [(key, nominal) for _, key, nominal in sorted(places, key=lambda column: column[0])]
+
+
+def _is_column(column: Any) -> bool:
+    """Whether this describes a column: [name], or [name, value]."""
+    if not isinstance(column, list) or len(column) not in {1, 2}:
+        return False
+    return isinstance(column[0], PLAIN) and all(isinstance(value, str) for value in column[1:])
+
+
+def real(name: Any, value: Any) -> float:
+    """A number within +-1e140; 0 where it is missing (None, NaN or infinite).
+
+    Raises TypeError for what is no number.
+    """
+    if type(value) is not float:
+        if value is None:
+            return 0.0
+        if not isinstance(value, (Real, np.bool_)):
+            kind = type(value).__name__
+            raise TypeError(f"attribute {name!r}: expected a number or a string, got {kind}")
+        value = nearest_double(value, LARGEST)
+    number: float = value
+    if not math.isfinite(number):
+        return 0.0
+    return min(max(number, -LARGEST), LARGEST)
+
+
+def is_no_target(y: Any) -> bool:
+    """Whether a number to be learned is missing: None, NaN or infinite."""
+    return y is None or (isinstance(y, (float, np.floating)) and not math.isfinite(y))
+
+
+def plain(value: Any) -> str | bool | int | float | None:
+    """A name or label as JSON can hold it; numpy's scalars become Python's. Raises TypeError."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, PLAIN):
+        return value
+    raise TypeError(f"a label or an attribute name of type {type(value).__name__} cannot be written down")

@@ -1,0 +1,148 @@
+"""The weights of least squares from co-moments, of full rank or not, by the sweep operator.
+
+    minimise  sum (d - w^T x - b)^2 + l2 |w|^2   <=>   (M_xx + l2 I) w = M_xy,  b = mean(d) - w^T mean(x)
+
+Sweeping the co-moments of target and attributes on an attribute k is one step of Gauss-Jordan elimination,
+
+    A_ij -= A_ik A_jk / A_kk    A_ik /= A_kk    A_kk = -1 / A_kk
+
+after which the swept attributes' block is -M^-1, the target's column their weights, its diagonal element the
+sum of squares that they leave, and the column of an attribute that was not swept its own regression on those
+that were. Swept is always the attribute that they explain least. What they explain to 1e-24 of its squares
+(1e-12 of its spread) is a combination of them as far as the events tell: of all weights that fit as well
+those of least norm are taken then, as `lstsq` does.
+
+The normal equations square the condition number, and so all is done in the 106 bits of the co-moments: there
+is as much left as an orthogonal decomposition of the events themselves would leave in doubles, and more.
+
+Reference: Goodnight (1979), A tutorial on the SWEEP operator, The American Statistician 33(3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.linear.comoments import CoMoments
+from streamnb.model.numerics.double_double import add, divide, multiply
+
+__all__ = ["Fit", "fit"]
+
+Array = npt.NDArray[np.float64]
+_EXPLAINED = 1e-24
+
+
+class Fit(NamedTuple):
+    """The least squares solution.
+
+    Attributes:
+        n: weight learned, in examples.
+        weights: float64[d].
+        mean: float64[d], of the attributes.
+        mean_low: float64[d], what its doubles leave out.
+        target: mean of the targets.
+        squares: sum of squared residuals.
+        swept: bool[d], attributes that are no combination of other swept ones.
+        inverse: float64[rank, rank], of M_xx + l2 I of the swept.
+        explained: float64[rank, d - rank], the weights of the swept attributes in each other one.
+    """
+
+    n: float
+    weights: Array
+    mean: Array
+    mean_low: Array
+    target: float
+    squares: float
+    swept: npt.NDArray[np.bool_]
+    inverse: Array
+    explained: Array
+
+    @property
+    def rank(self) -> int:
+        """How many combinations of attributes varied."""
+        return len(self.inverse)
+
+    def predict(self, x: Array) -> float:
+        """w^T x + b: about the mean, so that large offsets cancel before they are multiplied."""
+        return float(self.target + self.weights @ ((x - self.mean) - self.mean_low))
+
+    def leverage(self, x: Array) -> float:
+        """1/n + (x - mean)^T M^-1 (x - mean); infinite where x leaves what was ever seen to vary."""
+        if self.n == 0.0:
+            return math.inf
+        away = x - self.mean
+        swept, others = away[self.swept], away[~self.swept]
+        sizes = 1e-6 * (np.abs(self.explained).T @ np.abs(swept)) + 1e-12 * np.abs(x[~self.swept])
+        if (np.abs(others - self.explained.T @ swept) > sizes).any():
+            return math.inf
+        return 1.0 / self.n + max(float(swept @ self.inverse @ swept), 0.0)
+
+
+def fit(moments: CoMoments, l2: float) -> Fit:
+    """Least squares of the first column on all others."""
+    A, A_low = moments.M.copy(), moments.M_low.copy()
+    swept = np.zeros(len(A), dtype=np.bool_)
+    _sweep(A, A_low, l2, swept, A.diagonal() + l2)
+    swept = swept[1:]
+    explained = A[1:, 1:][swept][:, ~swept]
+    weights = np.where(swept, A[1:, 0], 0.0)
+    squares = float(A[0, 0]) - l2 * float(weights @ weights)
+    if not swept.all():
+        weights = _least_norm(weights, swept, explained)
+    inverse = -A[1:, 1:][swept][:, swept]
+    mean, low = moments.mean, moments.mean_low
+    target = float(mean[0])
+    return Fit(moments.n, weights, mean[1:], low[1:], target, max(squares, 0.0), swept, inverse, explained)
+
+
+def _least_norm(weights: Array, swept: npt.NDArray[np.bool_], explained: Array) -> Array:
+    """The weights without what makes no difference: one of the others, less the swept that explain it."""
+    free = np.zeros((weights.size, explained.shape[1]))
+    free[swept] = -explained
+    free[~swept] = np.eye(explained.shape[1])
+    basis = np.linalg.qr(free / np.linalg.norm(free, axis=0))[0]
+    for _ in range(2):  # once more for what rounding left
+        weights = weights - basis @ (basis.T @ weights)
+    return weights
+
+
+@kernel
+def _sweep(A: Any, low: Any, l2: float, swept: Any, before: Any) -> None:
+    """Add l2 to the diagonal, but for row 0, and sweep all other rows that are not explained by those swept.
+
+    `before` is the diagonal with it.
+    """
+    d = A.shape[0]
+    for k in range(1, d):
+        A[k, k], low[k, k] = add(A[k, k], low[k, k], l2, 0.0)
+    for _ in range(1, d):
+        k, most = 0, _EXPLAINED
+        for i in range(1, d):
+            if not swept[i] and A[i, i] > most * before[i]:
+                k, most = i, A[i, i] / before[i]
+        if k == 0:
+            return
+        swept[k] = True
+        _sweep_on(A, low, k)
+
+
+@inlined
+def _sweep_on(A: Any, low: Any, k: int) -> None:
+    """See the module's text; row k, alike to column k, keeps what that was until the end."""
+    D, D_low = A[k, k], low[k, k]
+    for i in range(A.shape[0]):
+        if i != k:
+            q, q_low = divide(A[i, k], low[i, k], D, D_low)
+            for j in range(i + 1):
+                if j != k:
+                    p, e = multiply(q, q_low, A[k, j], low[k, j])
+                    A[i, j], low[i, j] = add(A[i, j], low[i, j], -p, -e)
+                    A[j, i], low[j, i] = A[i, j], low[i, j]
+            A[i, k], low[i, k] = q, q_low
+    for i in range(A.shape[0]):
+        A[k, i], low[k, i] = A[i, k], low[i, k]
+    A[k, k], low[k, k] = divide(-1.0, 0.0, D, D_low)

@@ -1,0 +1,225 @@
+"""Least squares, one event at a time, from sums alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.encoding.event_writer import units
+from streamnb.model.linear.comoments import SecondMoments
+from streamnb.model.linear.design_matrix import Design, is_no_target, real
+from streamnb.model.linear.least_squares import Fit, fit
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["LinearRegression", "StudentT"]
+
+
+class StudentT(NamedTuple):
+    """Student's t distribution of a target.
+
+    Attributes:
+        mean: its centre.
+        scale: its scale; infinite where too little was learned to tell.
+        degrees_of_freedom: of it; the more, the nearer it is to a Gaussian.
+    """
+
+    mean: float
+    scale: float
+    degrees_of_freedom: float
+
+
+class LinearRegression(base.Regressor):  # type: ignore[misc]  # River is untyped here
+    """Least squares: the maximum likelihood hypothesis under Gaussian noise, exactly, at any moment.
+
+        h_ML = argmin over h of sum (d_i - h(x_i))^2        h(x) = w^T x + b
+
+    It keeps sums and sums of products only, of 106 bits each, and solves for w when it is asked. So it equals
+    the batch solution of all events learned, in any order; `merge` is addition and `unlearn_one` the inverse
+    of learning. To learn costs O(d^2) of the d attributes that an event has, the first prediction after an
+    event was learned O(d^3) of all d, and any further one O(d).
+
+    Degenerate cases:
+        missing         an attribute that is absent, None, NaN or infinite is read as 0, as in River.
+        strings         1 in the column (name, value), of which there is one for each value met.
+        never varied    combinations of attributes that never varied (more attributes than events, one the
+                        double of another) leave many solutions: that of least |w|, b not counted. A spread
+                        below 1e-12 of the size, or of what other attributes explain of it, is none.
+        nothing yet     predicts 0.
+        no target       an event whose target is missing is not learned.
+        huge            numbers beyond +-1e140 are read as +-1e140.
+
+    Args:
+        l2: adds l2 |w|^2 to the sum of squares (ridge regression): least norm in place of least squares. b is
+            free.
+        features: the most columns, each of which costs 16 bytes times their number; those met later are left
+            out.
+
+    Raises:
+        ValueError: if a parameter is out of range.
+
+    Examples:
+        >>> from streamnb import LinearRegression
+        >>> model = LinearRegression()
+        >>> for x, d in [(1, 3.1), (2, 4.9), (3, 7.1), (4, 8.9)]:
+        ...     model.learn_one({"x": x}, d)
+        >>> round(model.weights["x"], 3), round(model.intercept, 3)
+        (1.96, 1.1)
+        >>> round(model.predict_one({"x": 5}), 3)
+        10.9
+        >>> round(model.noise_variance, 4)  # (0.04^2 + 0.12^2 + 0.12^2 + 0.04^2) / 4
+        0.008
+
+    References:
+        Mitchell, Machine Learning (1997), section 6.4; Björck (1996), Numerical Methods for Least Squares
+        Problems; Gelman et al. (2013), Bayesian Data Analysis, section 14.2 (the predictive distribution).
+    """
+
+    def __init__(self, l2: float = 0.0, features: int = 512) -> None:
+        if not 0.0 <= l2 <= 1e140:
+            raise ValueError(f"l2 must lie between 0 and 1e140, not {l2!r}")
+        check_whole("features", features, 1)
+        self.l2 = l2
+        self.features = features
+        self._design = Design(features)
+        self._moments = SecondMoments()  # column 0 is the target
+        self._moments.room(1)
+        self._fit: Fit | None = None
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> float:
+        """Weight learned, in examples."""
+        return self._moments.units / UNIT
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Attribute, or (attribute, value) of a string -> its weight w."""
+        return dict(zip(self._design.columns, self._solution().weights.tolist(), strict=True))
+
+    @property
+    def intercept(self) -> float:
+        """b, the prediction where every attribute is 0."""
+        solution = self._solution()
+        pairs = zip(solution.weights.tolist(), solution.mean.tolist(), strict=True)
+        return math.fsum([solution.target, *(-w * mean for w, mean in pairs)])
+
+    @property
+    def rank(self) -> int:
+        """How many combinations of attributes have varied."""
+        return self._solution().rank
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the noise of maximum likelihood, sum of squared residuals / n; 0 of nothing."""
+        solution = self._solution()
+        return solution.squares / solution.n if solution.n else 0.0
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """h(x) = w^T x + b. Raises TypeError for a value that is no number, boolean, string or None."""
+        return self._solution().predict(self._dense(x))
+
+    def predict_distribution_one(self, x: Mapping[Any, Any]) -> StudentT:
+        """The distribution of the target of `x`, the weights and the noise being unknown.
+
+            t with n - rank - 1 degrees of freedom about h(x), of the scale
+            s^2 (1 + 1/n + (x - mean)^T M^-1 (x - mean)),    s^2 = sum of squared residuals / (n - rank - 1)
+
+        That is the posterior prediction under the prior 1/sigma^2 (flat in w, b and ln sigma); with l2 > 0 an
+        approximation. Its scale is infinite where x varies in what never varied so far.
+        """
+        solution, vector = self._solution(), self._dense(x)
+        freedom = solution.n - solution.rank - 1.0
+        mean = solution.predict(vector)
+        if freedom <= 0.0:
+            return StudentT(mean, math.inf, max(freedom, 0.0))
+        spread = 1.0 + solution.leverage(vector)
+        scale = math.inf if math.isinf(spread) else math.sqrt(solution.squares / freedom) * math.sqrt(spread)
+        return StudentT(mean, scale, freedom)
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
+        """Learn the target `y` of `x`, counted `w` times (in steps of 1/1024).
+
+        Raises TypeError or ValueError, and learns nothing, for a value that is none.
+        """
+        weight = units(w)
+        if weight and not is_no_target(y):
+            target = real("target", y)
+            self._update(*self._design.row(x, target, adds=True), weight)
+
+    def unlearn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)``.
+
+        Raises UnlearnError, and changes nothing, where the sums show that this was never learned.
+        """
+        weight = units(w)
+        if not weight or is_no_target(y):
+            return
+        if len(self._design) <= self.features and self._design.unknown(x):
+            raise UnlearnError(f"nothing was ever learned of {self._design.unknown(x)}")
+        self._update(*self._design.row(x, real("target", y), adds=False), -weight)
+
+    def merge(self, other: LinearRegression) -> Self:
+        """Add all that `other` has learned, as if its events had been learned here; returns self.
+
+        Raises ValueError, and changes nothing, where parameters differ or there are too many columns.
+        """
+        if type(other) is not type(self) or other._get_params() != self._get_params():
+            raise ValueError("only models of the same class and parameters can be merged")
+        places = self._design.take_in(other._design)
+        self._moments.merge(other._moments, places)
+        self._fit = None
+        return self
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays.
+
+        Raises TypeError for names that are not strings, booleans, numbers or None.
+        """
+        meta = {
+            "type": type(self).__name__,
+            "units": self._moments.units,
+            "columns": self._design.described(),
+        }
+        return meta, self._moments.arrays(len(self._design))
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
+        if meta.get("type") != type(self).__name__:
+            raise SnapshotError(f"this is the state of {meta.get('type')!r}, not of a {type(self).__name__}")
+        design = Design.from_description(meta.get("columns"), self.features)
+        self._moments = SecondMoments.from_arrays(meta.get("units"), arrays, len(design))
+        self._design = design
+        self._fit = None
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _update(self, columns: npt.NDArray[np.int64], values: npt.NDArray[np.float64], weight: int) -> None:
+        self._moments.room(len(self._design))
+        self._moments.update(columns, values, weight)
+        self._fit = None
+
+    def _solution(self) -> Fit:
+        if self._fit is None:
+            self._fit = fit(self._moments.about_the_mean(len(self._design)), self.l2)
+        return self._fit
+
+    def _dense(self, x: Mapping[Any, Any]) -> npt.NDArray[np.float64]:
+        return self._design.dense(self._design.row(x, adds=False))[1:]
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+        yield {"l2": 0.1}

@@ -1,0 +1,93 @@
+"""The linear unit and the delta rule (LMS): least squares by gradient, one event at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from streamnb.model.linear.design_matrix import is_no_target, real
+from streamnb.model.linear.gradient_unit import WeightedSum
+
+__all__ = ["LinearUnit"]
+
+
+class LinearUnit(base.Regressor):  # type: ignore[misc]  # River is untyped here
+    """A linear unit, which learns by the delta rule (LMS, Widrow and Hoff).
+
+        h(x) = w_0 + sum w_k x_k        w_k <- w_k + eta (d - h(x)) x_k,  x_0 = 1
+
+    One event's step down the gradient of (d - h(x))^2 / 2. It costs O(d) of the attributes that an event has,
+    and follows what changes, but does not come to rest: `LinearRegression` is the exact minimum. A step goes
+    to h(x) = d at the most, where eta |x|^2 > 1 would go beyond: larger steps diverge.
+
+    A missing attribute (absent, None, NaN, infinite) is 0, a string is 1 in the column (name, value); an
+    event whose target is missing is not learned; numbers beyond +-1e140 are read as +-1e140.
+
+    Args:
+        rate: eta, above 0.
+        features: the most columns; those met later are left out.
+
+    Raises:
+        ValueError: if a parameter is out of range.
+
+    Examples:
+        >>> from streamnb import LinearUnit
+        >>> unit = LinearUnit(rate=0.05)
+        >>> unit.learn_one({"x": 2.0}, 10.0)  # 0.05 (10 - 0) = 0.5, times 1 and 2
+        >>> unit.intercept, unit.weights
+        (0.5, {'x': 1.0})
+        >>> unit.predict_one({"x": 2.0})
+        2.5
+
+    References:
+        Mitchell, Machine Learning (1997), section 4.4.3; Widrow and Hoff (1960), Adaptive switching circuits.
+    """
+
+    def __init__(self, rate: float = 0.05, features: int = 1 << 20) -> None:
+        if not 0.0 < rate <= 1e12:
+            raise ValueError(f"rate must be above 0, and 1e12 at most, not {rate!r}")
+        self.rate = rate
+        self.features = features
+        self._sum = WeightedSum(features)
+
+    @property
+    def intercept(self) -> float:
+        """w_0."""
+        return self._sum.intercept
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Attribute, or (attribute, value) of a string -> its weight."""
+        return self._sum.weights
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """h(x). Raises TypeError for a value that is no number, boolean, string or None."""
+        return self._sum.net(self._sum.row(x, adds=False))
+
+    def learn_one(self, x: Mapping[Any, Any], y: float | None) -> None:
+        """Learn the target `y` of `x`. Raises TypeError, and learns nothing, for a value that is none."""
+        if not is_no_target(y):
+            target = real("target", y)
+            row = self._sum.row(x, adds=True)
+            step = min(self.rate, 1.0 / float(row[1] @ row[1]))
+            self._sum.move(row, step * (target - self._sum.net(row)))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays.
+
+        Raises TypeError for names that are not strings, booleans, numbers or None.
+        """
+        return self._sum.state(type(self).__name__)
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[np.float64]]) -> Self:
+        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
+        self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, arrays)
+        return self
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}

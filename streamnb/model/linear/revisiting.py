@@ -1,0 +1,65 @@
+"""Going back to kept rows: a Gaussian that rows were folded into is put right where they refute it.
+
+A row that was folded into a Gaussian (see `laplace`) stays there as the parabola that fitted it then. On a
+stream whose order tells, such as one sorted by class, most parabolas fit nowhere near where the weights come
+to. So a uniform sample of the rows is kept (see `kept_rows`), and Newton's method (see `newton`) finds the
+optimum w* of f, with each kept row standing for as many as there were for each kept:
+
+    all rows are kept      the Gaussian becomes Laplace's approximation at w*, which is exact at its mode.
+    one of k is            so it does where the kept rows refute its mode w: where f(w) - f(w*), in kept
+                           rows, is more than chance and what the sample itself may be off by.
+
+w* of a sample of n rows is off by about p / 2 nats in n rows, with p the number of weights that the rows
+determine (p = columns - tr(H^-1) / v). At the optimum of all rows, 2 (f(w) - f(w*)) is chi-squared of p
+degrees of freedom at the most: mean p, variance 2 p. So w is refuted where f(w) - f(w*) exceeds p, at which
+it is as bad as w* may be, by two standard deviations and 3. A good Gaussian is left as it is.
+
+This is done when there are an eighth more rows than at the time before, so that a row is gone over some ten
+times while all are kept, and ever less often afterwards; and earlier where the mode runs away: where its
+squared steps, in standard deviations of the Gaussian, add up to an eighth for each column.
+
+References: Wilks (1938), "The large-sample distribution of the likelihood ratio"; MacKay (1992), Neural
+Computation 4(5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.linear.newton import optimum
+from streamnb.model.linear.row_reservoir import KeptRows
+from streamnb.model.linear.sequential_laplace import LaplaceUnits
+
+__all__ = ["go_back"]
+
+Targets = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]
+_FAR = 1 / 8  # of squared steps for each column
+_LEAST, _MOST = 1 / 32, 1 / 8  # of the kept rows, and of all: so many are learned between two revisits
+_PASSES = 50
+
+
+def go_back(units: LaplaceUnits, kept: KeptRows, targets: Targets) -> None:
+    """Put right the units whose time it is; `targets` gives float64[n, units] of labels int64[n]."""
+    if len(kept):
+        due = units.due(_FAR, _LEAST * len(kept), _MOST * kept.seen)
+        if due.size:
+            _revisit(units, kept, due, targets)
+
+
+def _revisit(units: LaplaceUnits, kept: KeptRows, due: npt.NDArray[np.int64], targets: Targets) -> None:
+    wanted = targets(kept.labels)[:, due]
+    rows, weights = kept.rows, kept.weights
+    wide = units.means.shape[1]
+    rows = rows[:, :wide] if rows.shape[1] >= wide else np.pad(rows, ((0, 0), (0, wide - rows.shape[1])))
+    found = optimum(units.means[due], lambda: [(rows, wanted, weights)], 1.0 / units.variance, _PASSES)
+    determined = wide - np.square(found.roots).sum(axis=(1, 2)) / units.variance
+    share = kept.seen / len(kept)
+    allowed = determined + 2.0 * np.sqrt(2.0 * np.maximum(determined, 0.0)) + 3.0
+    refuted = (found.before - found.values) / share > allowed
+    for i, u in enumerate(due):
+        if share == 1.0 or refuted[i]:
+            units.replace(int(u), found.means[i], found.roots[i])
+        units.rest(int(u))

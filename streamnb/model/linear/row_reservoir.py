@@ -1,0 +1,143 @@
+"""A uniform sample of all rows so far, of bounded size: those that a model goes back to.
+
+The first `size` rows are kept; the n-th after them takes the place of a kept one with probability size / n,
+each place alike (Algorithm R), so that at any moment every row so far is kept with the same probability. The
+draws are a function of n alone: a replay keeps the same rows.
+
+Reference: Vitter (1985), "Random sampling with a reservoir", ACM Transactions on Mathematical Software 11(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import checked, count, counts, real, whole
+from streamnb.model.numerics.counter_rng import uniforms
+from streamnb.model.stats.moments import LARGEST
+
+__all__ = ["KeptRows"]
+
+_SEED, _AT_ONCE = 1985, 1024
+
+
+class KeptRows:
+    """Rows, each with the number of its label and its weight.
+
+    Args:
+        size: the most rows; 0 keeps none.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.seen = 0
+        self._rows = np.zeros((0, 0))
+        self._labels = np.zeros(0, dtype=np.int64)
+        self._weights = np.zeros(0)
+        self._block, self._draws = -1, [0.0]
+
+    def __len__(self) -> int:
+        """How many rows are kept."""
+        return min(self.seen, self.size)
+
+    @property
+    def rows(self) -> npt.NDArray[np.float64]:
+        """float64[kept, columns], a view; columns may be more, or fewer where the last have no value."""
+        return self._rows[: len(self)]
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """int64[kept], a view."""
+        return self._labels[: len(self)]
+
+    @property
+    def weights(self) -> npt.NDArray[np.float64]:
+        """float64[kept]: of each row its weight, times how many rows it stands for."""
+        kept = self._weights[: len(self)]
+        return kept * (self.seen / kept.size) if kept.size else kept
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes, room to grow included."""
+        return self._rows.nbytes + self._labels.nbytes + self._weights.nbytes
+
+    def offer(
+        self,
+        columns: npt.NDArray[np.int64],
+        values: npt.NDArray[np.float64],
+        label: int,
+        weight: float,
+        width: int,
+    ) -> None:
+        """Keep one more row, or not; `width` columns there are so far."""
+        if not self.size:
+            return
+        place = self.seen
+        self.seen += 1
+        if place >= self.size:
+            place = int(self._draw(place) * self.seen)
+            if place >= self.size:
+                return
+        self._make_room(place + 1, width)
+        self._rows[place] = 0.0
+        self._rows[place, columns] = values
+        self._labels[place], self._weights[place] = label, weight
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The rows: what is not 0 of them, one row behind another, and where each ends."""
+        at, columns = np.nonzero(self.rows)
+        return {
+            "columns": columns,
+            "values": self.rows[at, columns],
+            "ends": np.searchsorted(at, np.arange(len(self)), side="right"),
+            "labels": self.labels.copy(),
+            "weights": self._weights[: len(self)].copy(),
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], size: int, seen: Any, columns: int, labels: int
+    ) -> Self:
+        """The rows of these arrays, of models of so many columns and labels. Raises SnapshotError."""
+        restored = cls(size)
+        restored.seen = count({"seen": seen}, "seen")
+        n = len(restored)
+        a = checked(
+            arrays,
+            {
+                "columns": whole("values", low=0, high=columns - 1),
+                "values": real("values", low=-LARGEST, high=LARGEST),
+                "ends": counts(n),
+                "labels": whole(n, low=0, high=labels - 1),
+                "weights": real(n, low=2.0**-10, high=2.0**20),
+            },
+        )
+        lengths = np.diff(a["ends"], prepend=0)
+        if lengths.min(initial=0) < 0 or a["values"].size != lengths.sum():
+            raise SnapshotError("kept rows end where they should not")
+        rows = np.repeat(np.arange(n), lengths)
+        if (np.diff(rows * columns + a["columns"]) <= 0).any():
+            raise SnapshotError("columns of kept rows are out of order, or twice in a row")
+        restored._make_room(n, columns)
+        restored._rows[rows, a["columns"]] = a["values"]
+        restored._labels[:n], restored._weights[:n] = a["labels"], a["weights"]
+        return restored
+
+    def _draw(self, number: int) -> float:
+        block, at = divmod(number, _AT_ONCE)
+        if block != self._block:
+            self._block, self._draws = block, uniforms(_SEED, block * _AT_ONCE, _AT_ONCE).tolist()
+        return self._draws[at]
+
+    def _make_room(self, rows: int, columns: int) -> None:
+        have, wide = self._rows.shape
+        if rows > have or columns > wide:
+            more = min(self.size, max(16, have * 3 // 2)) - have if rows > have else 0
+            more = max(more, rows - have)
+            wider = max(columns, wide * 5 // 4) - wide if columns > wide else 0
+            self._rows = np.pad(self._rows, ((0, more), (0, wider)))
+            self._labels, self._weights = np.pad(self._labels, (0, more)), np.pad(self._weights, (0, more))

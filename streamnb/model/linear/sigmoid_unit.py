@@ -1,0 +1,136 @@
+"""The sigmoid unit: a hypothesis that predicts probabilities, learned by gradient (Mitchell, section 6.5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import checked, count
+from streamnb.model.attributes.expected import real as numbers
+from streamnb.model.linear.design_matrix import is_no_target, real
+from streamnb.model.linear.gradient_unit import WeightedSum
+from streamnb.model.linear.sequential_laplace import sigmoid
+
+__all__ = ["SigmoidUnit"]
+
+
+class SigmoidUnit:
+    """A sigmoid unit that learns to predict probabilities: gradient ascent on the likelihood.
+
+        h(x) = 1 / (1 + exp(-w_0 - sum w_k x_k))
+        G(h, D) = sum d_i ln h(x_i) + (1 - d_i) ln (1 - h(x_i))          -G is the cross entropy
+        w_k <- w_k + eta sum (d_i - h(x_i)) x_ik,  x_0 = 1
+
+    h with the greatest G is the maximum likelihood hypothesis for targets d that are 0 or 1 with probability
+    h(x); d may also be such a probability itself. `learn_one` takes the step of one event, `learn_many` that
+    of a sum. A layer of units is so many objects: their weights do not meet. `LogisticRegression` learns the
+    same hypotheses without a rate.
+
+    A missing attribute (absent, None, NaN, infinite) is 0, a string is 1 in the column (name, value); an
+    event whose target is missing is not learned; numbers beyond +-1e140 are read as +-1e140.
+
+    Args:
+        rate: eta, above 0.
+        features: the most columns; those met later are left out.
+
+    Raises:
+        ValueError: if a parameter is out of range.
+
+    Attributes:
+        cross_entropy: of the predictions made before each event was learned, summed, in nats.
+        n: how many events were learned.
+
+    Examples:
+        >>> from streamnb import SigmoidUnit
+        >>> unit = SigmoidUnit(rate=0.5)
+        >>> unit.learn_one({"x": 2.0}, 0.9)  # 0.5 (0.9 - 0.5) = 0.2, times 1 and 2
+        >>> round(unit.intercept, 3), {k: round(w, 3) for k, w in unit.weights.items()}
+        (0.2, {'x': 0.4})
+        >>> round(unit.predict_one({"x": 2.0}), 3)  # 1 / (1 + exp(-1))
+        0.731
+        >>> round(unit.cross_entropy, 3)  # ln 2, of h = 1/2
+        0.693
+
+    References:
+        Mitchell, Machine Learning (1997), section 6.5.
+    """
+
+    def __init__(self, rate: float = 0.05, features: int = 1 << 20) -> None:
+        if not 0.0 < rate <= 1e12:
+            raise ValueError(f"rate must be above 0, and 1e12 at most, not {rate!r}")
+        self.rate = rate
+        self.features = features
+        self.cross_entropy = 0.0
+        self.n = 0
+        self._sum = WeightedSum(features)
+
+    @property
+    def intercept(self) -> float:
+        """w_0."""
+        return self._sum.intercept
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Attribute, or (attribute, value) of a string -> its weight."""
+        return self._sum.weights
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """h(x), from 0 to 1. Raises TypeError for a value that is no number, boolean, string or None."""
+        return sigmoid(self._sum.net(self._sum.row(x, adds=False)))
+
+    def log_likelihood(self, events: Iterable[tuple[Mapping[Any, Any], float]]) -> float:
+        """G of events (x, d) by the weights as they are, in nats; errors as of `learn_one`."""
+        rows = [(self._sum.row(x, adds=False), _probability(d)) for x, d in events if not is_no_target(d)]
+        return -math.fsum(_loss(self._sum.net(row), d) for row, d in rows)
+
+    def learn_one(self, x: Mapping[Any, Any], d: float | None) -> None:
+        """Learn that the target of `x` was 0 or 1, or is 1 with the probability `d`.
+
+        Raises TypeError or ValueError, and learns nothing, for a value that is none.
+        """
+        self.learn_many([(x, d)])
+
+    def learn_many(self, events: Iterable[tuple[Mapping[Any, Any], float | None]]) -> None:
+        """One step by the sum over events (x, d), all predicted by the same weights; errors as of one."""
+        labelled = [(x, _probability(d)) for x, d in events if not is_no_target(d)]
+        rows = [(self._sum.row(x, adds=True), d) for x, d in labelled]
+        nets = [self._sum.net(row) for row, _ in rows]
+        for (row, d), net in zip(rows, nets, strict=True):
+            self.cross_entropy += _loss(net, d)
+            self._sum.move(row, self.rate * (d - sigmoid(net)))
+        self.n += len(rows)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays.
+
+        Raises TypeError for names that are not strings, booleans, numbers or None.
+        """
+        meta, arrays = self._sum.state(type(self).__name__)
+        return {**meta, "n": self.n}, {**arrays, "cross_entropy": np.array([self.cross_entropy])}
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[np.float64]]) -> Self:
+        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
+        n = count(meta, "n")
+        total = {name: array for name, array in arrays.items() if name == "cross_entropy"}
+        (entropy,) = checked(total, {"cross_entropy": numbers(1, low=0.0)})["cross_entropy"]
+        rest = {name: array for name, array in arrays.items() if name not in total}
+        self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, rest)
+        self.n, self.cross_entropy = n, float(entropy)
+        return self
+
+
+def _loss(net: float, d: float) -> float:
+    """-d ln h - (1 - d) ln (1 - h) of h = 1 / (1 + exp(-net))."""
+    return d * max(-net, 0.0) + (1.0 - d) * max(net, 0.0) + math.log1p(math.exp(-abs(net)))
+
+
+def _probability(d: Any) -> float:
+    """Raises ValueError, or TypeError, for what is none."""
+    p = real("target", d)
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"a target must lie between 0 and 1, not {d!r}")
+    return p

@@ -1,0 +1,430 @@
+"""Many hypotheses over one stream, weighed by how well each has predicted so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes.attributes import Attribute, Nominal, Text
+from streamnb.model.attributes.expected import count, named
+from streamnb.model.attributes.expected import reading as reading_state
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.encoding.bags import Bags, bags_of
+from streamnb.model.encoding.event_writer import Encoded, EventWriter, is_missing, text_kind, units
+from streamnb.model.interface.evidence import LIMIT, Item, ranked
+from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
+from streamnb.model.mixture.evidence import Parts, mean_log_odds
+from streamnb.model.mixture.hypotheses import Readings, Sources, check_names
+from streamnb.model.mixture.kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
+from streamnb.model.mixture.learner_state import TREE, AnyHypothesis, Learners, Plan, Room, naive_part
+from streamnb.model.mixture.scoring import Scratch
+from streamnb.model.mixture.tree_members import TreeOpinions
+from streamnb.model.naive_bayes.linear_view import LinearView
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, Posteriors
+from streamnb.model.naive_bayes.state_copy import StateCopy
+from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.tables import UNIFORM
+from streamnb.model.numerics.counter_rng import check_seed, uniforms
+from streamnb.model.posterior.sequential import SequentialPosterior
+from streamnb.model.softmax.feature_extraction import most_features
+from streamnb.model.softmax.quantile_bins import room_for_values
+from streamnb.model.stats.counts import NOMINAL, UNIT
+from streamnb.model.stats.histograms import words_above
+from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables, count_presence
+
+__all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
+
+PredictionMode = Literal["mixture", "map", "gibbs"]
+_PREFIX = "posterior_"  # of the posterior's arrays in a state
+_LEARNED = "learned_"  # of those of the learners
+_TREES = "trees_"
+_MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
+
+
+class BayesOptimalNB(NaiveBayes):
+    r"""Naive Bayes models that share their counts, and what learns from them, under one posterior.
+
+        P(v | x, D) = sum_h P_h(v | x, D) P(h | D)        P(h | D) ~ P(h) prod_t P_h(v_t | x_t, D_<t)
+
+    Each event is predicted before it is learned, and every hypothesis is weighed by the probability that it
+    gave to the label. The total log loss of the mixture is at most that of any hypothesis + ln(1 / P(h)), and
+    with a switching rate r over T events + T ln(1 / (1 - r)): nothing has to be chosen beforehand.
+
+    A label never met before has probability `progressive.ESCAPE` under every hypothesis.
+
+    Args:
+        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous". How
+            texts are read is the hypotheses' affair; a smoothing of its own holds for all of them.
+        hypotheses: what is weighed: `Hypothesis` (naive Bayes, also calibrated), `Softmax`, `Pool` and
+            `Tree`; by default a set that is good on texts and tables alike (`default_hypotheses`).
+        switching_rate: probability that another hypothesis is right from one event to the next.
+        prediction: "mixture" (Bayes optimal), "map" (the most probable hypothesis), or "gibbs" (one drawn
+            from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
+        seed: of the draws, which depend on it and on the number of the event alone.
+        memory: of the features of softmax regressions, bytes; when it is spent no more are added.
+
+    Examples:
+        >>> from streamnb import BayesOptimalNB, Hypothesis
+        >>> model = BayesOptimalNB({"text": "text"}, [Hypothesis("multinomial"), Hypothesis("bernoulli")])
+        >>> for text, label in [("win cash now", "spam"), ("lunch now", "ham"), ("cash prize", "spam")]:
+        ...     model.learn_one({"text": text}, label)
+        >>> model.predict_one({"text": "cash"})
+        'spam'
+        >>> {name: round(p, 2) for name, p in model.posterior.probabilities.items()}
+        {'multinomial alpha=1': 0.49, 'bernoulli alpha=1': 0.51}
+
+    References:
+        Mitchell, Machine Learning (1997), sections 6.7 and 6.8; Dawid (1984), JRSS A 147(2); Herbster and
+        Warmuth (1998), Machine Learning 32(2).
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[Any, Attribute | str] | None = None,
+        hypotheses: Sequence[AnyHypothesis] = DEFAULT_HYPOTHESES,
+        switching_rate: float = 1e-4,
+        prediction: PredictionMode = "mixture",
+        seed: int = 0,
+        memory: int = 256 << 20,
+    ) -> None:
+        super().__init__(attributes)
+        check_names([hypothesis.label for hypothesis in hypotheses])
+        if not any(hypothesis.weight for hypothesis in hypotheses):
+            raise ValueError("at least one hypothesis must have a weight above zero")
+        if prediction not in _MODES:
+            raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
+        check_seed(seed)
+        check_whole("memory", memory, 0)
+        for name, spec in self._declared.items():
+            if isinstance(spec, Text) and spec.event_model is not None:
+                raise ValueError(f"attribute {name!r}: how a text is read is said by the hypotheses")
+            if isinstance(spec, (Text, Nominal)) and 0.0 in (spec.alpha, spec.m):
+                raise ValueError(f"attribute {name!r}: smoothing of hypotheses must be above zero")
+        self.hypotheses = hypotheses
+        self.switching_rate = switching_rate
+        self.prediction = prediction
+        self.seed = seed
+        self.memory = memory
+        self._readings = naive_part(hypotheses)
+        for reading in self._readings:
+            self._check_p(reading.p)
+        self._plan = Plan.of(hypotheses)
+        self._sources = Sources.of(self._readings)
+        self._statistics = Statistics(self._sources)
+        self._learners = Learners(self._plan, memory)
+        self._trees = TreeOpinions(hypotheses)
+        self._posterior = self._new_posterior()
+        self._met = 0
+        self._smoothings = np.zeros((3, len(self._readings), 0))
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def posterior(self) -> SequentialPosterior:
+        """P(h | D), the losses of the hypotheses and of the mixture, and their bound. Not to be changed."""
+        return self._posterior
+
+    @property
+    def n_met(self) -> int:
+        """How many events were learned, or predicted on the way: the number of the next draw."""
+        return self._met
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all that was learned, bytes, room to grow included."""
+        return super().n_bytes + self._learners.n_bytes + self._trees.n_bytes
+
+    def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
+        """Class -> log P(v | x), which is log P(v, x) but for a constant; -inf where it is zero.
+
+        The joint probabilities of the hypotheses cannot be added: complement has none.
+        """
+        return {
+            label: math.log(p) if p > 0.0 else -math.inf for label, p in self.predict_proba_one(x).items()
+        }
+
+    def joint_log_likelihoods(self, x: Any) -> dict[str, dict[Any, float]]:
+        """Hypothesis -> log P_h(v, x) of every class v with examples (nats)."""
+        answers = self._answer(self._encode([x]), joints=True)
+        return {
+            hypothesis.label: self._by_class(joints)
+            for hypothesis, joints in zip(self.hypotheses, answers.joints[0], strict=True)
+        }
+
+    def linear_view(self, positive: Any, negative: Any = None) -> LinearView:  # noqa: ARG002
+        """Refused with ValueError: a mixture is no linear function of the event."""
+        raise ValueError("what many hypotheses say together is no linear function of an event")
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)`` on counts and moments; the posterior keeps what was said of the event.
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned, or where
+        a hypothesis forgets: how much of the event is left depends on when it was learned.
+        """
+        if self._learners.is_needed:
+            raise UnlearnError("what was learned by gradient, as bins, or by trees, cannot be unlearned")
+        if self._sources.decays:
+            raise UnlearnError(
+                "what tables that forget hold of an event is not known: it cannot be unlearned"
+            )
+        k, weight = self._statistics.classes.get(y, -1), units(w)
+        bags = bags_of(self._encode([x]).batch)
+        counted = self._statistics.presence is not None
+        if k >= 0 and counted and not self._may_hold(bags, k, weight):
+            raise UnlearnError(f"these words were never learned together as {y!r} with weight {w}")
+        super().unlearn_one(x, y, w)
+        if weight and counted:
+            self._statistics.room_for_texts(bags.most)
+            count_presence(self._presence(), self._statistics.counts.kinds, bags, 0, k, -weight)
+
+    def merge(self, other: NaiveBayes) -> Self:  # noqa: ARG002
+        """Refused with ValueError: posteriors of two streams are no posterior of both.
+
+        What a hypothesis would have said of the other stream's events, had it learned this one's before, is
+        not known. The counts alone can be merged: learn them with a `NaiveBayes`.
+        """
+        raise ValueError(
+            "the posteriors of two streams cannot be merged; the counts of NaiveBayes models can"
+        )
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def copying(self) -> StateCopy:
+        """The `state` as it is now, to be copied while the model goes on learning."""
+        meta, arrays = self._posterior.state()
+        beside: dict[str, Any] = {"posterior": {**meta, "met": self._met}}
+        if self._learners.is_needed:
+            beside["learners"] = self._plan.described()
+        described, of_trees = self._trees.state()
+        if described:
+            beside["trees"] = described
+        return self._statistics.copying(
+            type(self).__name__,
+            beside,
+            {f"{_PREFIX}{name}": array for name, array in arrays.items()}
+            | {f"{_LEARNED}{name}": array for name, array in self._learners.state(len(self.classes)).items()}
+            | {f"{_TREES}{name}": array for name, array in of_trees.items()},
+        )
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a model with the same hypotheses; returns self.
+
+        Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
+        """
+        learners, trees = Learners(self._plan, self.memory), TreeOpinions(self.hypotheses)
+        posterior, met = self._new_posterior(), 0
+        if meta.get("type") == type(self).__name__:
+            with reading_state(f"a {type(self).__name__}"):
+                posterior, met = posterior_in(meta, arrays), count(meta["posterior"], "met")
+                if _weighed_by(posterior) != _weighed_by(self._posterior):
+                    raise ValueError(f"a state of other hypotheses, priors or switching rate: {posterior}")
+                if Sources.from_description(meta.get("sources", {})) != self._sources:
+                    raise ValueError("a state of other counts than the hypotheses need")
+                if self._learners.is_needed and meta.get("learners") != self._plan.described():
+                    raise ValueError("a state of other learners than the hypotheses")
+                trees.load(meta.get("trees", []), named(arrays, _TREES))
+                learners.load(named(arrays, _LEARNED), len(meta["classes"]))
+        super().load_state(meta, arrays)
+        self._posterior, self._met, self._learners, self._trees = posterior, met, learners, trees
+        self._smoothings = self._smoothings[:, :, :0]
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _encode(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any] | None = None,
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> Encoded:
+        """As any model, and the keys of features."""
+        return super()._encode(xs, ys, ws, ts).with_keys()
+
+    def _predicted(self, x: Any) -> None:
+        """Every event of many hypotheses needs a batch."""
+
+    def _learned(self, x: Any, y: Any, w: float) -> bool:  # noqa: ARG002
+        return False
+
+    def _new_posterior(self) -> SequentialPosterior:
+        return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
+
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """As any model; but a bag whose words all occur zero times is a text without words."""
+        super()._place(writer, name, value)
+        bag = isinstance(self._declared.get(name), Text) and isinstance(value, Mapping)
+        if bag and not all(is_missing(times) for times in value.values()):
+            writer.text(text_kind("multinomial"), name, "")
+
+    def _may_hold(self, bags: Bags, k: int, weight: int) -> bool:
+        """Whether class k can have learned these texts: the words that are in all its texts are in these."""
+        presence, kinds = self._presence(), self._statistics.counts.kinds
+        for g, first, stop in zip(bags.group, bags.bag_rows[:-1], bags.bag_rows[1:], strict=True):
+            if kinds[g] == NOMINAL:
+                continue
+            rows = bags.rows[first:stop][bags.amounts[first:stop] * weight >= UNIT]
+            held, texts_left = presence.table[rows, k], presence.texts[g, k] - weight
+            if texts_left < 0 or (held < weight).any():
+                return False
+            if presence.slot[g] >= 0:
+                b = presence.slot[g] * presence.texts.shape[1] + k
+                words = words_above(presence.histograms, b, texts_left)
+                if words > np.count_nonzero(held > texts_left):
+                    return False
+        return True
+
+    def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
+        answers = self._answer(encoded, learn=learn, predict=True)
+        return Posteriors(self.classes, answers.probabilities, encoded.known, answers.posteriors)
+
+    def _learn(self, encoded: Encoded) -> None:
+        self._answer(encoded, learn=True)
+
+    def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
+        """What the prior and each value add to the log odds, on average over the hypotheses."""
+        statistics, batch = self._statistics, encoded.batch
+        parts = Parts.of(batch, statistics.counts.kinds)
+        readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
+        K = len(statistics.classes)
+        self._make_room(0)
+        room = Room.of(self._plan, K, most_features(batch) if self._plan.takes_features else 0)
+        of_trees = np.flatnonzero(self._plan.kind == TREE)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
+            for h, joint in zip(
+                of_trees, self._trees.joints(batch, statistics, learn=False)[:, 0], strict=True
+            ):
+                room.logs[h] = joint - np.logaddexp.reduce(joint)
+        found = mean_log_odds(
+            (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
+            readings,
+            readings._replace(prior_mode=np.full_like(readings.prior_mode, UNIFORM)),
+            self._plan,
+            (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch)),
+            parts,
+            (statistics.classes[first], statistics.classes[second]),
+            Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
+            room,
+            self._trees.log_odds(
+                batch, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
+            ),
+            self._shares(),
+        ).tolist()
+        items = (
+            Item(name, value, max(-LIMIT, min(LIMIT, log_odds)))
+            for (name, value), log_odds in zip(
+                parts.named(x, encoded, statistics.layout), found, strict=False
+            )
+        )
+        return found[-1], ranked(items)
+
+    def _shares(self) -> npt.NDArray[np.float64]:
+        """Of the hypotheses in what is predicted next. Shape (H,)."""
+        log_posterior = self._posterior.weights.log_posterior
+        if self.prediction == "mixture":
+            return np.exp(log_posterior)
+        draw = uniforms(self.seed, self._met, 1)[0]
+        shares = np.zeros(log_posterior.size)
+        shares[chosen(log_posterior, _MODES[self.prediction], draw)] = 1.0
+        return shares
+
+    def _answer(
+        self, encoded: Encoded, *, learn: bool = False, predict: bool = False, joints: bool = False
+    ) -> Answers:
+        """Predict events in order, and learn them; what was asked for."""
+        statistics, batch = self._statistics, encoded.batch
+        n, H, K = batch.label.size, len(self.hypotheses), len(statistics.classes)
+        answers = Answers(
+            np.zeros((n if predict else 0, K)),
+            np.zeros((n if predict else 0, H)),
+            np.zeros((n if joints else 0, H, K)),
+        )
+        bags = bags_of(batch)
+        readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
+        scratch = Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays))
+        most = most_features(batch) if self._plan.takes_features else 0
+        room = Room.of(self._plan, K, most)
+        self._make_room(2 * most if learn else 0)
+        bits = (batch.value + 0.0).view(np.uint64)
+        # The mean of one is itself, bit for bit: it is not divided by its sum.
+        mode = MAP if sum(h.weight > 0.0 for h in self.hypotheses) == 1 else _MODES[self.prediction]
+        draws = np.zeros(n)
+        if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
+            draws += uniforms(self.seed, self._met, n if learn else 1)
+        trees = self._trees.joints(batch, statistics, learn=learn)
+        if learn:
+            statistics.keep(batch.rows)
+        done = 0
+        while done < n:
+            state = (
+                self._tables(),
+                self._presence(),
+                statistics.decayed.tables,
+                self._learners.tables,
+                self._posterior.weights,
+            )
+            done = run_hypotheses(
+                done,
+                state,
+                readings,
+                self._plan,
+                batch,
+                bits,
+                bags,
+                mode,
+                draws,
+                self.switching_rate,
+                learn,
+                scratch,
+                room,
+                trees,
+                answers,
+            )
+            if done < n:
+                statistics.room_for_texts(bags.most)
+                self._make_room(
+                    2 * most, int(most and room_for_values(self._learners.bins.tables, batch, done))
+                )
+        if learn:
+            statistics.events += int(np.count_nonzero(batch.label >= 0))
+            self._met += n
+        return answers
+
+    def _make_room(self, features: int, places: int = 0) -> None:
+        """Let the learners take what the statistics have met, so many new features, and places of bins."""
+        K = len(self._statistics.classes)
+        known = int(np.count_nonzero(self._statistics.class_weights[:K]))
+        self._learners.room(K, known, len(self._statistics.layout.fields), features, places)
+
+    def _presence(self) -> PresenceTables:
+        presence = self._statistics.presence
+        return presence.tables(len(self._readings)) if presence else NO_PRESENCE
+
+    def _smoothed(self) -> npt.NDArray[np.float64]:
+        """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
+        have, groups = self._smoothings.shape[2], list(self._statistics.layout.groups)
+        if have < len(groups):
+            more = [
+                [self._smoothing_of(name, *h.smoothing) for _, name in groups[have:]] for h in self._readings
+            ]
+            shape = (len(self._readings), len(groups) - have, 3)
+            added = np.array(more, dtype=np.float64).reshape(shape).transpose(2, 0, 1)
+            self._smoothings = np.concatenate([self._smoothings, added], axis=2)
+        return self._smoothings
+
+
+def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> SequentialPosterior:
+    """The posterior in the `state` of such a model. Raises KeyError where it has none, and SnapshotError."""
+    return SequentialPosterior.from_state(meta["posterior"], named(arrays, _PREFIX))
+
+
+def _weighed_by(posterior: SequentialPosterior) -> tuple[object, ...]:
+    """What two posteriors have in common that one can go on where the other stopped."""
+    return posterior.hypotheses, posterior.switching_rate, posterior.weights.log_prior.tolist()

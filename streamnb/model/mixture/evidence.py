@@ -1,0 +1,374 @@
+"""What each value of one event adds to the log odds of every hypothesis, by the hypothesis' own formula.
+
+Given the event every score is a sum over what the event holds, and so is the log odds of two classes:
+
+    naive Bayes    log P(v1)/P(v2) + sum over values of log P(a|v1)/P(a|v2)
+    calibrated     the same times its power
+    softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
+    tree           log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of the parent
+    pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
+                   correction of its confidence adds is the prior's
+
+A feature that is a pair counts half and half for its two parts. What is not of the event counts with the
+prior: biases, the label before, and the half of a pair that is the label before. Where a floor under the
+probabilities cuts the log odds of what is calibrated or pooled, all parts are cut in proportion; where it
+cuts infinite ones, those of a class that a prior rules out, the rest is the prior's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.calibration import temperature
+from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.encoding.bags import Bags, bags_of
+from streamnb.model.encoding.event_writer import Encoded, Layout
+from streamnb.model.interface.evidence import LIMIT
+from streamnb.model.mixture import opinion_pool
+from streamnb.model.mixture.binned_density import read_value, score_binned
+from streamnb.model.mixture.learner_kernels import collect_event, predict_by_learners
+from streamnb.model.mixture.learner_state import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
+from streamnb.model.mixture.scoring import score_hypotheses
+from streamnb.model.naive_bayes.tables import Batch
+from streamnb.model.softmax.feature_extraction import Collected, put_value
+from streamnb.model.softmax.feature_table import KEY_BITS, mixed
+from streamnb.model.softmax.quantile_bins import LAYOUTS
+from streamnb.model.softmax.softmax import feature_log_odds
+from streamnb.model.stats.counts import NOMINAL, UNIT
+
+__all__ = ["Parts", "mean_log_odds"]
+
+_POWER_FLOOR, _POOL_FLOOR = temperature.FLOOR, opinion_pool.FLOOR
+
+
+class Parts(NamedTuple):
+    """One event as n - 1 parts: D words and nominal values, V numbers, and G texts without their words.
+
+    Attributes:
+        batch: n events, each with one part, in this order; the last is the event without any.
+        base: int64[n - 1], the event that has all of a part's event but the part: of a word its text without
+            words, of all else the last.
+        of_token: int64[t], which part each word or nominal value of the event is.
+        bags: of `batch`.
+        alone: room for the features of one number.
+    """
+
+    batch: Batch
+    base: npt.NDArray[np.int64]
+    of_token: npt.NDArray[np.int64]
+    bags: Bags
+    alone: Collected
+
+    @classmethod
+    def of(cls, event: Batch, kinds: npt.NDArray[np.int64]) -> Parts:
+        """Those of a batch of one event; `kinds` of the groups."""
+        times = np.diff(event.item_rows)
+        _, where, of_token = np.unique(event.keys, return_index=True, return_inverse=True)
+        order = np.argsort(where)  # as they come in the event, not as their keys do
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        where, of_token = where[order], rank[of_token]
+        group = np.repeat(event.item_group, times)[where]
+        amount = np.zeros(where.size, dtype=np.int64)
+        np.add.at(amount, of_token, np.repeat(event.item_amount, times))
+        texts = np.unique(event.item_group[kinds[event.item_group] != NOMINAL])
+        D, V, G = where.size, event.value.size, texts.size
+        n = D + V + G + 1
+        base = np.full(n - 1, n - 1, dtype=np.int64)
+        words = kinds[group] != NOMINAL
+        base[:D][words] = D + V + np.searchsorted(texts, group[words])
+        place = np.arange(n + 1)
+        batch = Batch(
+            event_items=np.clip(place, 0, D) + np.clip(place - D - V, 0, G),
+            item_group=np.concatenate([group, texts]),
+            item_amount=np.concatenate([amount, np.full(G, UNIT)]),
+            item_rows=np.minimum(np.arange(D + G + 1), D),
+            rows=event.rows[where],
+            keys=event.keys[where],
+            event_values=np.clip(place - D, 0, V),
+            value_field=event.value_field,
+            value=event.value,
+            label=np.full(n, -1),
+            weight=np.full(n, UNIT),
+            time=np.repeat(event.time, n),
+        )
+        return cls(batch, base, of_token, bags_of(batch), Collected.of(LAYOUTS + 1))
+
+    def named(self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout) -> list[tuple[Any, Any]]:
+        """(attribute, value) of every part of the event `x`; the value of a text without its words is ""."""
+        groups, fields = [name for _, name in layout.groups], list(layout.fields)
+        tokens = encoded.tokens.words() if encoded.tokens else []
+        word = dict(zip(self.of_token.tolist(), tokens, strict=True))
+        D, G = len(word), self.base.size - len(word) - self.batch.value.size
+        owners = self.batch.item_group.tolist()
+        found = [
+            (groups[g], word[i].decode(errors="replace") if is_text else x[groups[g]])
+            for i, (g, is_text) in enumerate(
+                zip(owners[:D], (self.base[:D] < self.base.size).tolist(), strict=True)
+            )
+        ]
+        found += [(fields[f], x[fields[f]]) for f in self.batch.value_field.tolist()]
+        return found + [(groups[g], "") for g in owners[D : D + G]]
+
+
+@allocating
+def _by_readings(
+    tables: Any,
+    presence: Any,
+    decayed: Any,
+    readings: Any,
+    flat: Any,
+    plan: Any,
+    parts: Any,
+    classes: Any,
+    scratch: Any,
+    odds: Any,
+) -> None:
+    """Fill odds (B, n) with what each part adds to each reading of the counts; the prior is the last.
+
+    Continuous values add nothing to binned readings yet, see `_by_bins`.
+    `flat` are the readings with priors that rule nothing out, so that parts are differences of finite scores.
+    """
+    one, other = classes
+    n, base, batch, bags = odds.shape[1], parts.base, parts.batch, parts.bags
+    scores = np.empty((n, 2, odds.shape[0]))
+    for e in range(n):
+        score_hypotheses(tables, presence, decayed, flat, plan, batch, bags, e, scratch)
+        scores[e, 0] = scratch.joint[:, one]
+        scores[e, 1] = scratch.joint[:, other]
+    for i in range(n - 1):
+        for b in range(odds.shape[0]):
+            odds[b, i] = (scores[i, 0, b] - scores[base[i], 0, b]) - (scores[i, 1, b] - scores[base[i], 1, b])
+    score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, n - 1, scratch)
+    odds[:, n - 1] = scratch.joint[:, one] - scratch.joint[:, other]
+
+
+@kernel
+def _by_bins(
+    binned: Any,
+    tables: Any,
+    learners: Any,
+    event: Any,
+    first: int,
+    classes: Any,
+    collected: Any,
+    value: Any,
+    odds: Any,
+) -> None:
+    """Fill what continuous values add to binned readings: in odds (B, n) the columns from `first` on."""
+    one, other = classes
+    e: Any = np.int64(0)  # of a type: literals would be compiled anew
+    for v in range(event.value.size):
+        read_value(tables, learners, event, e, v, collected, value)
+        for b in range(binned.size):
+            if binned[b]:
+                odds[b, first + v] = value[one] - value[other]
+
+
+@inlined
+def _part_of(key: Any, keys: Any, parts: Any, default: Any) -> Any:
+    """The part that stands beside a key among keys that rise."""
+    at = np.searchsorted(keys, key)
+    return parts[at] if at < keys.size and keys[at] == key else default
+
+
+@allocating
+def _parts_of_singles(batch: Any, bits: Any, parts: Any, learners: Any) -> Any:
+    """Keys of all features that are no pairs, rising, but for the label before; and which part each is."""
+    tokens, alone, n = batch.keys.size, parts.alone, batch.keys.size
+    keys = np.empty(tokens + (LAYOUTS + 1) * batch.value.size, dtype=np.uint64)
+    owners = np.empty(keys.size, dtype=np.int64)
+    keys[:tokens] = batch.keys & KEY_BITS
+    owners[:tokens] = parts.of_token
+    for v in range(batch.value.size):
+        alone.n[:] = 0
+        alone.places[:] = -1
+        field, secret = np.int64(batch.value_field[v]), learners.features.secret
+        put_value(field, batch.value[v], bits[v], learners.bins, secret, alone.places, alone)
+        for i in range(alone.n[0]):
+            keys[n], owners[n] = alone.keys[i], parts.batch.rows.size + v
+            n += 1
+    order = np.argsort(keys[:n])
+    return keys[:n][order], owners[:n][order]
+
+
+@allocating
+def _parts_of_pairs(batch: Any, parts: Any, context: Any, collected: Any, singles: Any, owners: Any) -> Any:
+    """Keys of all features that are pairs, rising, and the two parts of each, (2, pairs)."""
+    of_token, rest, m = parts.of_token, parts.base.size, 0
+    chosen = max(context.n_chosen[0], 0)
+    keys = np.empty(batch.keys.size + chosen * chosen, dtype=np.uint64)
+    two = np.empty((2, keys.size), dtype=np.int64)
+    for item in range(batch.item_group.size):
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1] - 1):
+            keys[m] = mixed(batch.keys[j], batch.keys[j + 1]) & KEY_BITS
+            two[0, m], two[1, m] = of_token[j], of_token[j + 1]
+            m += 1
+    for one in range(chosen):
+        for other in range(one + 1, chosen):
+            a, b = collected.slots[one], collected.slots[other]
+            if a >= 0 and b >= 0:
+                key_a, key_b = collected.attribute_keys[a], collected.attribute_keys[b]
+                keys[m] = mixed(key_a, key_b) & KEY_BITS
+                keys[m + 1] = mixed(collected.fine_keys[a], collected.fine_keys[b]) & KEY_BITS
+                two[0, m : m + 2] = _part_of(key_a & KEY_BITS, singles, owners, rest)
+                two[1, m : m + 2] = _part_of(key_b & KEY_BITS, singles, owners, rest)
+                m += 2
+    order = np.argsort(keys[:m])
+    return keys[:m][order], two[:, :m][:, order]
+
+
+@allocating
+def _parts_of_features(batch: Any, bits: Any, parts: Any, learners: Any, collected: Any, own: Any) -> None:
+    """Fill own int64[2, >= features] with the two parts of every feature that was collected of an event.
+
+    It is the same part twice but for a pair, and the last column, the prior's, for what is no part.
+    """
+    rest = parts.base.size
+    singles, owners = _parts_of_singles(batch, bits, parts, learners)
+    for i in range(collected.n[0]):
+        own[:, i] = _part_of(collected.keys[i], singles, owners, rest)
+    if collected.n[1] > collected.n[0]:
+        pairs, two = _parts_of_pairs(batch, parts, learners.context, collected, singles, owners)
+        for i in range(collected.n[0], collected.n[1]):
+            for side in range(2):
+                own[side, i] = _part_of(collected.keys[i], pairs, two[side], rest)
+
+
+@inlined
+def _cut(a: float, b: float, floor: float) -> Any:
+    """The log odds of two logs that count as at least `floor`, and their share of what they were."""
+    told = max(a, floor) - max(b, floor)
+    if a >= floor and b >= floor:
+        return told, 1.0
+    away = a - b
+    return told, told / away if math.isfinite(away) and away != 0.0 else 0.0
+
+
+@allocating
+def _of_learners(
+    plan: Any, learners: Any, collected: Any, scales: Any, own: Any, classes: Any, odds: Any
+) -> None:
+    """Fill the rows of softmax regressions in odds (H, n)."""
+    one, other = classes
+    told = np.empty(collected.keys.size)
+    for h in range(plan.kind.size):
+        if plan.kind[h] == SOFTMAX:
+            m = plan.reads[h]
+            pairs = plan.pairs[m]
+            feature_log_odds(m, pairs, scales[m], collected, learners.features, one, other, told)
+            odds[h] = 0.0
+            for i in range(collected.n[1] if pairs else collected.n[0]):
+                for side in range(2):
+                    odds[h, own[side, i]] += told[i] / 2.0
+            odds[h, -1] += learners.bias[m, 0, one] - learners.bias[m, 0, other]
+
+
+@allocating
+def _of_calibrated(
+    plan: Any, learners: Any, untempered: Any, classes: Any, by_reading: Any, odds: Any
+) -> None:
+    """Fill the rows of naive Bayes hypotheses in odds (H, n), calibrated or not."""
+    one, other = classes
+    for h in range(plan.kind.size):
+        if plan.kind[h] == NAIVE:
+            odds[h] = by_reading[plan.reads[h]]
+        elif plan.kind[h] == CALIBRATED:
+            logs, power = untempered[plan.number[h]], learners.powers[plan.number[h], 0]
+            told, share = _cut(logs[one], logs[other], _POWER_FLOOR)
+            prior = by_reading[plan.reads[h], -1]
+            odds[h] = power * share * by_reading[plan.reads[h]]
+            odds[h, -1] = power * (share * prior if math.isfinite(prior) else told)
+
+
+@allocating
+def _of_pools(plan: Any, learners: Any, room: Any, classes: Any, odds: Any) -> None:
+    """Fill the rows of pools in odds (H, n), when those of their opinions are there.
+
+    What the correction of its confidence adds to a pool's log odds is told with the prior.
+    """
+    opinions = room.opinions
+    one, other = classes
+    for h in range(plan.kind.size):
+        if plan.kind[h] == POOL or plan.kind[h] == CALIBRATED_POOL:
+            p = plan.reads[h]
+            odds[h] = 0.0
+            for i in range(opinions.shape[0]):
+                _, share = _cut(opinions[i, one], opinions[i, other], _POOL_FLOOR)
+                odds[h] += learners.pool_weights[p, i] * share * odds[plan.opinions[i]]
+            odds[h, -1] += learners.pool_bias[p, 0, one] - learners.pool_bias[p, 0, other]
+            if plan.kind[h] == CALIBRATED_POOL:
+                before, after = room.pooled[1, p], room.logs[h]
+                odds[h, -1] += (after[one] - after[other]) - (before[one] - before[other])
+
+
+@allocating
+def mean_log_odds(
+    state: Any,
+    readings: Any,
+    flat: Any,
+    plan: Any,
+    event: Any,
+    parts: Any,
+    classes: Any,
+    scratch: Any,
+    room: Any,
+    trees: Any,
+    shares: Any,
+) -> Any:
+    """What each part adds to the log odds, on average over the hypotheses, and the prior at last: float64[n].
+
+    A prior that rules out one of the classes is told as +-`evidence.LIMIT`, one that rules out both as 0.
+
+    Args:
+        state: (Tables, PresenceTables, DecayedTables, LearnerTables).
+        readings: of the counts.
+        flat: the same, with priors that rule out no class.
+        plan: which hypothesis is what.
+        event: (the batch that is the event, the bits of its values, its bags).
+        parts: `Parts` of it.
+        classes: the class whose log odds they are, and the one against which, as numbers.
+        scratch: room for the readings to work in.
+        room: for the learners; what trees say of the event is in its logs.
+        trees: float64[T, n], the parts of the hypotheses that are trees.
+        shares: float64[H], of the hypotheses in the mean.
+    """
+    tables, presence, decayed, learners = state
+    batch, bits, bags = event
+    H, n = plan.kind.size, parts.base.size + 1
+    by_reading, odds = np.empty((scratch.joint.shape[0], n)), np.zeros((H, n))
+    _by_readings(tables, presence, decayed, readings, flat, plan, parts, classes, scratch, by_reading)
+    e: Any = np.int64(0)  # of a type: literals would be compiled anew
+    collected = room.collected
+    if collected.keys.size:
+        adds: Any = np.bool_(False)
+        collect_event(plan, learners, tables, batch, e, bits, adds, collected)
+        first: Any = np.int64(parts.batch.rows.size)
+        _by_bins(plan.binned, tables, learners, batch, first, classes, collected, scratch.value, by_reading)
+    if (plan.kind != NAIVE).any():
+        by_hypothesis = np.empty((H, scratch.joint.shape[1]))
+        score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
+        if collected.keys.size:
+            score_binned(plan.binned, tables, learners, batch, e, collected, scratch.value, scratch.joint)
+        predict_by_learners(plan, learners, tables.classes, scratch.joint, room, by_hypothesis)
+    _of_calibrated(plan, learners, room.untempered, classes, by_reading, odds)
+    if plan.rates.size:
+        own = np.empty((2, collected.keys.size), dtype=np.int64)
+        _parts_of_features(batch, bits, parts, learners, collected, own)
+        _of_learners(plan, learners, collected, room.scales, own, classes, odds)
+    for h in range(H):
+        if plan.kind[h] == TREE:
+            odds[h] = trees[plan.reads[h]]
+    _of_pools(plan, learners, room, classes, odds)
+    mean = np.zeros(n)
+    for h in range(H):
+        if shares[h] > 0.0:
+            prior = odds[h, n - 1]
+            odds[h, n - 1] = 0.0 if math.isnan(prior) else min(max(prior, -LIMIT), LIMIT)
+            mean += shares[h] * odds[h]
+    return mean

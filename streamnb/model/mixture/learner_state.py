@@ -1,0 +1,451 @@
+"""What learns from predictions: gradient learners, calibrators and pools, and the state they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import LARGE, Expected, checked, counts, named, real, reject
+from streamnb.model.calibration.histogram_binning import CONFIDENCES
+from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
+from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
+from streamnb.model.softmax.feature_extraction import Collected, Context, expected_context
+from streamnb.model.softmax.feature_table import COUNTS, Features, FeatureTables
+from streamnb.model.softmax.quantile_bins import Bins, BinTables, expected_bins, packed_bins
+from streamnb.model.trees.tree_model import check_room
+
+__all__ = [
+    "CALIBRATED",
+    "CALIBRATED_POOL",
+    "NAIVE",
+    "POOL",
+    "SOFTMAX",
+    "TREE",
+    "AnyHypothesis",
+    "LearnerTables",
+    "Learners",
+    "Plan",
+    "Pool",
+    "Room",
+    "Softmax",
+    "Tree",
+    "naive_part",
+]
+
+NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE = 0, 1, 2, 3, 4, 5
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Softmax regression over features, as a hypothesis: see `softmax`.
+
+    Attributes:
+        rate: of learning, above zero.
+        pairs: whether pairs of adjacent words and of attributes are features too.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    rate: float = 0.6
+    pairs: bool = False
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check("rate", self.rate)
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``softmax rate=0.6 pairs``."""
+        return self.name or f"softmax rate={self.rate:g}{' pairs' if self.pairs else ''}"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A log-opinion pool of all calibrated naive Bayes models, softmax regressions and trees: `opinion_pool`.
+
+    Attributes:
+        variance: of the weights before anything is learned, above zero.
+        calibrated: whether it is as sure as it was right when it was so sure, see `confidence`.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    variance: float = 0.1
+    calibrated: bool = False
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check("variance", self.variance)
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``calibrated pool variance=0.1``."""
+        return self.name or f"{'calibrated ' if self.calibrated else ''}pool variance={self.variance:g}"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Tree-augmented naive Bayes over numbers and nominal values, as a hypothesis: see `tree_augmented_nb`.
+
+    It has counts of its own, which do not forget, and leaves texts out.
+
+    Attributes:
+        prior_weight: what P(a | v) counts in P(a | b, v), 1e-6 to 1e6 examples.
+        max_values: values of an attribute that have counts of their own.
+        memory: of the counts of pairs, bytes.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    prior_weight: float = 20.0
+    max_values: int = 127
+    memory: int = 64 << 20
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.prior_weight <= 1e6:
+            raise ValueError(
+                f"prior_weight must lie between 1e-6 and 1e6 examples, not {self.prior_weight!r}"
+            )
+        check_weight(self.weight)
+        check_room(self.max_values, self.memory)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``tree prior_weight=20``."""
+        return self.name or f"tree prior_weight={self.prior_weight:g}"
+
+
+AnyHypothesis = Hypothesis | Softmax | Pool | Tree
+
+
+def _check(name: str, value: float) -> None:
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name} must be above zero and finite, not {value!r}")
+
+
+def naive_part(hypotheses: Sequence[AnyHypothesis]) -> list[Hypothesis]:
+    """The different readings of the counts among them, in order; densities do not make them different."""
+    return list(dict.fromkeys(_reading(h) for h in hypotheses if isinstance(h, Hypothesis)))
+
+
+def _reading(h: Hypothesis) -> Hypothesis:
+    """A hypothesis without what does not matter to its reading of the counts."""
+    prior = h.prior if isinstance(h.prior, str) else _Prior(h.prior)
+    return Hypothesis(h.likelihood, h.alpha, h.m, h.p, prior, h.half_life)
+
+
+def _densities(hypotheses: Sequence[AnyHypothesis]) -> list[tuple[int, bool]]:
+    """Which of the readings, and whether binned: each once, then again those that are read both ways."""
+    readings = naive_part(hypotheses)
+    found = {(readings.index(_reading(h)), h.is_binned) for h in hypotheses if isinstance(h, Hypothesis)}
+    firsts = [(i, (i, False) not in found) for i in range(len(readings))]
+    return firsts + sorted(found.difference(firsts))
+
+
+class _Prior(dict):  # type: ignore[type-arg]
+    """Given class priors, to be compared as a whole."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+class Plan(NamedTuple):
+    """Which hypothesis is what, for H hypotheses over B readings of the counts.
+
+    The first readings are different; the others are twins of theirs, which take continuous values by bins.
+
+    Attributes:
+        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL or TREE.
+        reads: int64[H], which reading (NAIVE, CALIBRATED), learner, pool or tree.
+        number: int64[H], which of its kind.
+        rates: float64[M].
+        pairs: bool[M].
+        variances: float64[P].
+        opinions: int64[I], the hypotheses that are pooled.
+        binned: bool[B], whether continuous values are read by their bins, see `binned`.
+        twins: int64[< B], of each of the last readings which of the first it is otherwise.
+    """
+
+    kind: npt.NDArray[np.int64]
+    reads: npt.NDArray[np.int64]
+    number: npt.NDArray[np.int64]
+    rates: npt.NDArray[np.float64]
+    pairs: npt.NDArray[np.bool_]
+    variances: npt.NDArray[np.float64]
+    opinions: npt.NDArray[np.int64]
+    binned: npt.NDArray[np.bool_]
+    twins: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
+        """The plan of these. Raises ValueError for a pool of nothing."""
+        readings, densities = naive_part(hypotheses), _densities(hypotheses)
+        variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
+        kinds: list[int] = []
+        index: list[int] = []
+        number: list[int] = []
+        for h in hypotheses:
+            kind = _kind(h)
+            number.append(kinds.count(kind))
+            kinds.append(kind)
+            if isinstance(h, (Softmax, Tree)):
+                index.append(number[-1])
+            elif isinstance(h, Pool):  # equal ones are shared
+                index.append(variances.index(h.variance))
+            else:
+                index.append(densities.index((readings.index(_reading(h)), h.is_binned)))
+        learners = [h for h in hypotheses if isinstance(h, Softmax)]
+        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, TREE}]
+        if variances and not opinions:
+            raise ValueError("a pool needs hypotheses that are calibrated, softmax regressions or trees")
+        return cls(
+            np.array(kinds, dtype=np.int64),
+            np.array(index, dtype=np.int64),
+            np.array(number, dtype=np.int64),
+            np.array([h.rate for h in learners], dtype=np.float64),
+            np.array([h.pairs for h in learners], dtype=np.bool_),
+            np.array(variances, dtype=np.float64),
+            np.array(opinions, dtype=np.int64),
+            np.array([is_binned for _, is_binned in densities], dtype=np.bool_),
+            np.array([i for i, _ in densities[len(readings) :]], dtype=np.int64),
+        )
+
+    @property
+    def takes_features(self) -> bool:
+        """Whether any hypothesis needs features, learners or those that read bins."""
+        return bool(self.rates.size or self.binned.any())
+
+    def described(self) -> list[list[Any]]:
+        """As JSON can hold it: two states of plans that are described alike fit each other."""
+        return [array.tolist() for array in self]
+
+
+def _kind(h: AnyHypothesis) -> int:
+    if isinstance(h, Hypothesis):
+        return CALIBRATED if h.calibrated else NAIVE
+    if isinstance(h, Softmax):
+        return SOFTMAX
+    if isinstance(h, Tree):
+        return TREE
+    return CALIBRATED_POOL if h.calibrated else POOL
+
+
+class LearnerTables(NamedTuple):
+    """All that M learners, T calibrators, P pools of I opinions and Q calibrated ones have learned.
+
+    There are columns for C >= K classes.
+
+    Attributes:
+        features, bins, context: see there.
+        bias: float64[M, 2, C], of each learner, and its sums of squared gradients.
+        powers: float64[T, 2], of each calibrator, and its curvature.
+        pool_weights: float64[P, I].
+        covariance: float64[P, I, I].
+        pool_bias: float64[P, 2, C].
+        confidence: int64[Q, CONFIDENCES, 2], see `confidence`.
+    """
+
+    features: FeatureTables
+    bins: BinTables
+    context: Context
+    bias: npt.NDArray[np.float64]
+    powers: npt.NDArray[np.float64]
+    pool_weights: npt.NDArray[np.float64]
+    covariance: npt.NDArray[np.float64]
+    pool_bias: npt.NDArray[np.float64]
+    confidence: npt.NDArray[np.int64]
+
+
+class Room(NamedTuple):
+    """Room to work in for H hypotheses, M learners and K classes; holds nothing between two events.
+
+    Attributes:
+        collected: the features of an event.
+        logs: float64[H, K], ln P_h(v | x).
+        untempered: float64[T, K], the same of each calibrator before it is raised to its power.
+        opinions: float64[I, K], those that are pooled.
+        pooled: float64[2, P, K], P_p(v | x) of each pool, and the logarithms.
+        scores: float64[K].
+        likelihoods: float64[2, K].
+        dots: float64[M, 2, K].
+        by_owner: float64[2, most].
+        scales: float64[M], 1 / |v|.
+        work: float64[4, I].
+        answers: float64[H, K], P_h(v | x).
+        log_likelihoods: float64[H], of the label.
+        misses: int64[K], zero.
+    """
+
+    collected: Collected
+    logs: npt.NDArray[np.float64]
+    untempered: npt.NDArray[np.float64]
+    opinions: npt.NDArray[np.float64]
+    pooled: npt.NDArray[np.float64]
+    scores: npt.NDArray[np.float64]
+    likelihoods: npt.NDArray[np.float64]
+    dots: npt.NDArray[np.float64]
+    by_owner: npt.NDArray[np.float64]
+    scales: npt.NDArray[np.float64]
+    work: npt.NDArray[np.float64]
+    answers: npt.NDArray[np.float64]
+    log_likelihoods: npt.NDArray[np.float64]
+    misses: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, plan: Plan, classes: int, most: int) -> Room:
+        """Room for events of at most so many features, 0 where none are needed."""
+        M = plan.rates.size
+        return cls(
+            Collected.of(most),
+            np.empty((plan.kind.size, classes)),
+            np.empty((int(np.count_nonzero(plan.kind == CALIBRATED)), classes)),
+            np.empty((plan.opinions.size, classes)),
+            np.empty((2, plan.variances.size, classes)),
+            np.empty(classes),
+            np.empty((2, classes)),
+            np.empty((M, 2, classes)),
+            np.empty((2, most)),
+            np.empty(M),
+            np.empty((4, plan.opinions.size)),
+            np.zeros((plan.kind.size, classes)),
+            np.zeros(plan.kind.size),
+            np.zeros(classes, dtype=np.int64),
+        )
+
+
+class Learners:
+    """The state of all that learns from predictions. It cannot be merged, nor an event be taken out of it.
+
+    Args:
+        plan: of the hypotheses.
+        memory: of the features, bytes.
+    """
+
+    def __init__(self, plan: Plan, memory: int) -> None:
+        self._plan = plan
+        M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
+        self.features, self.bins, self._context = Features(M, memory), Bins(), Context.empty()
+        self._bias = np.zeros((M, 2, 0))
+        calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
+        self._powers = np.tile([FIRST_POWER, 1.0], (calibrators, 1))
+        self._pool_weights = np.full((P, opinions), 1.0 / max(opinions, 1))
+        self._covariance = plan.variances[:, np.newaxis, np.newaxis] * np.eye(opinions)
+        self._pool_bias = np.zeros((P, 2, 0))
+        calibrated = int(np.count_nonzero(plan.kind == CALIBRATED_POOL))
+        self._confidence = np.zeros((calibrated, CONFIDENCES, 2), dtype=np.int64)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything that learns from predictions, or features are needed."""
+        return bool((self._plan.kind != NAIVE).any()) or self._plan.takes_features
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes."""
+        return self.features.n_bytes + self.bins.n_bytes if self._plan.takes_features else 0
+
+    @property
+    def tables(self) -> LearnerTables:
+        """As the kernels take them."""
+        return LearnerTables(
+            self.features.tables,
+            self.bins.tables,
+            self._context,
+            self._bias,
+            self._powers,
+            self._pool_weights,
+            self._covariance,
+            self._pool_bias,
+            self._confidence,
+        )
+
+    def room(self, classes: int, known: int, fields: int, features: int, places: int = 0) -> None:
+        """Let there be so many classes, of which `known` have examples, fields, features, places for bins."""
+        if self._plan.takes_features:
+            self.bins.room(fields, places)
+            self.features.room(classes, known, features)
+        more = classes - self._bias.shape[2]
+        if more > 0:
+            self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
+            self._pool_bias = np.pad(self._pool_bias, ((0, 0), (0, 0), (0, more)))
+
+    def state(self, classes: int) -> dict[str, npt.NDArray[Any]]:
+        """Copies of all arrays, for so many classes."""
+        if not self.is_needed:
+            return {}
+        self.room(classes, classes, 0, 0)
+        small = {
+            "bias": self._bias[:, :, :classes].copy(),
+            "powers": self._powers.copy(),
+            "pool_weights": self._pool_weights.copy(),
+            "pool_covariance": self._covariance.copy(),
+            "pool_bias": self._pool_bias[:, :, :classes].copy(),
+            "pool_confidence": self._confidence.copy(),
+        }
+        if self._plan.takes_features:
+            size = self.features.size
+            small |= self.bins.state() | {
+                f"context_{n}": a.copy() for n, a in self._context._asdict().items()
+            }
+            small["features"] = self.features.table[:size, : COUNTS + classes].copy()
+            small["features_met_once"] = self.features.met_once
+            small["feature_weights"] = self.features.weights[:size, :, : 1 + classes].copy()
+        return small
+
+    def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
+        """Replace everything by a state. Raises SnapshotError where it is none of these hypotheses."""
+        if not self.is_needed:
+            return
+        found = checked(arrays, self._expected(arrays, classes), classes=classes)
+        self._check(found)
+        bins = packed_bins(named(found, "bins_")) if self._plan.takes_features else {}
+        self._bias, self._pool_bias = found["bias"].copy(), found["pool_bias"].copy()
+        self._powers, self._pool_weights = found["powers"].copy(), found["pool_weights"].copy()
+        self._covariance, self._confidence = found["pool_covariance"].copy(), found["pool_confidence"].copy()
+        if self._plan.takes_features:
+            self.bins.load(bins)
+            self._context = Context(*(found[f"context_{name}"].copy() for name in Context._fields))
+            self.features.load(found, classes)
+
+    def _expected(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> dict[str, Expected]:
+        """The arrays of a state."""
+        P, pooled = self._pool_weights.shape
+        any_and_square = np.array([[-LARGE], [0.0]])  # a bias, and a sum of squares
+        lowest, highest = np.array([[LEAST_POWER, 0.0], [MOST_POWER, LARGE]])
+        widest = 1.001 * pooled * self._plan.variances[:, np.newaxis, np.newaxis]  # more no event makes it
+        expected = {
+            "bias": real(len(self._bias), 2, "classes", low=any_and_square),
+            "powers": real(*self._powers.shape, low=lowest, high=highest),
+            "pool_weights": real(P, pooled),
+            "pool_covariance": real(P, pooled, pooled, low=-widest, high=widest),
+            "pool_bias": real(P, 2, "classes", low=any_and_square),
+            "pool_confidence": counts(*self._confidence.shape),
+        }
+        if self._plan.takes_features:
+            expected |= self.features.expected(arrays, classes)
+            expected |= {
+                f"bins_{name}": array for name, array in expected_bins(named(arrays, "bins_")).items()
+            }
+            expected |= {f"context_{name}": array for name, array in expected_context(classes).items()}
+        return expected
+
+    @staticmethod
+    def _check(found: Mapping[str, npt.NDArray[Any]]) -> None:
+        """What pools have learned. Raises SnapshotError."""
+        covariance, counted = found["pool_covariance"], found["pool_confidence"]
+        reject("pool_covariance", covariance != covariance.swapaxes(1, 2), "not symmetric")
+        if covariance.size:
+            lowest = np.linalg.eigvalsh(covariance).min(axis=1)
+            traces = np.trace(covariance, axis1=1, axis2=2)
+            reject("pool_covariance", lowest < -1e-3 * traces, "a variance below zero")
+        reject("pool_confidence", counted[:, :, 1] > counted[:, :, 0], "more often right than asked")

@@ -1,0 +1,156 @@
+"""Trees as hypotheses of a mixture: what each says of every event of a batch, worked out before the others.
+
+What a tree says depends on nothing but what it has counted itself. So it goes over a batch first, in order,
+predicting each event before it learns it, and the mixture's kernel finds what it said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import named
+from streamnb.model.encoding.event_writer import CONTINUOUS
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.mixture.learner_state import AnyHypothesis, Tree
+from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.tables import LEARNED, Batch
+from streamnb.model.stats.counts import NOMINAL, UNIT
+from streamnb.model.trees.kernels import TreeReading, score_factors
+from streamnb.model.trees.tree_model import TreeModel
+from streamnb.model.trees.value_codes import MISSING, KeyColumn, magnitudes
+
+__all__ = ["TreeOpinions"]
+
+_ALPHA = 1.0
+_UNKNOWN = object()
+"""In place of a value that has no row."""
+Array = npt.NDArray[Any]
+
+
+class TreeOpinions:
+    """The tree hypotheses among others, each with counts of its own. Texts are left out.
+
+    Args:
+        hypotheses: all hypotheses; other ones are passed over.
+    """
+
+    def __init__(self, hypotheses: Sequence[AnyHypothesis]) -> None:
+        self._trees = [h for h in hypotheses if isinstance(h, Tree)]
+        self._models = [TreeModel(tree.max_values, tree.memory) for tree in self._trees]
+        self._texts: dict[int, str] = {}  # of the rows of a vocabulary
+        self._vocabulary: Vocabulary | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, bytes."""
+        return sum(model.counts.n_bytes for model in self._models)
+
+    def joints(self, batch: Batch, statistics: Statistics, *, learn: bool) -> npt.NDArray[np.float64]:
+        """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it."""
+        n, K = batch.label.size, len(statistics.classes)
+        found = np.empty((len(self._models), n, K))
+        if not self._models:
+            return found
+        columns = self._columns(batch, statistics)
+        labels = batch.label if learn else np.full(n, -1)
+        for t, model in enumerate(self._models):
+            codes = model.encoded(columns, labels >= 0)
+            model.run(codes, labels, batch.weight, K, self._reading(t, K), learn=learn, joints=found[t])
+        return found
+
+    def log_odds(
+        self, batch: Batch, statistics: Statistics, parts: Batch, classes: tuple[int, int]
+    ) -> npt.NDArray[np.float64]:
+        """What each part of an event adds to the log odds of two classes, and the prior at last.
+
+        Args:
+            batch: the event.
+            statistics: of the mixture.
+            parts: its parts, each an event; the last is the event without any. See `learner_evidence.Parts`.
+            classes: the class whose log odds they are, and the one against which.
+
+        Returns float64[trees, n].
+        """
+        one, other = classes
+        found = np.zeros((len(self._models), parts.label.size))
+        if not self._models:
+            return found
+        columns, K = self._columns(batch, statistics), len(statistics.classes)
+        groups, fields = list(statistics.layout.groups), list(statistics.layout.fields)
+        D = np.count_nonzero(np.diff(parts.item_rows))
+        owners = [groups[g] for g in parts.item_group[:D].tolist()]
+        owners += [(CONTINUOUS, fields[f]) for f in parts.value_field.tolist()]
+        for t, model in enumerate(self._models):
+            codes = model.coded.encode(columns, np.zeros(1, dtype=np.bool_))
+            factors = np.ones((codes.shape[1], K))
+            score_factors(model.counts.tables, codes, 0, self._reading(t, K), factors)
+            for i, owner in enumerate(owners):
+                number = model.coded.numbers.get(owner)
+                if number is not None and codes[0, number] != MISSING:
+                    found[t, i] = np.log(factors[number, one] / factors[number, other])
+            weights = model.counts.tables.classes
+            found[t, -1] = np.log(weights[one] / weights[other])
+        return found
+
+    def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
+        """Of all trees: JSON-able values, and arrays."""
+        states = [model.state() for model in self._models]
+        described = [
+            {**meta, "prior_weight": tree.prior_weight}
+            for tree, (meta, _) in zip(self._trees, states, strict=True)
+        ]
+        arrays = {f"{t}_{name}": array for t, (_, own) in enumerate(states) for name, array in own.items()}
+        return described, arrays
+
+    def load(self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array]) -> None:
+        """Replace everything by a state. Raises ValueError for one of other trees, and SnapshotError."""
+        own = [(tree.prior_weight, tree.max_values) for tree in self._trees]
+        if [(meta.get("prior_weight"), meta.get("max_values")) for meta in described] != own:
+            raise ValueError("a state of other trees than the hypotheses")
+        self._models = [
+            TreeModel.from_state(tree.memory, meta, named(arrays, f"{t}_"))
+            for t, (tree, meta) in enumerate(zip(self._trees, described, strict=True))
+        ]
+        self._vocabulary = None
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _reading(self, t: int, classes: int) -> TreeReading:
+        return TreeReading(_ALPHA * UNIT, self._trees[t].prior_weight * UNIT, np.zeros(classes), LEARNED)
+
+    def _columns(self, batch: Batch, statistics: Statistics) -> list[KeyColumn]:
+        """The nominal and continuous attributes of a batch."""
+        n = batch.label.size
+        event = np.repeat(np.arange(n), np.diff(batch.event_items))
+        columns = []
+        for number, (kind, name) in enumerate(statistics.layout.groups):
+            items = np.flatnonzero(batch.item_group == number) if kind == NOMINAL else np.empty(0, np.intp)
+            if items.size:
+                keys: list[Any] = [None] * n
+                rows = batch.rows[batch.item_rows[items]].tolist()
+                for e, row in zip(event[items].tolist(), rows, strict=True):
+                    keys[e] = self._text_of(statistics.vocabulary, row) if row >= 0 else _UNKNOWN
+                columns.append(KeyColumn(kind, name, keys))
+        event = np.repeat(np.arange(n), np.diff(batch.event_values))
+        found = magnitudes(batch.value)
+        for number, name in enumerate(statistics.layout.fields):
+            values = np.flatnonzero(batch.value_field == number)
+            if values.size:
+                keys = [None] * n
+                for e, key in zip(event[values].tolist(), found[values].tolist(), strict=True):
+                    keys[e] = key
+                columns.append(KeyColumn(CONTINUOUS, name, keys))
+        return columns
+
+    def _text_of(self, vocabulary: Vocabulary, row: int) -> str:
+        """The nominal value of a row."""
+        if vocabulary is not self._vocabulary:  # pruned, or loaded
+            self._vocabulary, self._texts = vocabulary, {}
+        text = self._texts.get(row)
+        if text is None:
+            text = self._texts[row] = vocabulary.key(row).decode()
+        return text

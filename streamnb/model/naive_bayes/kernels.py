@@ -1,0 +1,258 @@
+"""The one hot path: predict events and learn them, strictly in order.
+
+Whoever learns or predicts, one event or many, comes through `run`; so that no result depends on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.compiled.intrinsics import prefetch
+from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.encoding.keyed_hash import hash_number
+from streamnb.model.encoding.vocabulary import STOPPED, UNKNOWN
+from streamnb.model.naive_bayes.scoring import known, score_event
+from streamnb.model.numerics.logspace import normalise
+from streamnb.model.stats.counts import BERNOULLI, UNIT
+from streamnb.model.stats.histograms import has_room, highest_count, histogram_move
+from streamnb.model.stats.moments import learn_value, unlearn_value
+
+__all__ = [
+    "learn_event",
+    "mark_repeats",
+    "mark_repeats_within",
+    "run",
+    "run_within",
+    "unlearn_event",
+]
+
+_NEAR = 1 << 16  # counts that the caches hold
+
+
+@inlined
+def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
+    """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
+    K = tables.classes.size
+    tables.classes[k] += weight
+    lowest = tables.classes[k]
+    columns = tables.totals.shape[1]
+    histograms = tables.histograms
+    exact, occupied, counted, words = (
+        histograms.exact,
+        histograms.occupied,
+        histograms.weight,
+        histograms.words,
+    )
+    used, positive = histograms.used, histograms.positive
+    previous = np.int64(-1)
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g = np.int64(batch.item_group[item])
+        bernoulli = tables.kinds[g] == BERNOULLI
+        b = tables.slot[g] * columns + k
+        change = np.int64(weight)
+        if not bernoulli and batch.item_amount[item] != UNIT:
+            change = batch.item_amount[item] * abs(weight) // UNIT * np.sign(weight)
+        if bernoulli:
+            histograms.stale[b] = True
+            if g != previous:
+                tables.totals[g, k] += weight
+        live, total = np.int64(0), np.int64(0)
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row < 0:
+                continue
+            before = tables.table[row, k]
+            was_known = before != 0 or known(tables.table, row, K)
+            tables.table[row, k] = before + change
+            is_known = before + change != 0 or known(tables.table, row, K)
+            live += np.int64(is_known) - np.int64(was_known)
+            lowest = min(lowest, before + change)
+            if bernoulli:
+                histogram_move(exact, occupied, counted, words, used, positive, b, before, before + change)
+            else:
+                total += change
+        tables.live[g] += live
+        tables.totals[g, k] += total
+        lowest = min(lowest, tables.totals[g, k])
+        previous = g
+    return lowest
+
+
+@inlined
+def learn_event(tables: Any, batch: Any, e: int) -> None:
+    """Add event e, which has a label, to its class."""
+    k, weight = batch.label[e], batch.weight[e]
+    _count_event(tables, batch, e, k, weight)
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        learn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
+
+
+@kernel
+def _words_in_more_texts_than_there_are(tables: Any, batch: Any, e: int, k: int) -> bool:
+    """Whether class k has a word in more texts than it has, of a Bernoulli text that event e has."""
+    columns = tables.totals.shape[1]
+    for item in range(batch.event_items[e], batch.event_items[e + 1]):
+        g = batch.item_group[item]
+        if tables.kinds[g] == BERNOULLI:
+            b = tables.slot[g] * columns + k
+            if highest_count(tables.histograms, b) > tables.totals[g, k]:
+                return True
+    return False
+
+
+@kernel
+def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
+    """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
+    k, weight = batch.label[e], batch.weight[e]
+    for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
+        if batch.rows[j] == UNKNOWN:
+            return False
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        if tables.n[batch.value_field[v], k] < weight:
+            return False
+    lowest = _count_event(tables, batch, e, k, -weight)
+    if lowest < 0 or _words_in_more_texts_than_there_are(tables, batch, e, k):
+        _count_event(tables, batch, e, k, weight)
+        return False
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        unlearn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
+    return True
+
+
+@allocating
+def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:
+    """Within each Bernoulli text, keep the first of equal rows; the most rows of any text.
+
+    `secret` is that of the hash: an event may hold rows that were chosen.
+    """
+    size, most = 2, np.int64(0)
+    for e in range(batch.event_items.size - 1):
+        most = max(most, batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]])
+    while size < 2 * most:
+        size *= 2
+    return mark_repeats_within(batch, kinds, secret, np.empty(size, dtype=np.int32))
+
+
+@kernel
+def mark_repeats_within(batch: Any, kinds: Any, secret: Any, room: Any) -> int:
+    """The same; `room` holds a power of two that is at least twice the rows of any event, or more."""
+    most = 0
+    for e in range(batch.event_items.size - 1):
+        first, stop = batch.event_items[e], batch.event_items[e + 1]
+        while first < stop:
+            last = first + 1
+            while last < stop and batch.item_group[last] == batch.item_group[first]:
+                last += 1
+            start, end = batch.item_rows[first], batch.item_rows[last]
+            if kinds[batch.item_group[first]] == BERNOULLI and end > start:
+                most = max(most, end - start)
+                _keep_first(batch.rows, start, end, secret, room)
+            first = last
+    return most
+
+
+@inlined
+def _keep_first(rows: Any, start: int, end: int, secret: Any, room: Any) -> None:
+    """Of equal rows from `start` to `end`, keep the first."""
+    size = 2
+    while size < 2 * (end - start):
+        size *= 2
+    for place in range(size):
+        room[place] = -1
+    for j in range(start, end):
+        row = rows[j]
+        if row < 0:
+            continue
+        at: Any = np.int64(hash_number(secret, row)) & (size - 1)
+        while room[at] >= 0 and room[at] != row:
+            at = (at + 1) & (size - 1)
+        if room[at] == row:
+            rows[j] = STOPPED
+        room[at] = row
+
+
+@inlined
+def _fetch_event(table: Any, batch: Any, e: int) -> None:
+    """Bring the counts of an event into the cache, while the event before it is worked on."""
+    columns = table.shape[1]
+    for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
+        row = np.int64(batch.rows[j])
+        if row >= 0:
+            for k in range(0, min(columns, 32), 8):
+                prefetch(table, row * columns + k)
+
+
+@inlined
+def _predict_event(
+    tables: Any,
+    batch: Any,
+    e: int,
+    joint: Any,
+    misses: Any,
+    product: Any,
+    exponent: Any,
+    probabilities: Any,
+    joints: Any,
+) -> None:
+    score_event(tables, batch, e, joint, misses, product, exponent)
+    normalise(joint, misses, probabilities[e])
+    if joints.shape[0] > 0:
+        for k in range(joint.size):
+            joints[e, k] = joint[k] if misses[k] == 0 else -np.inf
+
+
+@allocating
+def run(
+    first: int,
+    most: int,
+    tables: Any,
+    batch: Any,
+    predict: bool,
+    learn: bool,
+    probabilities: Any,
+    joints: Any,
+) -> Any:
+    """From event `first` on: predict each event by what was learned before it, then learn it.
+
+    Fills probabilities[n, K] where `predict`, and joints[n, K] too where it has rows: log P(class, event),
+    -inf for a class that has no examples or that alpha = 0 rules out. Returns n, or the event before which
+    the histograms need room for `most` more counts (`mark_repeats` tells how many).
+    """
+    K = tables.classes.size
+    joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
+    misses, exponent = np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
+    return run_within(
+        first, most, tables, batch, predict, learn, probabilities, joints, joint, misses, product, exponent
+    )
+
+
+@kernel
+def run_within(
+    first: int,
+    most: int,
+    tables: Any,
+    batch: Any,
+    predict: bool,
+    learn: bool,
+    probabilities: Any,
+    joints: Any,
+    joint: Any,
+    misses: Any,
+    product: Any,
+    exponent: Any,
+) -> Any:
+    """The same; the last four arrays (K,) are room to work in."""
+    is_far = tables.table.size > _NEAR
+    for e in range(first, batch.label.size):
+        if is_far and e + 1 < batch.label.size:
+            _fetch_event(tables.table, batch, e + 1)
+        learns = learn and batch.label[e] >= 0
+        if learns and not has_room(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
+            return e
+        if predict:
+            _predict_event(tables, batch, e, joint, misses, product, exponent, probabilities, joints)
+        if learns:
+            learn_event(tables, batch, e)
+    return batch.label.size

@@ -1,0 +1,455 @@
+"""The score of an event: log P(class, event), one factor for each attribute.
+
+    log P(v | event) = log P(v) + sum over attributes of log P(a | v) + constant
+
+    multinomial text   each token        (n_k + s) / (n + S)           n = tokens of class v in this text
+    nominal field      its value         (n_c + s) / (n + S)           n = events of class v with this field
+    Bernoulli text     each known word   (n_c + s) / (n + S)  if present, else its complement
+    continuous         its value         Gaussian density, maximum likelihood moments
+
+with s = alpha, S = alpha |V| (alpha smoothing) or s = m p, S = m (the m-estimate). Tokens and values whose
+counts are all zero are skipped, but for those of a nominal field whose values are declared, until as many are
+met as are declared. Counts are in units of 1/1024 example, and so are s and S here.
+
+Factors are multiplied, not summed as logs: a product of doubles is split into mantissa and exponent before it
+can overflow, which is exact, so that a token costs one multiplication per class, and a nominal value or a
+number a division or two. Of a density the exponential part is summed, of course.
+
+alpha = 0 is read as the limit alpha -> 0: each factor alpha is counted as a *miss* and left out; only the
+classes with the fewest misses keep any probability (see `logspace.normalise`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.compiled.intrinsics import trailing_zeros
+from streamnb.model.compiled.jit import inlined
+from streamnb.model.naive_bayes.tables import LEARNED, UNIFORM
+from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_of
+from streamnb.model.stats.counts import BERNOULLI, NOMINAL, UNIT
+from streamnb.model.stats.moments import spread
+
+__all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "score_value"]
+
+_LOG_2PI = math.log(2.0 * math.pi)
+_SMALL = 1e-140  # so that the product of two of them is a normal number
+_LARGE = 1e140
+_FEW = 4  # words
+_NEAR_ZERO = 1.0 / 64.0
+_SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
+
+
+@inlined
+def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
+    """(s, S, S - s, share, floor) of group g: what is added to a count and to a total, in units.
+
+    S - s is worked out by itself: for a p near 1 a difference would lose its digits. `share`, s / S, is
+    what a class without any observation gives to a value. A miss (see above) is a factor alpha x floor / n.
+    For a Bernoulli group the values are two, present and absent.
+    """
+    values = 2.0 if tables.kinds[g] == BERNOULLI else max(float(tables.live[g]), tables.declared[g], 1.0)
+    if tables.m[g] < 0.0:
+        s = tables.alpha[g] * UNIT
+        return s, s * values, s * (values - 1.0), 1.0 / values, 1.0
+    p = 1.0 / values if math.isnan(tables.p[g]) else tables.p[g]
+    return tables.m[g] * p * UNIT, tables.m[g] * UNIT, tables.m[g] * (1.0 - p) * UNIT, p, p
+
+
+@inlined
+def known(table: Any, row: int, K: int) -> bool:
+    """Whether anything is counted in this row."""
+    for k in range(K):  # noqa: SIM110  any() of a generator does not compile
+        if table[row, k] != 0:
+            return True
+    return False
+
+
+@inlined
+def _is_declared(tables: Any, g: int) -> bool:
+    """Whether a value without a count is one of those that are declared: some of these were not met yet.
+
+    A text has none declared.
+    """
+    return bool(tables.live[g] < tables.declared[g])
+
+
+@inlined
+def _split(product: Any, exponent: Any, K: int) -> None:
+    """Move the exponent of each product to `exponent`: product in [1/2, 1) again."""
+    for k in range(K):
+        mantissa, power = math.frexp(product[k])
+        product[k] = mantissa
+        exponent[k] += power
+
+
+@inlined
+def score_priors(classes: Any, weights: Any, mode: int, given: Any, joint: Any) -> None:
+    """joint[k] = log P(class k); -inf for a class without examples.
+
+    Args:
+        classes: weight learned of each class, zero where there is none.
+        weights: by which frequencies are learned.
+        mode: LEARNED, UNIFORM or GIVEN.
+        given: relative weights, for GIVEN.
+        joint: gets the result.
+    """
+    K = joint.size
+    total = 0.0
+    for k in range(K):
+        joint[k] = 0.0
+        if classes[k] > 0:
+            if mode == LEARNED:
+                joint[k] = float(weights[k])
+            elif mode == UNIFORM:
+                joint[k] = 1.0
+            else:
+                joint[k] = given[k]
+        total += joint[k]
+    if total == 0.0:  # priors were given for other classes only, or all is forgotten: these are all alike
+        for k in range(K):
+            joint[k] = 1.0 if classes[k] > 0 else 0.0
+            total += joint[k]
+    for k in range(K):
+        joint[k] = math.log(joint[k] / total) if joint[k] > 0.0 else -np.inf
+
+
+@inlined
+def _score_unmet(tables: Any, g: int, units: int, s: float, floor: float, joint: Any, misses: Any) -> None:
+    """Add the logarithms of what is added to a count, as of a value that was declared and never met."""
+    for k in range(joint.size):
+        if s > 0.0:
+            joint[k] += units / UNIT * math.log(s)
+        elif tables.totals[g, k] > 0:
+            misses[k] += units
+            joint[k] += units / UNIT * math.log(floor * UNIT)
+
+
+@inlined
+def _score_shares(
+    tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
+    """Add the factors of items first..last, all of one multinomial or nominal group."""
+    K = joint.size
+    g = batch.item_group[first]
+    s, S, _, share, floor = _smoothing(tables, g)
+    highest = 1.0
+    for k in range(K):
+        highest = max(highest, float(tables.totals[g, k]))
+    room = factors_until_overflow(s if 0.0 < s < 1.0 else 1.0, highest + s)
+    left = room
+    amount = 0.0
+    for item in range(first, last):
+        units = batch.item_amount[item]
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row, times = batch.rows[j], units / UNIT
+            if row < 0 or not known(tables.table, row, K):
+                if _is_declared(tables, g):
+                    amount += times
+                    _score_unmet(tables, g, units, s, floor, joint, misses)
+                continue
+            amount += times
+            if s == 0.0:
+                for k in range(K):
+                    count = tables.table[row, k]
+                    if count > 0:
+                        joint[k] += times * math.log(float(count))
+                    elif tables.totals[g, k] > 0:
+                        misses[k] += units
+                        joint[k] += times * math.log(floor * UNIT)
+            elif units != UNIT:
+                for k in range(K):
+                    joint[k] += times * math.log(tables.table[row, k] + s)
+            else:
+                for k in range(K):
+                    product[k] *= tables.table[row, k] + s
+                left -= 1
+                if left == 0:
+                    _split(product, exponent, K)
+                    left = room
+    if left != room:
+        _split(product, exponent, K)
+    if amount > 0.0:
+        for k in range(K):
+            whole = tables.totals[g, k] + S
+            joint[k] += amount * (-math.log(whole) if whole > 0.0 else math.log(share))
+
+
+@inlined
+def _multiply(factor: float, k: int, product: Any, exponent: Any) -> None:
+    """Multiply the score of class k by a factor between 1e-160 and 1e165, as all are that come here."""
+    product[k] *= factor
+    if not _SMALL < product[k] < _LARGE:
+        product[k], power = math.frexp(product[k])
+        exponent[k] += power
+
+
+@inlined
+def _score_nominal(
+    tables: Any, batch: Any, item: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
+    """Multiply by the factor of one nominal value: what `_score_shares` does, without logarithms."""
+    K = joint.size
+    g = batch.item_group[item]
+    s, S, _, _, _ = _smoothing(tables, g)
+    row = batch.rows[batch.item_rows[item]]
+    is_met = row >= 0 and known(tables.table, row, K)
+    if not is_met and not _is_declared(tables, g):
+        return
+    if s < _SMALL or batch.item_amount[item] != UNIT:
+        _split(product, exponent, K)
+        _score_shares(tables, batch, item, item + 1, joint, misses, product, exponent)
+        return
+    for k in range(K):
+        count = tables.table[row, k] if is_met else 0
+        _multiply((count + s) / (tables.totals[g, k] + S), k, product, exponent)
+
+
+@inlined
+def log_away(here: float, away: float) -> float:
+    """Log of away / (here + away), to all digits whichever is small."""
+    x = here / (here + away)
+    if x < _NEAR_ZERO:  # ln(1 - x) by its series, whose terms from x^11 on are lost beside x
+        series = 1.0 / 10.0
+        for n in range(9, 0, -1):
+            series = series * x + 1.0 / n
+        return -x * series
+    return math.log1p(-x) if here < away else math.log(away / (here + away))
+
+
+@inlined
+def _multiply_absent(
+    count: Any, words: Any, n: Any, s: float, rest: float, floor: float, whole: float, scale: float, sums: Any
+) -> Any:
+    """`sums` (total, product, factors in it, misses), and in them the absence of words with this count."""
+    total, product, multiplied, misses = sums
+    away = float(n - count) + rest
+    if away <= 0.0:
+        misses += words
+        total += words * math.log(floor * UNIT / n)
+    elif words <= _FEW and away > _SMALL * whole:
+        for _ in range(words):
+            product *= away * scale
+            if product < _SMALL:
+                total += math.log(product)
+                product = 1.0
+        multiplied += words
+    else:
+        total += words * log_away(count + s, away)
+    return total, product, multiplied, misses
+
+
+@inlined
+def log_absent(histograms: Any, b: int, n: Any, s: float, rest: float, floor: float) -> Any:
+    """(Log probability that a text of a class lacks every word of histogram b, misses), for n + s + rest > 0.
+
+    The factor of a count that a few words alone have, as frequent words do, is multiplied, which costs less
+    than a logarithm. Many words share a count where it is low, and such a factor is so near 1 that it would
+    lose digits. Counts that are not whole come first, so that the order is that of the counts, wherever the
+    whole ones stand.
+    """
+    whole = n + s + rest
+    scale = 2.0 ** -power_of(whole)  # exact, so that the factors are away / whole but for one that all share
+    sums = (0.0, 1.0, 0, 0)
+    weight, words, used = histograms.weight, histograms.words, histograms.used[b]
+    for i in range(used):
+        if weight[b, i] % UNIT != 0:
+            sums = _multiply_absent(weight[b, i], words[b, i], n, s, rest, floor, whole, scale, sums)
+    exact, occupied = histograms.exact, histograms.occupied
+    for block in range(occupied.shape[1]):
+        left = occupied[b, block]
+        while left != 0:
+            at = block * 64 + trailing_zeros(left)
+            sums = _multiply_absent(at * UNIT, exact[b, at], n, s, rest, floor, whole, scale, sums)
+            left &= left - np.uint64(1)
+    for i in range(used):
+        if weight[b, i] % UNIT == 0:
+            sums = _multiply_absent(weight[b, i], words[b, i], n, s, rest, floor, whole, scale, sums)
+    total, product, multiplied, misses = sums
+    return total + math.log(product) - multiplied * math.log(whole * scale), misses
+
+
+@inlined
+def _score_presence(
+    tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
+    """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
+    K = joint.size
+    g = batch.item_group[first]
+    s, S, rest, share, floor = _smoothing(tables, g)
+    floor_absent = 1.0 if tables.m[g] < 0.0 else 1.0 - floor
+    words = tables.live[g]
+    histograms = tables.histograms
+    columns = tables.totals.shape[1]
+    highest = 1.0
+    for k in range(K):
+        n = tables.totals[g, k]
+        highest = max(highest, float(n))
+        if tables.classes[k] == 0:
+            continue
+        if n == 0 and S == 0.0:
+            joint[k] += words * math.log1p(-share)
+            continue
+        b = tables.slot[g] * columns + k
+        if histograms.stale[b]:
+            histograms.absent[b], histograms.misses[b] = log_absent(histograms, b, n, s, rest, floor_absent)
+            histograms.stale[b] = False
+        joint[k] += histograms.absent[b] + (words - histograms.positive[b]) * log_away(s, n + rest)
+        misses[k] += histograms.misses[b] * UNIT
+    lowest = min(s if s > 0.0 else 1.0, rest if rest > 0.0 else 1.0, 1.0)
+    room = factors_until_overflow(lowest / (highest + max(s, rest)), 1.0)  # of odds, above 1 or below
+    left = room
+    for item in range(first, last):
+        for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
+            row = batch.rows[j]
+            if row < 0 or not known(tables.table, row, K):
+                continue
+            for k in range(K):
+                n, count = tables.totals[g, k], tables.table[row, k]
+                here, away = count + s, float(n - count) + rest
+                if n == 0 and S == 0.0:
+                    joint[k] += math.log(share) - math.log1p(-share)
+                elif here > 0.0 and away > 0.0:
+                    product[k] *= here / away
+                elif here > 0.0:  # present always: its absence was counted as a miss
+                    misses[k] -= UNIT
+                    joint[k] -= math.log(floor_absent * UNIT / n)
+                else:
+                    misses[k] += UNIT
+                    joint[k] += math.log(floor * UNIT / n)
+            left -= 1
+            if left == 0:
+                _split(product, exponent, K)
+                left = room
+    if left != room:
+        _split(product, exponent, K)
+
+
+@inlined
+def _pooled(n: Any, mean: Any, M2: Any) -> float:
+    """The variance of a number within the classes; 0 where it says nothing."""
+    weight = 0.0
+    inside = 0.0
+    for k in range(n.size):
+        if n[k] > 0:
+            weight += n[k] / UNIT
+            inside += spread(n, mean, M2, k)
+    return inside / weight if weight > 0.0 else 0.0
+
+
+@inlined
+def _overall(n: Any, mean: Any, pooled: float) -> tuple[float, float]:
+    """(Mean, variance) of a number in all classes together."""
+    weight = 0.0
+    for k in range(n.size):
+        if n[k] > 0:
+            weight += n[k] / UNIT
+    centre = 0.0
+    for k in range(n.size):
+        if n[k] > 0:
+            centre += mean[k] * (n[k] / UNIT / weight)
+    between = 0.0
+    for k in range(n.size):
+        if n[k] > 0:
+            between += (n[k] / UNIT) * (mean[k] - centre) ** 2
+    return centre, pooled + between / weight
+
+
+@inlined
+def _moments(n: Any, mean: Any, M2: Any, k: int, pooled: float) -> tuple[float, float]:
+    """(Mean, variance) by which class k scores a number.
+
+    A class without spread (see `moments`) keeps its mean and takes the variance pooled within the classes; a
+    class that never had the attribute takes the moments of all classes together.
+    """
+    if n[k] <= 0:
+        return _overall(n, mean, pooled)
+    variance = spread(n, mean, M2, k) / (n[k] / UNIT)
+    return mean[k], variance if variance > 0.0 else pooled
+
+
+@inlined
+def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) -> None:
+    """Add log N(x; mean, variance) to every class; n, mean and M2 are the attribute's moments by class.
+
+    Where even the variance pooled within the classes is zero the attribute says nothing, and its factor is
+    dropped.
+    """
+    pooled = _pooled(n, mean, M2)
+    if pooled <= 0.0:
+        return
+    for k in range(joint.size):
+        if classes[k] == 0:
+            continue
+        centre, variance = _moments(n, mean, M2, k, pooled)
+        deviation = (x - centre) / math.sqrt(variance)
+        joint[k] -= 0.5 * (_LOG_2PI + math.log(variance) + min(deviation * deviation, _SQUARE_LIMIT))
+
+
+@inlined
+def _multiply_value(
+    n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any, product: Any, exponent: Any
+) -> None:
+    """The same; what is no exponential is multiplied."""
+    pooled = _pooled(n, mean, M2)
+    if pooled <= 0.0:
+        return
+    for k in range(joint.size):
+        if classes[k] == 0:
+            continue
+        centre, variance = _moments(n, mean, M2, k, pooled)
+        scale = 1.0 / math.sqrt(variance)
+        deviation = (x - centre) * scale
+        joint[k] -= 0.5 * (_LOG_2PI + min(deviation * deviation, _SQUARE_LIMIT))
+        _multiply(scale, k, product, exponent)
+
+
+@inlined
+def score_event(
+    tables: Any, batch: Any, e: int, joint: Any, misses: Any, product: Any, exponent: Any
+) -> None:
+    """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
+    K = joint.size
+    score_priors(tables.classes, tables.classes, tables.prior_mode, tables.prior, joint)
+    for k in range(K):
+        misses[k] = 0
+        product[k] = 1.0
+        exponent[k] = 0
+    first, stop = batch.event_items[e], batch.event_items[e + 1]
+    is_split = True
+    while first < stop:
+        last = first + 1
+        kind = tables.kinds[batch.item_group[first]]
+        if kind == NOMINAL:
+            _score_nominal(tables, batch, first, joint, misses, product, exponent)
+            is_split = False
+            first = last
+            continue
+        while last < stop and batch.item_group[last] == batch.item_group[first]:
+            last += 1
+        if not is_split:  # whoever multiplies many factors counts on a product in [1/2, 1)
+            _split(product, exponent, K)
+            is_split = True
+        if kind == BERNOULLI:
+            _score_presence(tables, batch, first, last, joint, misses, product, exponent)
+        else:
+            _score_shares(tables, batch, first, last, joint, misses, product, exponent)
+        first = last
+    for v in range(batch.event_values[e], batch.event_values[e + 1]):
+        f = batch.value_field[v]
+        _multiply_value(
+            tables.n[f],
+            tables.mean[f],
+            tables.M2[f],
+            tables.classes,
+            batch.value[v],
+            joint,
+            product,
+            exponent,
+        )
+    _split(product, exponent, K)  # or the last digit would hang on where it was split before
+    for k in range(K):
+        joint[k] += math.log(product[k]) + exponent[k] * LN2

@@ -1,0 +1,341 @@
+"""The sufficient statistics of a naive Bayes model: all that is ever learned, and nothing else.
+
+Counts and moments with what gives their rows and columns a meaning: classes, attributes, vocabulary. How
+they are read (smoothing, priors) is the model's affair, so that several models can read one set of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import (
+    MOST,
+    Expected,
+    checked,
+    count,
+    counts,
+    reading,
+    real,
+    reject,
+    whole,
+)
+from streamnb.model.attributes.names import checked_attributes, checked_names
+from streamnb.model.encoding.data_frame import Columns
+from streamnb.model.encoding.event_writer import Asked, Encoded, EventWriter, Layout
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.mixture.hypotheses import Sources
+from streamnb.model.naive_bayes.state_copy import StateCopy
+from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, add_rows
+from streamnb.model.stats.decayed import Decayed
+from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
+from streamnb.model.stats.presence import Presence
+
+__all__ = ["Moment", "Statistics"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class Moment(NamedTuple):
+    """Moments of one continuous attribute within one class: weight (examples), mean, variance (M2 / n)."""
+
+    n: float
+    mean: float
+    variance: float
+
+
+class Statistics:
+    """Classes, attributes and their counts and moments, grown as they are met.
+
+    Attributes:
+        classes: label -> column, in the order in which they were met.
+        class_weights: int64[>= K], weight learned of each class, in units of 1/1024 example.
+        events: how many events were learned, less those unlearned.
+        layout: groups of rows and continuous fields.
+        vocabulary: words and values -> rows.
+        counts: (row x class).
+        moments: (continuous field x class).
+        sources: what is counted beside these, for hypotheses that read it.
+        presence: texts that hold a word, where they are counted; else None.
+        decayed: counts and moments that forget.
+    """
+
+    def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
+        self.classes: dict[Hashable, int] = {}
+        self.class_weights = np.zeros(2, dtype=np.int64)
+        self.events = 0
+        self.vocabulary = Vocabulary()
+        self.counts = Counts()
+        self.moments = Moments()
+        self.layout = Layout(self.counts)
+        self.sources = sources
+        self.presence = Presence(bernoulli=sources.bernoulli) if sources.presence else None
+        self.decayed = Decayed(sources.decays)
+        self._copy: StateCopy | None = None  # one that is not done yet
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_copy": None}  # a copy of the original's, which it does not wait for
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables, bytes: all that grows with rows and classes, room to grow included."""
+        arrays = [self.class_weights]
+        for part in (self.vocabulary, self.counts, self.moments):
+            arrays += [held for held in vars(part).values() if isinstance(held, np.ndarray)]
+        beside = self.counts.histograms.n_bytes + self.decayed.n_bytes
+        beside += self.presence.n_bytes if self.presence else 0
+        return sum(array.nbytes for array in arrays) + beside
+
+    def column(self, label: Hashable) -> int:
+        """The column of a class, a new one where it is met for the first time."""
+        return self.classes.setdefault(label, len(self.classes))
+
+    def encode(self, writer: EventWriter | Columns, asked: Asked) -> Encoded:
+        """What was written, as arrays; every table has room for it afterwards."""
+        encoded = writer.encoded(asked, self.classes, self.layout, self.vocabulary)
+        self.make_room()
+        return encoded
+
+    def make_room(self) -> None:
+        """Grow every table to the rows, groups, fields and classes there are."""
+        K = len(self.classes)
+        if self.class_weights.size < K:
+            self.class_weights = np.pad(self.class_weights, (0, K - self.class_weights.size + K // 2))
+        self.counts.room_for_classes(K)
+        rows, fields = self.vocabulary.size, len(self.layout.fields)
+        self.counts.room_for_rows(rows)
+        self.moments.room(fields, K)
+        self.decayed.room(self.counts.kinds.size, rows, fields, K)
+        if self.presence:
+            self.presence.room(self.counts.kinds, rows, K)
+
+    def room_for_texts(self, most: int) -> None:
+        """Let the histograms of Bernoulli texts take one more text of `most` different words."""
+        self.counts.room_for_texts(most)
+        if self.presence:
+            self.presence.room_for_texts(most)
+
+    def group_of(self, name: Hashable) -> int:
+        """The group of a discrete attribute. Raises KeyError."""
+        for (_, owner), number in self.layout.groups.items():
+            if owner == name:
+                return number
+        raise KeyError(name)
+
+    def class_counts(self, name: Hashable) -> dict[str, dict[Any, float]]:
+        """Word or value -> class -> weight, of one discrete attribute; only what is above zero."""
+        rows = np.flatnonzero(self.vocabulary.groups[: self.vocabulary.size] == self.group_of(name))
+        found = {}
+        for row in rows[self.counts.table[rows].any(axis=1)]:
+            weights = self.counts.table[row]
+            found[self.vocabulary.key(row).decode()] = {
+                label: int(weights[k]) / UNIT for label, k in self.classes.items() if weights[k]
+            }
+        return found
+
+    def class_moments(self, name: Hashable) -> dict[Any, Moment]:
+        """Class -> moments of one continuous attribute, for classes that have it. Raises KeyError."""
+        f = self.layout.fields[name]
+        n, mean, M2 = (array[f] for array in self.moments)
+        return {
+            label: Moment(int(n[k]) / UNIT, float(mean[k]), float(M2[k] / (n[k] / UNIT)))
+            for label, k in self.classes.items()
+            if n[k] > 0
+        }
+
+    def merge(self, other: Statistics) -> None:
+        """Add all of `other`: counts exactly, moments by Chan's formula.
+
+        Raises ValueError, and changes nothing, where the two have different stop words.
+        """
+        if self.stop_words() != other.stop_words():
+            raise ValueError("models pruned to different stop words cannot be merged")
+        self.settle()
+        columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
+        groups = np.array(
+            [self.layout.group(group, adds=True) for group in other.layout.groups], dtype=np.int32
+        )
+        fields = np.array(
+            [self.layout.field(name, adds=True) for name in other.layout.fields], dtype=np.int64
+        )
+        rows = self.vocabulary.adopt(other.vocabulary, groups)
+        self.make_room()
+        K, counted = columns.size, rows >= 0
+        self.counts.table[np.ix_(rows[counted], columns)] += other.counts.table[: rows.size, :K][counted]
+        self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K]
+        self.counts.derive(self.vocabulary)
+        self.class_weights[columns] += other.class_weights[:K]
+        self.events += other.events
+        cells = np.ix_(fields, columns)
+        merged = [array[cells] for array in self.moments]
+        merge_moments(*merged, *(array[: fields.size, :K] for array in other.moments))
+        for array, values in zip(self.moments, merged, strict=True):
+            array[cells] = values
+
+    def stop_words(self) -> set[tuple[Any, bytes]]:
+        """(attribute, word) of every word that was dropped for good."""
+        owners = list(self.layout.groups)
+        return {(owners[group], key) for group, key in self.vocabulary.stopped()}
+
+    def prune(self, min_count: float, drop_most_frequent: int, max_attributes: int | None) -> int:
+        """Forget words of texts; see `NaiveBayes.prune`."""
+        self.settle()
+        size = self.vocabulary.size
+        groups = self.vocabulary.groups[:size]
+        totals = self.counts.table[:size].sum(axis=1)
+        is_word = np.isin(groups, np.flatnonzero(self.counts.kinds != NOMINAL)) & (totals > 0)
+        order = np.argsort(-totals, kind="stable")
+        ranked = order[is_word[order]]
+        stopped, ranked = ranked[:drop_most_frequent], ranked[drop_most_frequent:]
+        kept = ranked[totals[ranked] >= min_count * UNIT]
+        values = np.isin(groups, np.flatnonzero(self.counts.kinds == NOMINAL)) & (totals > 0)
+        if max_attributes is not None:
+            kept = kept[: max(0, max_attributes - int(np.count_nonzero(values)))]
+        forgotten = np.setdiff1d(ranked, kept)
+        for rows in (stopped, forgotten):
+            self._take_from_totals(rows)
+            for table in self._row_tables():
+                table[rows] = 0
+        self.vocabulary.stop(stopped)
+        # Rows without any count say nothing: only stopped words have to be remembered.
+        rest = np.flatnonzero(self.counts.table[:size].any(axis=1) | (self.vocabulary.groups[:size] < 0))
+        self.vocabulary = self.vocabulary.select(rest)
+        self.counts.table = self.counts.table[rest]
+        self.counts.derive(self.vocabulary)
+        if self.sources.decays:
+            self.decayed.select(rest, self.vocabulary)
+        if self.presence:
+            self.presence.counts.table = self.presence.counts.table[rest]
+            self.presence.derive(self.vocabulary)
+        return int(stopped.size + forgotten.size)
+
+    def _row_tables(self) -> list[npt.NDArray[Any]]:
+        """Every table that has a row for each word and value."""
+        decayed = [self.decayed.tables.table] if self.sources.decays else []
+        return [self.counts.table, *decayed, *([self.presence.counts.table] if self.presence else [])]
+
+    def _take_from_totals(self, rows: npt.NDArray[np.int64]) -> None:
+        """Class totals lose the tokens of `rows`; a Bernoulli total counts texts and stays."""
+        groups = self.vocabulary.groups[rows]
+        tokens = self.counts.slot[groups] < 0
+        np.subtract.at(self.counts.totals, groups[tokens], self.counts.table[rows[tokens]])
+
+    def copying(
+        self,
+        kind: str,
+        more: Mapping[str, Any] = MappingProxyType({}),
+        arrays: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
+    ) -> StateCopy:
+        """The state of a model of this kind as it is now, to be copied while learning goes on.
+
+        It has `more` values and `arrays` of the model's own, which are small and not changed.
+
+        A copy that was begun is finished. Raises TypeError for labels and names that are not strings,
+        booleans, numbers or None.
+        """
+        self.settle()
+        self.make_room()
+        self._copy = StateCopy(self, kind, more, arrays)
+        return self._copy
+
+    def keep(self, rows: npt.NDArray[np.int32]) -> None:
+        """Say that these rows are about to change."""
+        if self._copy is not None:
+            self._copy.keep(rows)
+            if self._copy.done:
+                self._copy = None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether a copy is being made, which has to hear of every row before it changes."""
+        return self._copy is not None
+
+    def settle(self) -> None:
+        """Say that anything is about to change: a copy that was begun is finished first."""
+        if self._copy is not None:
+            self._copy.finish()
+            self._copy = None
+
+    def described(self) -> dict[str, Any]:
+        """The values of a state that are no arrays."""
+        return {
+            "events": self.events,
+            "classes": [_plain(label) for label in self.classes],
+            "groups": [[kind, _plain(name)] for kind, name in self.layout.groups],
+            "fields": [_plain(name) for name in self.layout.fields],
+            **({} if self.sources == Sources() else {"sources": self.sources.described()}),
+        }
+
+    @classmethod
+    @reading("counts of events", ValueError)
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Statistics:
+        """The statistics of a `state`, which may hold other arrays. Raises SnapshotError."""
+        statistics = cls(Sources.from_description(meta.get("sources", {})))
+        statistics.events = count(meta, "events", least=-MOST)  # parts of one event are unlearned one by one
+        for label in checked_names(meta["classes"]):
+            statistics.column(label)
+        for kind, name in meta["groups"]:
+            statistics.layout.group((_kind(kind), *checked_attributes([name])), adds=True)
+        for name in checked_attributes(meta["fields"]):
+            statistics.layout.field(name, adds=True)
+        statistics._load(arrays)
+        return statistics
+
+    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over the arrays of a state of these classes, groups and fields."""
+        G, F, K = self.counts.kinds.size, len(self.layout.fields), len(self.classes)
+        expected = self._expected(G)
+        own = {name: array for name, array in arrays.items() if name in expected}
+        found = checked(own, expected, groups=G, fields=F, classes=K, decays=len(self.sources.decays))
+        self.vocabulary = Vocabulary.from_state(found)
+        self.make_room()
+        self.class_weights[:K] = found["class_weights"]
+        self.counts.load("table", found["table"], found["totals"], self.vocabulary)
+        sums = np.zeros((G, K), dtype=np.int64)
+        add_rows(found["table"], self.vocabulary.groups, sums)
+        is_wrong = (sums != found["totals"]).T & (self.counts.slot < 0)  # texts are not summed
+        reject("totals", is_wrong.T, "not the sum of the rows of its group")
+        for name, array in zip(("n", "mean", "M2"), self.moments, strict=True):
+            array[:F, :K] = found[name]
+        if self.presence:
+            self.presence.load(found["presence"], found["texts"], self.vocabulary)
+        if self.sources.decays:
+            self.decayed.load(found, G, F, K)
+
+    def _expected(self, groups: int) -> dict[str, Expected]:
+        """The arrays of a state."""
+        expected = {
+            "cells": whole("bytes of short words", low=0, high=255, dtype=np.uint8),
+            "arena": whole("bytes of long words", low=0, high=255, dtype=np.uint8),
+            "groups": whole("rows", low=-groups, high=groups - 1, dtype=np.int32),
+            "class_weights": counts("classes"),
+            "table": counts("rows", "classes"),
+            "totals": counts("groups", "classes"),
+            "n": counts("fields", "classes"),
+            "mean": real("fields", "classes", low=-FARTHEST, high=FARTHEST),
+            "M2": real("fields", "classes", low=0.0),
+        }
+        if self.presence:
+            expected |= {"presence": counts("rows", "classes"), "texts": counts("groups", "classes")}
+        return expected | (self.decayed.expected() if self.sources.decays else {})
+
+
+def _kind(kind: Any) -> int:
+    """The kind of a group of a state. Raises SnapshotError."""
+    if type(kind) is not int or kind not in {MULTINOMIAL, BERNOULLI, NOMINAL}:
+        raise SnapshotError(f"groups: {kind!r} is no kind of attribute")
+    return kind
+
+
+def _plain(value: Any) -> str | bool | int | float | None:
+    """A label or name as JSON can hold it; numpy's scalars become Python's."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise TypeError(f"a label or an attribute name of type {type(value).__name__} cannot be written down")

@@ -1,0 +1,200 @@
+"""The one-kind forms of `NaiveBayes`: every attribute is of the same kind, whatever its value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from river.base import tags
+
+from streamnb.model.attributes.attributes import Attribute, Nominal
+from streamnb.model.attributes.priors import Prior
+from streamnb.model.encoding.event_writer import CONTINUOUS, EventWriter, is_missing, value_text
+from streamnb.model.encoding.tokenizer import words
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, place_text
+from streamnb.model.naive_bayes.single_event import OneEvent
+from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL
+
+__all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
+
+
+class _WordsNB(NaiveBayes):
+    """A model of one text: strings are cut into words, numbers count the word that is their name."""
+
+    _text_kind: int
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+    ) -> None:
+        super().__init__(alpha=alpha, m=m, p=p, prior=prior)
+
+    def _write(self, writer: EventWriter, x: Any) -> None:
+        super()._write(writer, {"text": x} if isinstance(x, str) else x)
+
+    def _texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
+        bag: Counter[str] = Counter()
+        for name, value in ({"text": x} if isinstance(x, str) else x).items():
+            if isinstance(value, str):
+                bag.update(words(value))
+            elif not is_missing(value):
+                bag[value_text(name)] += value
+        return {"text": bag}, frozenset({"text"})
+
+    def _in_one(self, x: Any) -> OneEvent | None:
+        if type(x) is str:
+            return self._one_by_one.of_text(self._statistics, self._text_kind, "text", x)
+        return self._one_by_one.of_bag(self._statistics, self._text_kind, "text", x)
+
+    def _columns(self, frame: Any) -> None:
+        """A column is a word, or a text, as its values have it."""
+
+    def _write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
+        if not self._write_texts(writer, self._text_kind, "text", xs):
+            super()._write_all(writer, xs)
+
+    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        bag_or_text = (
+            value if isinstance(value, str) or hasattr(value, "items") else {value_text(name): value}
+        )
+        place_text(writer, self._text_kind, "text", bag_or_text)
+
+
+class MultinomialNB(_WordsNB):
+    r"""Naive Bayes of word counts (LEARN_NAIVE_BAYES_TEXT, Mitchell 1997, table 6.2).
+
+        P(w_k | v_j) = (n_k + alpha) / (n + alpha |Vocabulary|)
+
+    `x` is a text, or a mapping whose strings are texts (``\w+`` words, lower case) and whose numbers, not
+    negative, say how often the word that is their name occurs. Words never seen are skipped.
+
+    Args:
+        alpha: added to every count; 0 is read as the limit.
+        m: use the m-estimate in place of alpha.
+        p: prior estimate of the m-estimate; None is 1 / |Vocabulary|.
+        prior: "learned", "uniform", or label -> relative weight.
+
+    Examples:
+        >>> from streamnb import MultinomialNB
+        >>> model = MultinomialNB(alpha=1)
+        >>> for text, label in [
+        ...     ("Chinese Beijing Chinese", "yes"), ("Chinese Chinese Shanghai", "yes"),
+        ...     ("Chinese Macao", "yes"), ("Tokyo Japan Chinese", "no"),
+        ... ]:
+        ...     model.learn_one(text, label)
+        >>> probabilities = model.predict_proba_one("Chinese Chinese Chinese Tokyo Japan")
+        >>> {label: round(p, 4) for label, p in probabilities.items()}
+        {'yes': 0.6898, 'no': 0.3102}
+    """
+
+    _text_kind = MULTINOMIAL
+
+    def _more_tags(self) -> set[str]:
+        return {tags.POSITIVE_INPUT}
+
+
+class BernoulliNB(_WordsNB):
+    r"""Naive Bayes of word presence: absent words count too.
+
+        P(d | y) = prod_i P(w_i = 1 | y)^b_i P(w_i = 0 | y)^(1 - b_i)
+        P(w_i = 1 | y) = (n_i + alpha) / (n + 2 alpha)
+
+    `x` as for `MultinomialNB`; a number above zero says that the word that is its name is present. An event
+    without any attribute has no text and gets the prior; one whose words are all zero is an empty text.
+
+    Args:
+        alpha: added to every count; 0 is read as the limit.
+        m: use the m-estimate in place of alpha.
+        p: prior estimate of the m-estimate; None is 1/2.
+        prior: "learned", "uniform", or label -> relative weight.
+
+    Examples:
+        >>> from streamnb import BernoulliNB
+        >>> model = BernoulliNB()
+        >>> model.learn_one("win cash now", "spam")
+        >>> model.learn_one("lunch now", "ham")
+        >>> model.predict_one("cash")
+        'spam'
+    """
+
+    _text_kind = BERNOULLI
+
+
+class CategoricalNB(NaiveBayes):
+    """Naive Bayes of nominal attributes, each a value of its field; values are compared by their text.
+
+        P(a_i | v) = (n_c + m p) / (n + m)        n = events of class v that have the field
+
+    Args:
+        alpha: added to every count (m = alpha k, p = 1 / k, with k the number of values of the field that are
+            declared or seen).
+        m: use the m-estimate in place of alpha.
+        p: prior estimate of the m-estimate; None is 1 / k.
+        prior: "learned", "uniform", or label -> relative weight.
+        attributes: name -> `Nominal`, of those whose values are declared or that have smoothing of their own.
+
+    Examples:
+        >>> from streamnb import CategoricalNB
+        >>> model = CategoricalNB(alpha=1)
+        >>> model.learn_one({"outlook": "sunny", "windy": True}, "no")
+        >>> model.learn_one({"outlook": "rain", "windy": False}, "yes")
+        >>> model.predict_one({"outlook": "rain"})
+        'yes'
+    """
+
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+        attributes: Mapping[Any, Attribute | str] | None = None,
+    ) -> None:
+        super().__init__(attributes, alpha, m, p, prior)
+        for name, spec in self._declared.items():
+            if not isinstance(spec, Nominal):
+                raise ValueError(f"attribute {name!r}: every attribute is nominal here, not {spec!r}")  # noqa: TRY004
+
+    def _kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+        return NOMINAL
+
+
+class GaussianNB(NaiveBayes):
+    """Naive Bayes of continuous attributes, each Gaussian within a class.
+
+        P(x_i | y) = N(x_i; mu_iy, var_iy),  mu = sum x / n,  var = sum (x - mu)^2 / n
+
+    A class with one example, or without spread, takes the variance pooled within all classes; where that is
+    zero too, the attribute's factor is dropped. Values that differ by no more than rounding have no spread:
+    where the standard deviation is at most 8 eps |mean|, some 2e-15 of it. Densities are exact, without a
+    floor.
+
+    Args:
+        prior: "learned", "uniform", or label -> relative weight.
+
+    Examples:
+        >>> from streamnb import GaussianNB
+        >>> model = GaussianNB()
+        >>> for x, y in [(2.0, 1), (-1.2, 1), (2.2, 1), (-4.0, 0), (-6.0, 0)]:
+        ...     model.learn_one({"x1": x}, y)
+        >>> moment = model.class_moments("x1")[1]
+        >>> round(moment.mean, 2), round(moment.variance, 2)
+        (1.0, 2.43)
+        >>> model.predict_one({"x1": -3.0})
+        0
+    """
+
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+
+    def __init__(self, prior: Prior = "learned") -> None:
+        super().__init__(prior=prior)
+
+    def _kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+        return CONTINUOUS

@@ -1,0 +1,1 @@
+"""Arithmetic with an error bound: log space, compensated sums, Gamma ratios, counter-based random numbers."""

@@ -1,0 +1,82 @@
+"""Arithmetic in log space: products that neither overflow nor underflow, and their normalisation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.compiled.jit import inlined, kernel
+
+__all__ = ["LN2", "factors_until_overflow", "log_normalise", "mantissa_of", "normalise", "power_of"]
+
+LN2 = math.log(2.0)
+_FRACTION_BITS, _POWER_OF_HALF = 52, 1022
+_FRACTION, _HALF = (1 << _FRACTION_BITS) - 1, _POWER_OF_HALF << _FRACTION_BITS
+
+
+@inlined
+def power_of(x: float) -> Any:
+    """The exponent e of x = m 2^e with m in [1/2, 1), as `math.frexp` gives it; x normal and above zero."""
+    return (np.float64(x).view(np.int64) >> _FRACTION_BITS) - _POWER_OF_HALF
+
+
+@inlined
+def mantissa_of(x: float) -> Any:
+    """The mantissa m of the same."""
+    return np.int64(np.float64(x).view(np.int64) & _FRACTION | _HALF).view(np.float64)
+
+
+@inlined
+def factors_until_overflow(low: float, high: float) -> int:
+    """How many factors in [low, high] a double in [1/2, 1) can be multiplied by; at least 1."""
+    bits = max(abs(math.log2(low)), abs(math.log2(high))) + 1.0
+    return max(1, int(1000.0 / bits))
+
+
+@inlined
+def normalise(joint: Any, misses: Any, probabilities: Any) -> None:
+    """Posterior probabilities of log scores: exp(joint) / sum(exp(joint)), of the scores with fewest misses.
+
+    A class with score -inf takes no part. `misses` counts factors alpha with alpha -> 0: in the limit only
+    the classes with the fewest of them keep any probability. Where no class takes part, all are zero.
+    """
+    fewest = np.int64(2**62)
+    for k in range(joint.size):
+        if joint[k] > -np.inf and misses[k] < fewest:
+            fewest = misses[k]
+    top = -np.inf
+    for k in range(joint.size):
+        if misses[k] == fewest and joint[k] > top:
+            top = joint[k]
+    total = 0.0
+    for k in range(joint.size):
+        if misses[k] == fewest and joint[k] > -np.inf:
+            probabilities[k] = math.exp(joint[k] - top)
+            total += probabilities[k]
+        else:
+            probabilities[k] = 0.0
+    if total > 0.0:
+        for k in range(joint.size):
+            probabilities[k] /= total
+
+
+@kernel
+def log_normalise(scores: Any, log_probabilities: Any, probabilities: Any) -> None:
+    """Posterior probabilities of log scores and their logarithms; a score of -inf has none.
+
+    Where no class takes part, all are zero.
+    """
+    top = -np.inf
+    for k in range(scores.size):
+        top = max(top, scores[k])
+    total = 0.0
+    for k in range(scores.size):
+        probabilities[k] = math.exp(scores[k] - top) if scores[k] > -np.inf else 0.0
+        total += probabilities[k]
+    away = top + math.log(total) if total > 0.0 else 0.0
+    for k in range(scores.size):
+        log_probabilities[k] = scores[k] - away
+        if total > 0.0:
+            probabilities[k] /= total

@@ -1,0 +1,1 @@
+"""Posteriors over a finite set of hypotheses, conjugate posteriors, and credible intervals."""

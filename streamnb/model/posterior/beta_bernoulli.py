@@ -1,0 +1,173 @@
+"""The chance of a coin: a Beta prior, and heads and tails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes.expected import reading
+from streamnb.model.numerics.rising_factorial import log_rising_ratio
+from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
+from streamnb.model.posterior.credible_intervals import beta_intervals
+
+__all__ = ["Beta", "BetaBernoulli"]
+
+
+class Beta(NamedTuple):
+    """Parameters of a Beta distribution; its density is in proportion to t^(alpha - 1) (1 - t)^(beta - 1)."""
+
+    alpha: float
+    beta: float
+
+
+class BetaBernoulli(Conjugate):
+    """The chance theta that something happens, by how often it did and did not.
+
+        P(theta | D) = Beta(alpha + successes, beta + failures)
+
+    `alpha` and `beta` stand for observations made before: imaginary counts. 1 and 1 is uniform, 1/2 and 1/2
+    is Jeffreys's prior.
+
+    An observation is True or 1, or False or 0. Anything else is refused, a missing one too.
+
+    Args:
+        alpha: imaginary successes, above zero.
+        beta: imaginary failures, above zero.
+
+    Raises:
+        ValueError: if one of them is out of range, or their sum is beyond a double.
+
+    Examples:
+        A coin thought to be fair, as if 10 heads and 10 tails had been seen, falls heads 7 times in 10:
+
+        >>> from streamnb import BetaBernoulli
+        >>> coin = BetaBernoulli(10, 10)
+        >>> for heads in [1, 1, 0, 1, 1, 1, 0, 1, 1, 0]:
+        ...     coin.update(heads)
+        >>> coin.posterior
+        Beta(alpha=17.0, beta=13.0)
+        >>> round(coin.mean, 4), round(coin.mode, 4)
+        (0.5667, 0.5714)
+        >>> lower, upper = coin.interval(0.95)
+        >>> round(lower, 3), round(upper, 3)
+        (0.389, 0.736)
+
+    References:
+        Gelman et al., Bayesian Data Analysis (2013), section 2.4; Brown, Cai and DasGupta (2001), "Interval
+        estimation for a binomial proportion", Statistical Science 16(2).
+    """
+
+    def __init__(self, alpha: float = 1.0, beta: float = 1.0) -> None:
+        self._prior = Beta(positive("alpha", alpha), positive("beta", beta))
+        positive("alpha + beta", alpha + beta)
+        self._successes = 0
+        self._failures = 0
+
+    @property
+    def prior(self) -> Beta:
+        """Alpha and beta, as they were given."""
+        return self._prior
+
+    @property
+    def posterior(self) -> Beta:
+        """(alpha + successes, beta + failures)."""
+        return Beta(self._prior.alpha + self.successes, self._prior.beta + self.failures)
+
+    @property
+    def successes(self) -> float:
+        """Weight of the observations that were true."""
+        return examples(self._successes)
+
+    @property
+    def failures(self) -> float:
+        """Weight of the others."""
+        return examples(self._failures)
+
+    @property
+    def mean(self) -> float:
+        """E[theta | D], which is also P(the next one is true | D)."""
+        a, b = self.posterior
+        return a / (a + b)
+
+    @property
+    def mode(self) -> float | None:
+        """The MAP value of theta; None where no single one is the most probable.
+
+        That is so of a uniform posterior, and where the density is infinite at both ends.
+        """
+        a, b = self.posterior
+        if min(a, b) > 1.0:
+            return (a - 1.0) / ((a - 1.0) + (b - 1.0))
+        if (a, b) == (1.0, 1.0) or max(a, b) < 1.0:
+            return None
+        return 1.0 if a > b else 0.0
+
+    @property
+    def variance(self) -> float:
+        """Var[theta | D]."""
+        a, b = self.posterior
+        return (a / (a + b)) * (b / (a + b)) / (a + b + 1.0)
+
+    def interval(self, mass: float = 0.95) -> tuple[float, float]:
+        """Bounds that theta lies between with probability `mass`, and beyond each as likely as the other.
+
+        Raises:
+            ValueError: if `mass` is not between 0 and 1, both excluded.
+        """
+        lower, upper = beta_intervals(*self.posterior, mass)
+        return float(lower), float(upper)
+
+    def log_predictive(self, x: Any) -> float:
+        """Log P(the next one is `x` | D), in nats. Raises ValueError for what is neither true nor false."""
+        self._check(x)
+        a, b = self.posterior
+        return math.log(a if x else b) - math.log(a + b)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log P(D) = log B(alpha + successes, beta + failures) - log B(alpha, beta), in nats.
+
+        Of a sequence: how many sequences have as many successes is not counted in.
+        """
+        (a, b), h, t = self._prior, self.successes, self.failures
+        return log_rising_ratio(a, b, h) + log_rising_ratio(b, a + h, t)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Prior and counts, as JSON-able values and arrays."""
+        return self._prior._asdict(), {"counts": np.array([self._successes, self._failures], dtype=np.int64)}
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The posterior that `state` described. Raises SnapshotError."""
+        counts = checked_counts(arrays, 2)
+        with reading("a Beta posterior", ValueError):
+            posterior = cls(meta["alpha"], meta["beta"])
+        posterior._successes, posterior._failures = counts
+        return posterior
+
+    def _check(self, x: Any) -> None:
+        if x not in (0, 1):
+            raise ValueError(f"an observation must be true or false, 1 or 0, not {x!r}")
+
+    def _add(self, x: Any, weight: int) -> None:
+        if x:
+            self._successes += weight
+        else:
+            self._failures += weight
+
+    def _take(self, x: Any, weight: int) -> None:
+        if weight > (self._successes if x else self._failures):
+            raise UnlearnError(f"{bool(x)} was not observed with a weight of {examples(weight):g}")
+        self._add(x, -weight)
+
+    def _merge(self, other: Self) -> None:
+        self._successes += other._successes
+        self._failures += other._failures
+
+    def __repr__(self) -> str:
+        return f"BetaBernoulli(posterior={self.posterior})"

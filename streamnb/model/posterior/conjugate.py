@@ -1,0 +1,125 @@
+"""Conjugate posteriors: what was observed is kept as sufficient statistics, and the prior is applied on read.
+
+    P(theta | D) ~ P(D | theta) P(theta)   is of the prior's family, with parameters = prior + statistics
+
+so that order does not matter, two posteriors of one prior merge by adding their statistics, and what was
+observed can be taken back. Weights are counted in units of 1/1024 observation (see `counts`): their sums are
+exact.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import checked, counts
+from streamnb.model.encoding.event_writer import units
+from streamnb.model.stats.counts import UNIT
+
+__all__ = ["Conjugate", "checked_counts", "examples", "positive"]
+
+
+class Conjugate(ABC):
+    """What every conjugate posterior does; the identity of `merge` is one that has observed nothing."""
+
+    @property
+    @abstractmethod
+    def prior(self) -> Any:
+        """The parameters before anything was observed."""
+
+    @property
+    @abstractmethod
+    def posterior(self) -> Any:
+        """The parameters by all that was observed; see the class for what they are called."""
+
+    @abstractmethod
+    def log_predictive(self, x: Any) -> float:
+        """Log of `predictive`, in nats; -inf for what cannot happen."""
+
+    @property
+    @abstractmethod
+    def log_evidence(self) -> float:
+        """Log P(D), in nats: of all that was observed, in whatever order, the parameters integrated out.
+
+        It is the sum of the log predictive of each observation by those before it, and 0.0 of none.
+        """
+
+    @abstractmethod
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Prior and statistics, as JSON-able values and copied arrays; `from_state` goes on from them."""
+
+    def predictive(self, x: Any) -> float:
+        """The probability (of a number: the density) that the next observation is `x`."""
+        return math.exp(self.log_predictive(x))
+
+    def update(self, x: Any, w: float = 1.0) -> None:
+        """Observe `x`, counted `w` times (in steps of 1/1024, up to 2^20).
+
+        Raises:
+            ValueError: `x` is no possible observation, or `w` is out of range; nothing is changed.
+        """
+        weight = units(w)
+        self._check(x)
+        if weight:
+            self._add(x, weight)
+
+    def unlearn(self, x: Any, w: float = 1.0) -> None:
+        """Take back ``update(x, w)``: exactly on counts, to rounding on moments.
+
+        Raises:
+            ValueError: as `update`.
+            UnlearnError: the statistics show that this was never observed; nothing is changed.
+        """
+        weight = units(w)
+        self._check(x)
+        if weight:
+            self._take(x, weight)
+
+    def merge(self, other: Self) -> Self:
+        """Add all that `other` has observed, as if it had been observed here; returns self.
+
+        Raises:
+            ValueError: if the two are not of one class and prior; nothing is changed.
+        """
+        if type(other) is not type(self) or other.prior != self.prior:
+            raise ValueError("only posteriors of the same class and prior can be merged")
+        self._merge(other)
+        return self
+
+    @abstractmethod
+    def _check(self, x: Any) -> None:
+        """Raise ValueError where `x` is no possible observation; a missing one is none."""
+
+    @abstractmethod
+    def _add(self, x: Any, weight: int) -> None:
+        """Add an observation of some units."""
+
+    @abstractmethod
+    def _take(self, x: Any, weight: int) -> None:
+        """The inverse; raises UnlearnError."""
+
+    @abstractmethod
+    def _merge(self, other: Self) -> None:
+        """Add the statistics of `other`."""
+
+
+def examples(weight: int) -> float:
+    """Units as observations."""
+    return weight / UNIT
+
+
+def positive(name: str, value: float) -> float:
+    """The value of a parameter; raises ValueError unless it is finite and above zero."""
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} must be finite and above zero, not {value!r}")
+    return float(value)
+
+
+def checked_counts(arrays: Mapping[str, npt.NDArray[Any]], size: int) -> list[int]:
+    """The counts of a state; raises SnapshotError unless there are `size`, none of them below zero."""
+    found: list[int] = checked(arrays, {"counts": counts(size)})["counts"].tolist()
+    return found

@@ -1,0 +1,254 @@
+"""The chances of the faces of a die: a Dirichlet prior, and how often each came up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from itertools import accumulate
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.names import checked_names
+from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.numerics.rising_factorial import log_beta, log_rising_ratio
+from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
+from streamnb.model.posterior.credible_intervals import beta_intervals
+
+__all__ = ["DirichletCategorical"]
+
+Label = Hashable
+
+
+class DirichletCategorical(Conjugate):
+    """The chances theta of some labels, by how often each was observed.
+
+        P(theta | D) = Dirichlet(alpha_l + n_l, for every label l)
+        P(next = l | D) = (alpha_l + n_l) / (A + n)
+
+    with A the sum of all imaginary counts. Each chance by itself is Beta(alpha_l + n_l, the rest of A + n).
+
+    **Labels that are not declared.** With `other` = 0 they cannot happen: their probability is 0, and to
+    observe one is an error. With `other` > 0 the prior is a Dirichlet process: of A, `other` is spread over
+    all labels that nobody declared, so thinly that each of them has none:
+
+        P(next = l | D) = n_l / (A + n)      of one that was seen
+                          other / (A + n)    of all that were not, together
+
+    `predictive` of a label never seen is the latter: the probability of something new. So the probabilities
+    of all labels known and that of something new sum to 1, and no order of the stream changes them.
+
+    Args:
+        alpha: label -> imaginary count, above zero; or just the labels, with 1 each (uniform).
+        other: the imaginary count of all labels that are not declared, together; 0 for none.
+
+    Raises:
+        ValueError: if a count is out of range, a label is missing (None, NaN) or occurs twice, or nothing can
+            happen.
+
+    Examples:
+        A die, with one imaginary throw of each face (Laplace's rule), after 3, 3 and 6:
+
+        >>> from streamnb import DirichletCategorical
+        >>> die = DirichletCategorical([1, 2, 3, 4, 5, 6])
+        >>> for face in [3, 3, 6]:
+        ...     die.update(face)
+        >>> {face: round(p, 3) for face, p in die.mean.items()}
+        {1: 0.111, 2: 0.111, 3: 0.333, 4: 0.111, 5: 0.111, 6: 0.222}
+        >>> lower, upper = die.interval(0.95)[3]
+        >>> round(lower, 3), round(upper, 3)
+        (0.085, 0.651)
+
+        Kinds that nobody listed:
+
+        >>> birds = DirichletCategorical({}, other=1.0)
+        >>> for bird in ["wren", "wren", "crane"]:
+        ...     birds.update(bird)
+        >>> birds.predictive("wren"), birds.predictive("crane"), birds.predictive("something new")
+        (0.5, 0.25, 0.25)
+
+    References:
+        Gelman et al., Bayesian Data Analysis (2013), section 3.4; Blackwell and MacQueen (1973), "Ferguson
+        distributions via Polya urn schemes", Annals of Statistics 1(2).
+    """
+
+    def __init__(self, alpha: Mapping[Any, float] | Iterable[Label], other: float = 0.0) -> None:
+        labels = list(alpha)
+        given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(labels, 1.0)
+        self._alpha = {label: positive(f"alpha of {label!r}", given[label]) for label in labels}
+        if len(self._alpha) < len(labels):
+            raise ValueError("a label occurs twice")
+        for label in labels:
+            self._check_label(label)
+        self._other = positive("other", other) if other else 0.0
+        positive("the sum of all imaginary counts", sum(self._alpha.values()) + self._other)
+        self._counts = dict.fromkeys(labels, 0)  # of the declared labels, and of others that were seen
+
+    @property
+    def prior(self) -> tuple[dict[Any, float], float]:
+        """Alpha, by label, and `other`."""
+        return dict(self._alpha), self._other
+
+    @property
+    def posterior(self) -> dict[Any, float]:
+        """Label -> alpha_l + n_l, of the labels declared, and then of others in the order of their coming."""
+        return {label: self._alpha.get(label, 0.0) + examples(n) for label, n in self._counts.items()}
+
+    @property
+    def other(self) -> float:
+        """The imaginary count of all labels that are neither declared nor seen."""
+        return self._other
+
+    @property
+    def counts(self) -> dict[Any, float]:
+        """Label -> weight observed, in the same order."""
+        return {label: examples(n) for label, n in self._counts.items()}
+
+    @property
+    def mean(self) -> dict[Any, float]:
+        """Label -> E[theta_l | D], which is also P(next = l | D)."""
+        total = self._total()
+        return {label: a / total for label, a in self.posterior.items()}
+
+    @property
+    def mode(self) -> dict[Any, float] | None:
+        """Label -> its share in the MAP value of theta, (a_l - 1) / sum of (a - 1), a the posterior's counts.
+
+        None where an a_l is below 1, for then the density is infinite, where all are 1, for then every theta
+        is as probable, and with `other` > 0, for a process has no density. A single label has all.
+        """
+        if len(self._alpha) == 1 and not self._other:
+            return dict.fromkeys(self._alpha, 1.0)
+        above = {label: a - 1.0 for label, a in self.posterior.items()}
+        total = math.fsum(above.values())
+        if self._other or min(above.values()) < 0.0 or total == 0.0:
+            return None
+        return {label: a / total for label, a in above.items()}
+
+    @property
+    def variance(self) -> dict[Any, float]:
+        """Label -> Var[theta_l | D]."""
+        total = self._total()
+        of_all = zip(self.mean.items(), self._rests(), strict=True)
+        return {label: p * (rest / total) / (total + 1.0) for (label, p), rest in of_all}
+
+    def interval(self, mass: float = 0.95) -> dict[Any, tuple[float, float]]:
+        """Label -> the bounds that theta_l lies between with probability `mass`, beyond each as likely.
+
+        Where a single label can happen, its chance is 1 for certain.
+
+        Raises:
+            ValueError: if `mass` is not between 0 and 1, both excluded.
+        """
+        posterior = self.posterior
+        lower, upper = beta_intervals(list(posterior.values()), self._rests(), mass)
+        bounds = zip(lower.tolist(), upper.tolist(), strict=True)
+        return dict(zip(posterior, bounds, strict=True))
+
+    def log_predictive(self, x: Label) -> float:
+        """Log P(next = x | D), in nats; of a label neither declared nor seen: that of something new."""
+        self._check_label(x)
+        count = self._alpha.get(x, 0.0) + examples(self._counts[x]) if x in self._counts else self._other
+        return math.log(count) - math.log(self._total()) if count else -math.inf
+
+    @property
+    def log_evidence(self) -> float:
+        """Log P(D), in nats: log of prod over l of (alpha_l)_n_l / (A)_n, with (a)_n the rising factorial.
+
+        Of a sequence: how many sequences have the same counts is not counted in. The first of a label that is
+        not declared counts as something new, and so `other` (n_l - 1)! stands in place of (alpha_l)_n_l.
+        """
+        rests = dict(zip(self._alpha, self._imaginary_rests(), strict=True))
+        imaginary, before, terms = self._imaginary(), 0.0, []
+        # As if the labels had come one after the other; sorted, so that no order of the stream changes a bit.
+        ordered = sorted(
+            (n, self._alpha.get(label, 0.0), rests.get(label, 0.0)) for label, n in self._counts.items()
+        )
+        for units, alpha, rest in ordered:
+            n = examples(units)
+            if alpha:
+                terms.append(log_rising_ratio(alpha, rest + before, n))
+            else:
+                terms.append(math.log(self._other) + log_beta(n, imaginary + before))
+            before += n
+        return math.fsum(terms)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Prior and counts, as JSON-able values and arrays.
+
+        Raises:
+            TypeError: for labels that are not strings, booleans or numbers.
+        """
+        labels = [label.item() if isinstance(label, np.generic) else label for label in self._counts]
+        for label in labels:
+            if not isinstance(label, (str, bool, int, float)):
+                raise TypeError(f"a label {label!r} cannot be saved: only strings, booleans and numbers")
+        meta = {"labels": labels, "alpha": list(self._alpha.values()), "other": self._other}
+        return meta, {"counts": np.array(list(self._counts.values()), dtype=np.int64)}
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The posterior that `state` described. Raises SnapshotError."""
+        with reading("a Dirichlet posterior", ValueError):
+            labels, alpha = checked_names(meta["labels"]), meta["alpha"]
+            posterior = cls(dict(zip(labels, alpha, strict=False)), meta["other"])
+            fits = len(labels) >= len(alpha)
+        if not fits or (len(labels) > len(alpha) and not posterior._other):
+            raise SnapshotError(f"{len(labels)} labels do not fit {len(alpha)} imaginary counts")
+        counts = checked_counts(arrays, len(labels))
+        if 0 in counts[len(alpha) :]:
+            raise SnapshotError("a label that is neither declared nor seen")
+        posterior._counts = dict(zip(labels, counts, strict=True))
+        return posterior
+
+    @staticmethod
+    def _check_label(label: Label) -> None:
+        if is_missing(label):
+            raise ValueError(f"{label!r} is a missing label")
+
+    def _check(self, x: Label) -> None:
+        self._check_label(x)
+        if x not in self._counts and not self._other:
+            raise ValueError(f"{x!r} is none of the labels {list(self._counts)}, and there are no others")
+
+    def _add(self, x: Label, weight: int) -> None:
+        self._counts[x] = self._counts.get(x, 0) + weight
+
+    def _take(self, x: Label, weight: int) -> None:
+        if weight > self._counts.get(x, 0):
+            raise UnlearnError(f"{x!r} was not observed with a weight of {examples(weight):g}")
+        self._counts[x] -= weight
+        if not self._counts[x] and x not in self._alpha:
+            del self._counts[x]
+
+    def _merge(self, other: Self) -> None:
+        for label, n in list(other._counts.items()):
+            self._add(label, n)
+
+    def _imaginary(self) -> float:
+        """A, the sum of all imaginary counts."""
+        return math.fsum([*self._alpha.values(), self._other])
+
+    def _total(self) -> float:
+        """A + n."""
+        return self._imaginary() + examples(sum(self._counts.values()))
+
+    def _imaginary_rests(self) -> list[float]:
+        """What all others have of A, of each declared label: sums, for a difference would lose small ones."""
+        alpha = list(self._alpha.values())
+        before = list(accumulate(alpha[:-1], initial=0.0))
+        after = list(accumulate(alpha[:0:-1], initial=self._other))[::-1]
+        return [low + high for low, high in zip(before, after, strict=True)] if alpha else []
+
+    def _rests(self) -> list[float]:
+        """What all others have of A + n, of each label."""
+        seen = len(self._counts) - len(self._alpha)
+        imaginary = [*self._imaginary_rests(), *[self._imaginary()] * seen]
+        n = sum(self._counts.values())
+        return [a + examples(n - own) for a, own in zip(imaginary, self._counts.values(), strict=True)]
+
+    def __repr__(self) -> str:
+        return f"DirichletCategorical(posterior={self.posterior}, other={self._other})"

@@ -1,0 +1,361 @@
+"""The posterior over a finite set of hypotheses, one observation at a time, and the bound on its log loss.
+
+    P(h | D, d) = P(d | h) P(h | D) / P(d | D)        P(d | D) = sum over h of P(d | h) P(h | D)
+
+P(d | D), the *evidence* of d, is what the mixture of all hypotheses predicted before it saw d. With a
+switching rate r > 0 the hypothesis that makes the data may change: after each observation it is drawn anew
+from the prior P0 with probability r (fixed share, Herbster and Warmuth 1998):
+
+    P'(h) = (1 - r) P(h | D) + r P0(h)
+
+**The bound.** The chain of predictions is the sum over all sequences of hypotheses h_1 .. h_T of
+
+    P0(h_1) P(d_1 | h_1)  prod over t = 2 .. T of  A(h_t-1, h_t) P(d_t | h_t)
+    A(g, h) = r P0(h) + (1 - r) [g = h]
+
+and one term of a sum of non-negative terms is at most the sum. Take -ln of both sides. For every sequence
+with S switches the mixture's total log loss is at most that of the sequence, plus
+
+    ln 1/P0(h_1)  +  sum over the S switches of ln 1/(r P0(h_new))
+                  +  sum over the T - 1 - S stays of ln 1/(1 - r + r P0(h))
+
+and, since 1 - r + r P0(h) >= 1 - r, it is at most loss(h) + ln 1/P0(h) + T ln 1/(1 - r) for one hypothesis h
+throughout. No assumption is made on where the data come from. Only rounding is not counted in: about 1e-16
+of the sum of the losses' magnitudes.
+
+References: Mitchell, Machine Learning (1997), sections 6.2 to 6.8; Herbster and Warmuth (1998), "Tracking the
+best expert", Machine Learning 32; Vovk (1990), "Aggregating strategies"; Neumaier (1974), ZAMM 54(1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.numerics.counter_rng import choose, uniforms
+from streamnb.model.posterior.hypothesis_weights import (
+    Floats,
+    Weights,
+    observe,
+    observe_many,
+    restored,
+    start,
+    weighted_mean,
+)
+
+__all__ = ["SequentialPosterior", "Weights", "observe", "restored", "start", "weighted_mean"]
+
+
+class SequentialPosterior:
+    """P(h | D) over a finite set of hypotheses, updated by one observation after another.
+
+        P(h | D, d) = P(d | h) P(h | D) / P(d | D);   with a switching rate r, then P' = (1 - r) P + r P0
+
+    The total log loss of its predictions, -ln P(D), is at most that of any hypothesis h plus
+    ln 1/P0(h) + T ln 1/(1 - r) after T observations (see `bound`, and `path_bound` for sequences of
+    hypotheses); the module's text has the derivation.
+
+    Degenerate cases:
+        zero prior      excluded for ever, at any switching rate; no part in `ml`, `regret` and `bound`.
+        excluded        by a log likelihood of -inf: for ever at rate 0; else it comes back with its share
+                        r P0(h) of the prior, while its own total loss stays infinite.
+        all excluded    an observation that no remaining hypothesis can explain is refused: ValueError.
+        ties            the first hypothesis.
+
+    Args:
+        prior: hypothesis -> relative weight, or just the hypotheses, which then weigh the same. Their order
+            is kept.
+        switching_rate: r, 0 <= r < 1; how likely the hypothesis is drawn anew after an observation.
+
+    Raises:
+        ValueError: if there is no hypothesis, one occurs twice, or a weight or the rate is out of range.
+
+    Examples:
+        A patient is tested positive (Mitchell 1997, section 6.2):
+
+        >>> import math
+        >>> from streamnb import SequentialPosterior
+        >>> posterior = SequentialPosterior({"cancer": 0.008, "no cancer": 0.992})
+        >>> evidence = posterior.update({"cancer": math.log(0.98), "no cancer": math.log(0.03)})
+        >>> {h: round(p, 2) for h, p in posterior.probabilities.items()}
+        {'cancer': 0.21, 'no cancer': 0.79}
+        >>> posterior.map(), posterior.ml()
+        ('no cancer', 'cancer')
+        >>> posterior.regret() <= posterior.bound()
+        True
+
+    References:
+        Mitchell, Machine Learning (1997), sections 6.2 to 6.8; Herbster and Warmuth (1998).
+    """
+
+    def __init__(self, prior: Mapping[Any, float] | Iterable[Hashable], switching_rate: float = 0.0) -> None:
+        hypotheses = list(prior)
+        relative = [prior[h] for h in hypotheses] if isinstance(prior, Mapping) else [1.0] * len(hypotheses)
+        if not 0.0 <= switching_rate < 1.0:
+            raise ValueError(f"switching_rate must be at least 0 and below 1, got {switching_rate}")
+        self._place = {h: i for i, h in enumerate(hypotheses)}
+        if len(self._place) < len(hypotheses):
+            raise ValueError("a hypothesis occurs twice")
+        self._weights = start(relative)
+        self._switching_rate = float(switching_rate)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def hypotheses(self) -> list[Any]:
+        """The hypotheses, in the order in which they were given."""
+        return list(self._place)
+
+    @property
+    def switching_rate(self) -> float:
+        """r, the probability that the hypothesis is drawn anew after an observation."""
+        return self._switching_rate
+
+    @property
+    def observations(self) -> int:
+        """T, how many observations there were."""
+        return int(self._weights.observations[0])
+
+    @property
+    def weights(self) -> Weights:
+        """The state itself, not a copy."""
+        return self._weights
+
+    @property
+    def log_probabilities(self) -> dict[Any, float]:
+        """Hypothesis -> log P(h | D) for the next observation, in nats; -inf where it is excluded."""
+        return self._by_hypothesis(self._weights.log_posterior)
+
+    @property
+    def probabilities(self) -> dict[Any, float]:
+        """Hypothesis -> P(h | D) for the next observation; they sum to 1."""
+        return self._by_hypothesis(self._probabilities())
+
+    @property
+    def losses(self) -> dict[Any, float]:
+        """Hypothesis -> its total log loss, -ln P(D | h), in nats; inf once it excluded an observation."""
+        return self._by_hypothesis(self._weights.losses[:-1].sum(axis=1))
+
+    @property
+    def log_evidence(self) -> float:
+        """Log P(D), in nats: less the total log loss of the mixture."""
+        return 0.0 - float(self._weights.losses[-1].sum())
+
+    def log_odds(self, a: Hashable, b: Hashable) -> float:
+        """Log of P(a | D) / P(b | D). Raises KeyError; ValueError where both are excluded."""
+        first, second = (float(self._weights.log_posterior[self._place[h]]) for h in (a, b))
+        if first == second == -math.inf:
+            raise ValueError(f"both {a!r} and {b!r} are excluded: their odds are 0 to 0")
+        return first - second
+
+    def odds(self, a: Hashable, b: Hashable) -> float:
+        """P(a | D) / P(b | D), inf where b is excluded; errors as of `log_odds`."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_odds(a, b)))
+
+    def map(self) -> Any:
+        """The most probable hypothesis, argmax of P(h | D); of equals the first."""
+        return self.hypotheses[int(self._weights.log_posterior.argmax())]
+
+    def ml(self) -> Any:
+        """The hypothesis of least total log loss, argmax of P(D | h); of equals the first.
+
+        It is one of those with a prior above zero, and one for the whole stream, with a switching rate too.
+        """
+        return self.hypotheses[self._best()]
+
+    def regret(self) -> float:
+        """Total log loss of the mixture less that of `ml`, in nats; -inf where no hypothesis survived."""
+        own, best = self._weights.losses[-1], self._weights.losses[self._best()]
+        return float((own[0] - best[0]) + (own[1] - best[1]))
+
+    def bound(self) -> float:
+        """What `regret` cannot exceed: ln 1/P0(h) + T ln 1/(1 - r), with h = `ml`, whatever the data."""
+        return float(-self._weights.log_prior[self._best()]) - self.observations * math.log1p(
+            -self._switching_rate
+        )
+
+    def path_bound(self, path: Sequence[Hashable]) -> float:
+        """What the mixture's loss cannot exceed the loss of a sequence of T hypotheses by, one for each d.
+
+        ln 1/P0(h_1), then ln 1/(r P0(h)) for each switch to h and ln 1/(1 - r + r P0(h)) for staying with h.
+
+        Raises:
+            ValueError: if `path` has not as many hypotheses as there were observations.
+        """
+        if len(path) != self.observations:
+            raise ValueError(f"{self.observations} observations, but a path of {len(path)} hypotheses")
+        rate, log_prior = self._switching_rate, self._weights.log_prior
+        log_rate = math.log(rate) if rate > 0.0 else -math.inf
+        terms = []
+        for t, h in enumerate(path):
+            k = self._place[h]
+            if t == 0:
+                terms.append(log_prior[k])
+            elif h != path[t - 1]:
+                terms.append(log_rate + log_prior[k])
+            else:
+                terms.append(min(np.logaddexp(math.log1p(-rate), log_rate + log_prior[k]), 0.0))
+        return 0.0 - math.fsum(terms)
+
+    @overload
+    def predict(self, predictions: Mapping[Any, Mapping[Any, float]]) -> dict[Any, float]: ...
+
+    @overload
+    def predict(self, predictions: npt.ArrayLike) -> Floats: ...
+
+    def predict(self, predictions: Mapping[Any, Mapping[Any, float]] | npt.ArrayLike) -> Any:
+        """The Bayesian prediction P(v | D) = sum over h of P(v | h) P(h | D).
+
+        Args:
+            predictions: hypothesis -> {v: P(v | h)}, a value left out having none; or an array of shape
+                (H, K) in the hypotheses' order.
+
+        Returns:
+            {v: P(v | D)}, or an array of shape (K,). The best value is the Bayes optimal classification.
+
+        Raises:
+            ValueError: if the shape or the hypotheses differ, or an entry of a hypothesis that is not
+                excluded is negative or not finite.
+        """
+        if not isinstance(predictions, Mapping):
+            rows = np.asarray(predictions, dtype=np.float64)
+            if rows.ndim != 2 or len(rows) != len(self._place):
+                raise ValueError(f"expected shape ({len(self._place)}, K), got {rows.shape}")
+            return weighted_mean(self._probabilities(), rows)
+        ordered = self._in_order(predictions)
+        values = list(dict.fromkeys(v for row in ordered for v in row))
+        table = np.array([[row.get(v, 0.0) for v in values] for row in ordered], dtype=np.float64)
+        means = weighted_mean(self._probabilities(), table.reshape(len(ordered), len(values)))
+        return dict(zip(values, means.tolist(), strict=True))
+
+    def draw(self, counter: int, seed: int = 0) -> Any:
+        """A hypothesis drawn from P(h | D): the Gibbs algorithm, which predicts with it alone.
+
+        The same `counter` and `seed` draw the same from the same posterior (see `draws`). Where the target
+        was drawn from the prior, its expected error is at most twice that of the Bayes optimal
+        classification (Haussler, Kearns and Schapire 1994; Mitchell 1997, section 6.8).
+        """
+        return self.hypotheses[choose(self._weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]
+
+    # -- observing ----------------------------------------------------------------------------------------
+
+    def update(self, log_likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
+        """Observe d by log P(d | h, D) of every hypothesis; returns log P(d | D), before the update.
+
+        Args:
+            log_likelihoods: hypothesis -> log likelihood (nats), or an array of shape (H,) in their order;
+                -inf excludes a hypothesis. Densities may be above 0.
+
+        Raises:
+            ValueError: if hypotheses or shape differ, a value is NaN or +inf, or every remaining hypothesis
+                excludes d; nothing is changed.
+        """
+        if isinstance(log_likelihoods, Mapping):
+            log_likelihoods = self._in_order(log_likelihoods)
+        try:
+            row = np.array(log_likelihoods, dtype=np.float64)
+        except OverflowError as error:
+            raise ValueError("no double holds one of these log likelihoods") from error
+        if row.ndim != 1:
+            raise ValueError(f"expected one log likelihood for each hypothesis, got shape {row.shape}")
+        return float(self.update_many(row[None, :])[0])
+
+    def update_many(self, log_likelihoods: npt.ArrayLike) -> Floats:
+        """Observe n in order, shape (n, H): the same as `update` with each row. Returns log evidences, (n,).
+
+        Raises:
+            ValueError: as `update`; then none of the rows was observed.
+        """
+        rows = np.require(log_likelihoods, np.float64, ("C", "A", "W"))
+        if rows.ndim != 2 or rows.shape[1] != len(self._place):
+            raise ValueError(f"expected shape (n, {len(self._place)}), got {rows.shape}")
+        evidences = np.empty(len(rows), dtype=np.float64)
+        before = self._weights
+        after = Weights(
+            before.log_prior,
+            before.log_posterior.copy(),
+            before.losses.copy(),
+            before.observations.copy(),
+        )
+        done = observe_many(after, rows, self._switching_rate, evidences)
+        if done < len(rows):
+            reason = (
+                "a log likelihood is NaN or +inf"
+                if math.isnan(evidences[done])
+                else "every remaining hypothesis excludes it"
+            )
+            raise ValueError(f"observation {self.observations + done}: {reason}")
+        self._weights = after
+        return evidences
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Everything, as JSON-able values and copied arrays; equal streams give equal bytes.
+
+        Raises TypeError for hypotheses that are not strings, booleans or numbers.
+        """
+        for h in self._place:
+            if not isinstance(h, (str, bool, int, float)):
+                raise TypeError(f"a hypothesis {h!r} cannot be saved: only strings, booleans and numbers")
+        arrays = {name: array.copy() for name, array in self._weights._asdict().items()}
+        return {"hypotheses": self.hypotheses, "switching_rate": self._switching_rate}, arrays
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The object that `state` described; it goes on as if it had never stopped. Raises SnapshotError."""
+        weights = restored(arrays)
+        hypotheses, switching_rate = meta.get("hypotheses"), meta.get("switching_rate")
+        if not isinstance(hypotheses, list) or len(hypotheses) != weights.log_prior.size:
+            raise SnapshotError(f"weights of {weights.log_prior.size} hypotheses, which are {hypotheses!r}")
+        if not all(isinstance(h, (str, bool, int, float)) for h in hypotheses):
+            raise SnapshotError(f"hypotheses that are none: {hypotheses!r}")
+        if not isinstance(switching_rate, (int, float)):
+            raise SnapshotError(f"switching_rate must be a number, got {switching_rate!r}")
+        try:
+            posterior = cls(hypotheses, switching_rate)
+        except (TypeError, ValueError) as error:
+            raise SnapshotError(str(error)) from error
+        posterior._weights = weights
+        return posterior
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same hypotheses in the same order, the same rate and equal weights."""
+        if not isinstance(other, SequentialPosterior):
+            return NotImplemented
+        return (
+            self.hypotheses == other.hypotheses
+            and self._switching_rate == other._switching_rate
+            and all(map(np.array_equal, self._weights, other._weights))
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{h!r}: {p:.3g}" for h, p in self.probabilities.items())
+        return f"SequentialPosterior({{{shown}}}, observations={self.observations})"
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _probabilities(self) -> Floats:
+        weights = np.exp(self._weights.log_posterior)
+        return np.asarray(weights / math.fsum(weights))
+
+    def _by_hypothesis(self, values: Floats) -> dict[Any, float]:
+        return dict(zip(self._place, values.tolist(), strict=True))
+
+    def _in_order(self, values: Mapping[Any, Any]) -> list[Any]:
+        """The values of a mapping from every hypothesis. Raises ValueError."""
+        if values.keys() != self._place.keys():
+            raise ValueError(f"expected the hypotheses {self.hypotheses}, got {list(values)}")
+        return [values[h] for h in self._place]
+
+    def _best(self) -> int:
+        possible = np.flatnonzero(self._weights.log_prior > -np.inf)
+        return int(possible[self._weights.losses[possible].sum(axis=1).argmin()])

@@ -1,0 +1,1 @@
+"""Softmax regression: its table of features, how they are extracted, quantile bins."""

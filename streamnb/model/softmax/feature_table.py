@@ -1,0 +1,306 @@
+"""Features: what the gradient learners know of words, values and pairs of them, found by a 48-bit key.
+
+A feature's key is a hash of what it stands for, so that a pair of words needs no name of its own; two of n
+features share a key with probability about n^2 / 2^49. Keys stand in states, and are the same in every
+process. Where the slot of a key is says another hash, with a secret: keys could be chosen so that all meet
+in one chain. Rows are in the order in which they were learned. Each feature belongs to an *owner*, the
+feature that says that its attribute is present at all: the owner's counts are the class totals by which the
+feature's counts are read.
+
+Most pairs are met once and never again. Until its second event a pair has no row, but its slot alone, which
+holds its key and the class of that event: eight bytes in place of hundreds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import MOST, Expected, real, whole
+from streamnb.model.compiled.growable import grown
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.encoding.keyed_hash import hash_word, process_secret
+from streamnb.model.stats.counts import UNIT
+
+__all__ = [
+    "COUNTS",
+    "KEY",
+    "KEY_BITS",
+    "NOBODY",
+    "NO_CLASS",
+    "OWNER",
+    "TOTAL",
+    "FeatureTables",
+    "Features",
+    "add_feature",
+    "by_place",
+    "class_met",
+    "find_slot",
+    "is_met_once",
+    "met_once",
+    "mixed",
+    "most_met_once",
+    "most_rows",
+    "promote",
+    "row_in",
+]
+
+KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
+NOBODY = -1  # in place of a row
+NO_CLASS = 0x7FFF  # of a feature whose first event is being learned
+KEY_BITS = np.uint64(0xFFFF_FFFF_FFFF)
+_LOW, _HALF, _ONE, _NONE = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1), np.uint64(0)
+_TAG = np.uint64(17)  # of its 48 bits a key has the upper 31 in its slot, beside the row
+_CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
+_ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
+_MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_MAX_LOAD = 0.6
+_HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
+
+
+class FeatureTables(NamedTuple):
+    """R rows for C >= K classes and M gradient learners, as the kernels take them.
+
+    Attributes:
+        slots: uint64[power of two], the upper bits of a key and row + 1; or, where the highest bit is set,
+            the class of the only event so far and the key.
+        table: int64[>= R, 3 + C], key, owner's row or NOBODY, total weight and weight by class (units).
+        weights: float32[>= R, 1 + M, 1 + C]. First ln(1 + 2 n) of the weight n in each class (examples), from
+            column 1 on; then of each learner the sum of squared gradients and its weights by class.
+        size: int64[2], R, and how many features were met once.
+        memory: int64[1], the budget, bytes.
+        secret: uint64[2], of the hash by which slots are found.
+    """
+
+    slots: npt.NDArray[np.uint64]
+    table: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+    size: npt.NDArray[np.int64]
+    memory: npt.NDArray[np.int64]
+    secret: npt.NDArray[np.uint64]
+
+
+@inlined
+def mixed(a: Any, b: Any) -> Any:
+    """A key of two, in this order (uint64)."""
+    key = (a ^ (b * _MULTIPLY + (a << np.uint64(6)) + (a >> np.uint64(2)))) * _FINISH
+    key ^= key >> _HALF
+    key *= _MULTIPLY
+    return key ^ (key >> np.uint64(29))
+
+
+@inlined
+def find_slot(slots: Any, table: Any, key: Any, hashed: Any) -> Any:
+    """The place of a key's slot, or of the free one that ends its chain; `hashed` is the hash of the key."""
+    mask = np.uint64(slots.size - 1)
+    place = hashed & mask
+    while True:
+        slot = slots[place]
+        if slot == _NONE:
+            return np.int64(place)
+        if slot & _MET_ONCE:
+            if slot & KEY_BITS == key:
+                return np.int64(place)
+        elif slot >> _HALF == key >> _TAG and np.uint64(table[row_in(slot), KEY]) == key:
+            return np.int64(place)
+        place = (place + _ONE) & mask
+
+
+@inlined
+def row_in(slot: Any) -> Any:
+    """The row that a slot leads to; NOBODY in a free one."""
+    return np.int64(slot & _LOW) - 1
+
+
+@inlined
+def by_place(number: Any) -> Any:
+    """What stands in place of a row for a feature without one, given the place of its slot; or that place."""
+    return -2 - number
+
+
+@inlined
+def is_met_once(slot: Any) -> bool:
+    """Whether a slot is that of a feature without a row."""
+    return bool(slot & _MET_ONCE)
+
+
+@inlined
+def class_met(slot: Any) -> Any:
+    """The class of the only event of a feature without a row, or NO_CLASS."""
+    return np.int64((slot & ~_MET_ONCE) >> _CLASS)
+
+
+@inlined
+def met_once(key: Any, k: int) -> Any:
+    """The slot of a feature that was met in one event, of class k and of weight one."""
+    return _MET_ONCE | np.uint64(k) << _CLASS | key
+
+
+@inlined
+def add_feature(slots: Any, table: Any, size: Any, key: Any, owner: Any, place: int) -> int:
+    """The new row of a key whose slot is at `place`; there has to be room."""
+    row = size[0]
+    size[0] += 1
+    table[row, KEY] = np.int64(key)
+    table[row, OWNER] = owner
+    slots[place] = (key >> _TAG) << _HALF | np.uint64(row + 1)
+    return int(row)
+
+
+@inlined
+def promote(features: Any, owner: Any, place: int, log_of_one: float) -> int:
+    """The new row of a feature that was met once; `log_of_one` is what it says of the class of that event."""
+    slot = features.slots[place]
+    k = class_met(slot)
+    row = add_feature(features.slots, features.table, features.size, slot & KEY_BITS, owner, place)
+    features.size[1] -= 1
+    features.table[row, TOTAL] = UNIT
+    features.table[row, COUNTS + k] = UNIT
+    features.weights[row, 0, 1 + k] = log_of_one
+    return row
+
+
+@kernel
+def most_rows(features: Any, classes: Any) -> int:
+    """How many rows may be in use while so many classes have examples; what is in use may stay.
+
+    Room for classes that come later, or that have come already in the same batch, does not count: which
+    features there are has to depend on the events before, and on nothing else.
+    """
+    left = features.memory[0] - _ENTRY_BYTES * features.size[1]
+    return int(max(features.size[0], left // _row_bytes(features, classes)))
+
+
+@kernel
+def most_met_once(features: Any, classes: Any) -> int:
+    """How many features without a row there may be; see `most_rows`."""
+    left = features.memory[0] - _row_bytes(features, classes) * features.size[0]
+    return int(max(features.size[1], left // _ENTRY_BYTES))
+
+
+@inlined
+def _row_bytes(features: Any, classes: Any) -> Any:
+    return 8 * (COUNTS + classes) + 4 * features.weights.shape[1] * (1 + classes) + _ENTRY_BYTES
+
+
+@inlined
+def _enter(slots: Any, secret: Any, key: Any, slot: Any) -> None:
+    """Put the slot of a key that is not there yet."""
+    mask = np.uint64(slots.size - 1)
+    place = hash_word(secret, key) & mask
+    while slots[place] != _NONE:
+        place = (place + _ONE) & mask
+    slots[place] = slot
+
+
+@kernel
+def _fill(size: int, secret: Any, slots: Any, table: Any, once: Any) -> None:
+    """Enter the first `size` rows into empty `slots`, and those among `once` that are features met once."""
+    for row in range(size):
+        key = np.uint64(table[row, KEY])
+        _enter(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
+    for i in range(once.size):
+        if once[i] & _MET_ONCE:
+            _enter(slots, secret, once[i] & KEY_BITS, once[i])
+
+
+class Features:
+    """The features of M gradient learners, within a budget of memory.
+
+    Where the budget is spent, what was never met before is not added; what is known goes on learning.
+
+    Args:
+        learners: M.
+        memory: of the tables, bytes.
+    """
+
+    def __init__(self, learners: int, memory: int) -> None:
+        self._size = np.zeros(2, dtype=np.int64)
+        self._memory = np.array([memory], dtype=np.int64)
+        self._secret = process_secret()
+        self._slots = np.zeros(64, dtype=np.uint64)
+        self.table = np.zeros((32, COUNTS + 2), dtype=np.int64)
+        self.weights = np.zeros((32, 1 + learners, 1 + 2), dtype=np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: held for name, held in vars(self).items() if name != "_secret"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _secret=process_secret())  # it may come from another process
+        self._refill(int(self._size.sum()), self._slots)
+
+    @property
+    def size(self) -> int:
+        """How many features have a row, owners included."""
+        return int(self._size[0])
+
+    @property
+    def met_once(self) -> npt.NDArray[np.uint64]:
+        """The slots of those that were met once, rising."""
+        return np.sort(self._slots[self._slots >= _MET_ONCE])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables, bytes, room to grow included."""
+        return self._slots.nbytes + self.table.nbytes + self.weights.nbytes
+
+    @property
+    def tables(self) -> FeatureTables:
+        """As the kernels take them."""
+        return FeatureTables(self._slots, self.table, self.weights, self._size, self._memory, self._secret)
+
+    def room(self, classes: int, known: int, features: int) -> None:
+        """Let the tables hold `classes` columns, and so many new features as far as the budget goes.
+
+        `known` of the classes have examples.
+        """
+        have = self.weights.shape[2] - 1
+        if classes > have:
+            more = max(classes, have + have // 8) - have
+            self.table = np.pad(self.table, ((0, 0), (0, more)))
+            self.weights = np.pad(self.weights, ((0, 0), (0, 0), (0, more)))
+        most = int(most_rows(self.tables, known))
+        need = min(self.size + features, most)
+        if need > len(self.table):
+            rows = max(need, min(need + need // 2, most))
+            self.table = grown(self.table, (rows, self.table.shape[1]))
+            self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
+        if int(self._size.sum()) + features > self._slots.size * _MAX_LOAD:
+            self._refill(int(self._size.sum()) + features, self._slots)
+
+    def _refill(self, entries: int, once: npt.NDArray[np.uint64]) -> None:
+        """Lay out slots for so many entries."""
+        self._slots = np.zeros(max(64, 1 << int(entries / _MAX_LOAD).bit_length()), dtype=np.uint64)
+        _fill(self.size, self._secret, self._slots, self.table, once)
+
+    def expected(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> dict[str, Expected]:
+        """The arrays of a state, which these are to be."""
+        lowest, highest = np.zeros(COUNTS + classes, dtype=np.int64), np.full(COUNTS + classes, MOST)
+        highest[KEY] = KEY_BITS
+        lowest[OWNER], highest[OWNER] = NOBODY, max(0, np.size(arrays["features"], 0) - 1)
+        low = np.full((self.weights.shape[1], 1 + classes), -_HEAVIEST)
+        low[0] = low[:, 0] = 0.0  # logarithms of counts, and sums of squares
+        once, latest = 1 << 63, min(classes, NO_CLASS)
+        return {
+            "features": whole("features", COUNTS + classes, low=lowest, high=highest),
+            "feature_weights": real("features", *low.shape, low=low, high=_HEAVIEST, dtype=np.float32),
+            "features_met_once": whole(
+                "features met once", low=once, high=once + (latest << 48) - 1, dtype=np.uint64
+            ),
+        }
+
+    def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
+        """Replace everything by what a state holds, which is as `expected`."""
+        table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
+        self._size[:] = 0
+        self.room(classes, classes, 0)
+        if len(table) > len(self.table):
+            self.table = grown(self.table, (len(table), self.table.shape[1]))
+            self.weights = grown(self.weights, (len(table), *self.weights.shape[1:]))
+        self.table[: len(table), : COUNTS + classes] = table
+        self.weights[: len(table), :, : 1 + classes] = weights
+        self._size[:] = len(table), len(once)
+        self._refill(len(table) + len(once), once)

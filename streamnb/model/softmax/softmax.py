@@ -1,0 +1,228 @@
+"""Softmax regression that starts where naive Bayes stands, and goes on by gradient.
+
+    P(v | x) ~ exp(b_v + sum_i x_i (l_iv / 2 + w_iv))        l_iv = ln (n_iv + 1/2) / (n_v + 1)
+
+over the features of an event, scaled to length one: x = v / |v|. The log likelihoods l come from counts
+and are never wrong for long; the corrections w and b are learned by the gradient of the log loss
+(Mitchell 2017, Naive Bayes and logistic regression, section 3), each feature with a step of its own that
+shrinks with the gradients that it has seen (Duchi, Hazan and Singer 2011, AdaGrad, with one sum for all
+classes):
+
+    g_v = P(v | x) - [v = label]    s_i += |g|^2 x_i^2 / 2    w_iv -= rate g_v x_i / sqrt(s_i + 1/1000)
+
+An event whose label had at least probability .99 teaches the corrections nothing; and the first event of a
+pair teaches it no correction.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.softmax.feature_table import (
+    COUNTS,
+    KEY_BITS,
+    NO_CLASS,
+    NOBODY,
+    TOTAL,
+    by_place,
+    class_met,
+    met_once,
+)
+from streamnb.model.stats.counts import UNIT
+
+__all__ = [
+    "LOG_OF_ONE",
+    "count_features",
+    "feature_log_odds",
+    "learn_softmax",
+    "log_of_none",
+    "score_features",
+    "score_softmax",
+]
+
+_TRUST = 0.5  # of the log likelihoods; together with |x| = 1 it keeps them from saying too much
+_SMOOTHING = 0.5
+_DAMPING = 1e-3
+_SURE = 0.99
+
+
+def _log_table(smoothing: float) -> npt.NDArray[np.float64]:
+    """Ln(n + smoothing) of whole numbers. Shape (4096,)."""
+    logs: npt.NDArray[np.float64] = np.log(np.arange(4096) + smoothing)
+    return logs
+
+
+_LOGS, _LOGS_OF_TOTALS = _log_table(_SMOOTHING), _log_table(2.0 * _SMOOTHING)
+_LOG_SMOOTHING = math.log(_SMOOTHING)
+LOG_OF_ONE = float(np.float32(_LOGS[1] - _LOG_SMOOTHING))  # as it is kept, of a feature met in one example
+
+
+@inlined
+def _log_of(units: int, smoothing: float, logs: Any) -> float:
+    """Ln(n + smoothing) of a weight in units; nearly all are whole and small."""
+    whole = units // UNIT
+    if whole * UNIT == units and whole < logs.size:
+        return float(logs[whole])
+    return math.log(units / UNIT + smoothing)
+
+
+@inlined
+def log_of_none(table: Any, owner: int, k: int) -> float:
+    """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had."""
+    return _LOG_SMOOTHING - _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
+
+
+@inlined
+def score_features(
+    collected: Any, features: Any, pairs: Any, likelihoods: Any, dots: Any, by_owner: Any
+) -> None:
+    """Sums over singles, and over pairs, of what the features say. They are to be divided by |v|.
+
+    Args:
+        collected: the features of the event.
+        features: `FeatureTables`.
+        pairs: bool[M], which learners take pairs.
+        likelihoods: float64[2, K], filled with the sums of v l.
+        dots: float64[M, 2, K], filled with those of v w.
+        by_owner: float64[2, >= owners], room to work in.
+    """
+    table, weights, slots = features.table, features.weights, features.slots
+    rows, values, owners = collected.rows, collected.values, collected.owners
+    singles, M, K = collected.n[0], dots.shape[0], likelihoods.shape[1]
+    likelihoods[:] = 0.0
+    dots[:] = 0.0
+    by_owner[:, : collected.n[2]] = 0.0
+    for i in range(collected.n[1]):
+        row, v = rows[i], values[i]
+        if row < NOBODY:
+            met = class_met(slots[by_place(row)])
+            if met != NO_CLASS and v != 0.0:
+                by_owner[1, owners[i]] += v
+                likelihoods[1, met] += v * LOG_OF_ONE
+            continue
+        if row < 0 or v == 0.0 or table[row, TOTAL] == 0:
+            continue
+        part = 1 if i >= singles else 0
+        by_owner[part, owners[i]] += v
+        for k in range(K):
+            likelihoods[part, k] += v * weights[row, 0, 1 + k]
+        for m in range(M):
+            if part == 0 or pairs[m]:
+                for k in range(K):
+                    dots[m, part, k] += v * weights[row, 1 + m, 1 + k]
+    for part in range(2):
+        for o in range(collected.n[2]):
+            v = by_owner[part, o]
+            if v > 0.0:
+                owner = collected.owner_rows[o]
+                for k in range(K):
+                    likelihoods[part, k] += v * log_of_none(table, owner, k)
+
+
+@kernel
+def score_softmax(
+    m: int, takes_pairs: bool, collected: Any, likelihoods: Any, dots: Any, bias: Any, known: Any, scores: Any
+) -> float:
+    """Fill scores float64[K] with those of learner m, -inf for classes that are not known; 1 / |v|."""
+    square = collected.squares[0] + (collected.squares[1] if takes_pairs else 0.0)
+    scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
+    for k in range(scores.size):
+        told = _TRUST * likelihoods[0, k] + dots[m, 0, k]
+        if takes_pairs:
+            told += _TRUST * likelihoods[1, k] + dots[m, 1, k]
+        scores[k] = bias[m, 0, k] + scale * told if known[k] > 0 else -np.inf
+    return scale
+
+
+@kernel
+def feature_log_odds(
+    m: int, takes_pairs: bool, scale: float, collected: Any, features: Any, one: int, other: int, odds: Any
+) -> None:
+    """Fill odds (>= features) with what each feature adds to the score of class `one` less that of `other`.
+
+    x_i (l_iv / 2 + w_iv), of learner m and of an event whose 1 / |v| is `scale`. Together with the biases
+    these make the difference of the two scores, to rounding.
+    """
+    table, weights = features.table, features.weights
+    odds[: collected.n[1]] = 0.0
+    for i in range(collected.n[1] if takes_pairs else collected.n[0]):
+        row, v = collected.rows[i], collected.values[i]
+        if row == NOBODY or v == 0.0 or (row >= 0 and table[row, TOTAL] == 0):
+            continue
+        owner = collected.owner_rows[collected.owners[i]]
+        for sign, k in ((1.0, one), (-1.0, other)):
+            likelihood, correction = log_of_none(table, owner, k), 0.0
+            if row >= 0:
+                likelihood += weights[row, 0, 1 + k]
+                correction = weights[row, 1 + m, 1 + k]
+            elif class_met(features.slots[by_place(row)]) == k:
+                likelihood += LOG_OF_ONE
+            odds[i] += sign * scale * v * (_TRUST * likelihood + correction)
+
+
+@kernel
+def learn_softmax(
+    m: int,
+    takes_pairs: bool,
+    rate: float,
+    scale: float,
+    label: int,
+    weight: float,
+    probabilities: Any,
+    collected: Any,
+    features: Any,
+    bias: Any,
+    gradient: Any,
+) -> None:
+    """One step of learner m, of an event that it gave these probabilities (K,); `weight` in examples.
+
+    `gradient` float64[K] is room to work in.
+    """
+    if probabilities[label] >= _SURE:
+        return
+    K, half = probabilities.size, 0.0
+    for k in range(K):
+        gradient[k] = weight * (probabilities[k] - (1.0 if k == label else 0.0))
+        half += gradient[k] * gradient[k] / 2.0
+    weights, rows, values = features.weights, collected.rows, collected.values
+    plane = 1 + m
+    for i in range(collected.n[1] if takes_pairs else collected.n[0]):
+        row, x = rows[i], scale * values[i]
+        if row < 0 or x == 0.0:
+            continue
+        square = weights[row, plane, 0] + half * x * x
+        weights[row, plane, 0] = square
+        step = rate * x / math.sqrt(square + _DAMPING)
+        for k in range(K):
+            weights[row, plane, 1 + k] -= step * gradient[k]
+    for k in range(K):
+        bias[m, 1, k] += gradient[k] * gradient[k]
+        bias[m, 0, k] -= rate * gradient[k] / math.sqrt(bias[m, 1, k] + _DAMPING)
+
+
+@inlined
+def count_features(collected: Any, features: Any, label: int, weight: int) -> None:
+    """Add the event to the counts of its features and their owners; `weight` in units."""
+    table, weights = features.table, features.weights
+    for o in range(collected.n[2]):
+        owner = collected.owner_rows[o]
+        if owner >= 0:
+            table[owner, TOTAL] += weight
+            table[owner, COUNTS + label] += weight
+    slots = features.slots
+    for i in range(collected.n[1]):
+        row = collected.rows[i]
+        if row < NOBODY:
+            slot = slots[by_place(row)]
+            if class_met(slot) == NO_CLASS:
+                slots[by_place(row)] = met_once(slot & KEY_BITS, label)
+        elif row >= 0:
+            table[row, TOTAL] += weight
+            table[row, COUNTS + label] += weight
+            log = _log_of(table[row, COUNTS + label], _SMOOTHING, _LOGS)
+            weights[row, 0, 1 + label] = log - _LOG_SMOOTHING

@@ -1,0 +1,1 @@
+"""Sufficient statistics as arrays: counts, histograms, moments, decayed and presence counts."""

@@ -1,0 +1,158 @@
+"""Counts of discrete attributes: (attribute row x class) and what is derived from them.
+
+A count is int64 in units of 1/1024 example, so that sums of weights are exact in any order. Rows belong to
+groups: a text attribute is one group (its rows are tokens), a nominal field is one (its rows are values).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import MOST, reject
+from streamnb.model.compiled.growable import grown, with_room
+from streamnb.model.compiled.jit import kernel
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.stats.histograms import Histograms, histograms_of, resized, texts_held, widened
+
+__all__ = [
+    "BERNOULLI",
+    "MULTINOMIAL",
+    "NOMINAL",
+    "UNIT",
+    "Counts",
+    "Ints",
+    "add_rows",
+    "widen_rows",
+]
+
+Ints = npt.NDArray[np.int64]
+UNIT = 1024
+MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
+
+
+class Counts:
+    """The tables of one set of discrete attributes, grown as rows, groups and classes appear.
+
+    Attributes:
+        table: int64[>= rows, >= classes], weight of each row within each class.
+        totals: int64[groups, >= classes]: tokens of the class (multinomial), texts (Bernoulli), or events
+            that have the field (nominal).
+        live: int64[groups], rows with a count above zero: the vocabulary size, or the number of values.
+        kinds: int64[groups], MULTINOMIAL, BERNOULLI or NOMINAL.
+        slot: int64[groups], which Bernoulli group this is, or -1.
+    """
+
+    def __init__(self) -> None:
+        self.table = np.zeros((32, 2), dtype=np.int64)
+        self.totals = np.zeros((0, 2), dtype=np.int64)
+        self.live = np.zeros(0, dtype=np.int64)
+        self.kinds = np.zeros(0, dtype=np.int64)
+        self.slot = np.zeros(0, dtype=np.int64)
+        self.histograms = Histograms.empty(0, 64, 8)
+
+    @property
+    def columns(self) -> int:
+        """For how many classes there is room."""
+        return self.table.shape[1]
+
+    def add_group(self, kind: int) -> int:
+        """A new group; its number."""
+        group = self.kinds.size
+        bernoulli = int(np.count_nonzero(self.kinds == BERNOULLI))
+        self.kinds = np.append(self.kinds, kind)
+        self.live = np.append(self.live, 0)
+        self.slot = np.append(self.slot, bernoulli if kind == BERNOULLI else -1)
+        self.totals = np.vstack([self.totals, np.zeros((1, self.columns), dtype=np.int64)])
+        if kind == BERNOULLI:
+            self._resize_histograms((bernoulli + 1) * self.columns, self.histograms.weight.shape[1], 0)
+        return group
+
+    def room_for_rows(self, rows: int) -> None:
+        """Grow the table in place, if need be."""
+        if rows > self.table.shape[0]:
+            self.table = grown(self.table, (with_room(rows), self.columns))
+
+    def room_for_classes(self, classes: int) -> None:
+        """Widen every array to hold `classes` columns.
+
+        The table is widened in place, from its last row to its first, so that it is never held twice.
+        """
+        rows, columns = self.table.shape
+        if classes <= columns:
+            return
+        wider = max(classes, columns + columns // 2)
+        self.table = grown(self.table, (rows, wider))
+        widen_rows(self.table.reshape(-1), rows, columns, wider)
+        self.totals = np.pad(self.totals, ((0, 0), (0, wider - columns)))
+        self.histograms = widened(self.histograms, columns, wider)
+
+    def room_for_texts(self, most: int) -> None:
+        """Let every histogram take one more text of `most` different words."""
+        columns, have = int(self.histograms.used.max(initial=0)) + most, self.histograms.weight.shape[1]
+        columns = have if columns <= have else columns + have // 2
+        if columns > have or self._texts() >= texts_held(self.histograms):
+            self._resize_histograms(self.histograms.used.size, columns, self._texts())
+
+    def load(self, name: str, table: Ints, totals: Ints, vocabulary: Vocabulary) -> None:
+        """Take over the table and totals of a state; there is room, and each is in its range.
+
+        Args:
+            name: of the table, in what is said of it.
+            table: int64[rows, K].
+            totals: int64[groups, K].
+            vocabulary: whose rows they are, of these groups.
+
+        Raises SnapshotError where they contradict each other.
+        """
+        rows, K = table.shape
+        groups = vocabulary.groups[:rows]
+        reject(name, table.any(axis=1) & (groups < 0), "a count of a word that was dropped for good")
+        reject(name, table.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
+        if (self.slot >= 0).any():
+            words = np.flatnonzero((self.slot[groups] >= 0) & (groups >= 0))
+            reject(name, table[words] > totals[groups[words]], "a word in more texts than there are")
+        self.table[:rows, :K], self.totals[:, :K] = table, totals
+        self.derive(vocabulary)
+
+    def derive(self, vocabulary: Vocabulary) -> None:
+        """Make `live` and the histograms anew from the table, after it was replaced or added to.
+
+        Totals are not derived: those of a Bernoulli group count texts, which the table does not say.
+        """
+        table = self.table[: vocabulary.size]
+        groups = vocabulary.groups[: vocabulary.size]
+        alive = table.any(axis=1)
+        self.live = np.bincount(groups[alive], minlength=self.kinds.size).astype(np.int64)
+        found = [
+            np.unique(column[column > 0], return_counts=True)
+            for group in np.flatnonzero(self.kinds == BERNOULLI)
+            for column in table[groups == group].T
+        ]
+        self.histograms = histograms_of(found, self._texts())
+
+    def _texts(self) -> int:
+        """The most texts that a class has of a Bernoulli text, in examples, heavy ones counted so."""
+        return int(self.totals[self.kinds == BERNOULLI].max(initial=0)) // UNIT
+
+    def _resize_histograms(self, length: int, columns: int, texts: int) -> None:
+        self.histograms = resized(self.histograms, length, columns, texts)
+
+
+@kernel
+def add_rows(table: Any, groups: Any, sums: Any) -> None:
+    """Add each row to the sums of its group; those of stopped words, which have no counts, to none."""
+    for row in range(table.shape[0]):
+        if groups[row] >= 0:
+            for k in range(table.shape[1]):
+                sums[groups[row], k] += table[row, k]
+
+
+@kernel
+def widen_rows(flat: Any, rows: int, columns: int, wider: int) -> None:
+    """Move rows of `columns` to rows of `wider` in the same memory, last row first."""
+    for row in range(rows - 1, -1, -1):
+        for k in range(wider - 1, -1, -1):
+            flat[row * wider + k] = flat[row * columns + k] if k < columns else 0

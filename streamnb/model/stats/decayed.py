@@ -1,0 +1,277 @@
+"""Counts and moments that forget: what was learned counts half after a half-life of event time.
+
+An event learned at time t weighs 2^((t - t0) / h) for ever, and whoever reads at time T divides by
+2^((T - t0) / h): nothing has to be gone through as time passes (forward decay: Cormode, Shkapenyuk,
+Srivastava and Xu, 2009). Weights grow beyond any double, so time is cut into *epochs* of 32 half-lives, and
+a table holds weights relative to the beginning of an epoch. What is small (totals, classes, moments) is
+brought into a new epoch at once; a row of the large table, when it is next learned. Both are multiplications
+by powers of two, and so exact.
+
+Time is the largest event time learned so far: it never goes back, and an event that comes late counts as one
+of now. An event without a time is one of now, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.attributes.expected import FINITE, Expected, counts, real, reject
+from streamnb.model.compiled.growable import grown
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.vectors import multiply_by
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.stats.counts import NOMINAL, UNIT, widen_rows
+from streamnb.model.stats.moments import FARTHEST, learn_value
+
+__all__ = ["Decayed", "DecayedTables", "ages", "learn_decayed", "row_scale"]
+
+_EPOCH = 32.0  # half-lives: weights up to 2^32 leave room for the squares of the largest values
+_HEAVIEST = 2.0**96  # units, at the beginning of an epoch
+_LATEST = 2.0**52  # half-lives that time goes on for
+_FORGOTTEN = 1e-200  # a weight of moments below it is none: squares and quotients of it would be no doubles
+
+
+class DecayedTables(NamedTuple):
+    """D sets of counts and moments that forget, as the kernels take them.
+
+    Attributes:
+        half_life: float64[D], seconds.
+        presence: bool[D], whether texts that hold a word are counted, rather than words.
+        clock: float64[2], the first and the latest event time learned; nan before there was one.
+        epoch: int64[D], the epoch of everything but rows.
+        table: float64[>= rows, D, >= classes], in units of 1/1024 example at the beginning of the epoch.
+        row_epoch: int64[>= rows, D].
+        totals: float64[D, groups, >= classes], sum of the table over the rows of a group.
+        classes: float64[D, >= classes].
+        n, mean, M2: float64[D, >= fields, >= classes], as in `moments.Moments`; n and M2 are decayed.
+    """
+
+    half_life: npt.NDArray[np.float64]
+    presence: npt.NDArray[np.bool_]
+    clock: npt.NDArray[np.float64]
+    epoch: npt.NDArray[np.int64]
+    table: npt.NDArray[np.float64]
+    row_epoch: npt.NDArray[np.int64]
+    totals: npt.NDArray[np.float64]
+    classes: npt.NDArray[np.float64]
+    n: npt.NDArray[np.float64]
+    mean: npt.NDArray[np.float64]
+    M2: npt.NDArray[np.float64]
+
+
+@inlined
+def _epochs_gone(epochs: int) -> float:
+    """What a weight is worth after so many epochs: 2^-(32 epochs), which after 34 is no double any more."""
+    return math.ldexp(1.0, -int(_EPOCH) * min(epochs, 40))
+
+
+@kernel
+def ages(decayed: Any, time: float, age: Any) -> None:
+    """age[d] = half-lives from the beginning of d's epoch to `time`, or to now where that is later."""
+    first, latest = decayed.clock[0], decayed.clock[1]
+    now = latest if not time > latest else time
+    for d in range(age.size):
+        gone = 0.0
+        if not math.isnan(first):
+            gone = min((now - first) / decayed.half_life[d], _LATEST)
+        age[d] = gone - _EPOCH * decayed.epoch[d]
+
+
+@inlined
+def row_scale(epochs: int, scale: float) -> float:
+    """By what the weights of a row, so many epochs old, are multiplied to be those of now."""
+    return scale if epochs == 0 else scale * _epochs_gone(epochs)
+
+
+@kernel
+def _age_moments(n: Any, mean: Any, M2: Any, worth: float) -> None:
+    """Let moments be worth so much less; the mean stays, unless hardly anything is left of it."""
+    for f in range(n.shape[0]):
+        for k in range(n.shape[1]):
+            n[f, k] *= worth
+            M2[f, k] *= worth
+            if n[f, k] < _FORGOTTEN:
+                n[f, k] = 0.0
+                mean[f, k] = 0.0
+                M2[f, k] = 0.0
+
+
+@kernel
+def _advance(decayed: Any, time: float, age: Any) -> None:
+    """Let it be `time`, and leave the ages then."""
+    if time == time:  # noqa: PLR0124  not nan
+        if math.isnan(decayed.clock[0]):
+            decayed.clock[:] = time
+        decayed.clock[1] = max(decayed.clock[1], time)
+    ages(decayed, time, age)
+    for d in range(age.size):
+        epochs = np.int64(age[d] / _EPOCH)
+        if epochs > 0:
+            worth = _epochs_gone(int(epochs))
+            multiply_by(decayed.classes[d], worth)
+            for g in range(decayed.totals.shape[1]):
+                multiply_by(decayed.totals[d, g], worth)
+            _age_moments(decayed.n[d], decayed.mean[d], decayed.M2[d], worth)
+            decayed.epoch[d] += epochs
+            age[d] -= _EPOCH * epochs
+
+
+@kernel
+def learn_decayed(decayed: Any, kinds: Any, batch: Any, bags: Any, e: int, age: Any) -> None:
+    """Add event e, which has a label, to its class in every table."""
+    k, weight = batch.label[e], float(batch.weight[e])
+    _advance(decayed, batch.time[e], age)
+    for d in range(age.size):
+        add = weight * 2.0 ** age[d]
+        decayed.classes[d, k] += add
+        for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
+            g = bags.group[bag]
+            counts_presence = decayed.presence[d] and kinds[g] != NOMINAL
+            for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
+                row = bags.rows[j]
+                if bags.amounts[j] * batch.weight[e] < UNIT:  # as in `presence`: too small a part of a word
+                    continue
+                epochs = decayed.epoch[d] - decayed.row_epoch[row, d]
+                if epochs > 0:
+                    multiply_by(decayed.table[row, d], _epochs_gone(epochs))
+                    decayed.row_epoch[row, d] = decayed.epoch[d]
+                change = add if counts_presence else add * (bags.amounts[j] / UNIT)
+                decayed.table[row, d, k] += change
+                decayed.totals[d, g, k] += change
+        for v in range(batch.event_values[e], batch.event_values[e + 1]):
+            learn_value(
+                decayed.n[d], decayed.mean[d], decayed.M2[d], batch.value_field[v], k, batch.value[v], add
+            )
+
+
+class Decayed:
+    """The tables of several half-lives, grown as rows, groups, fields and classes appear.
+
+    Args:
+        decays: (half-life in seconds, whether presence is counted) of each.
+    """
+
+    def __init__(self, decays: tuple[tuple[float, bool], ...] = ()) -> None:
+        D = len(decays)
+        self.tables = DecayedTables(
+            half_life=np.array([half_life for half_life, _ in decays], dtype=np.float64),
+            presence=np.array([presence for _, presence in decays], dtype=np.bool_),
+            clock=np.full(2, np.nan),
+            epoch=np.zeros(D, dtype=np.int64),
+            table=np.zeros((32, D, 2)),
+            row_epoch=np.zeros((32, D), dtype=np.int64),
+            totals=np.zeros((D, 0, 2)),
+            classes=np.zeros((D, 2)),
+            n=np.zeros((D, 0, 2)),
+            mean=np.zeros((D, 0, 2)),
+            M2=np.zeros((D, 0, 2)),
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables."""
+        return sum(array.nbytes for array in self.tables)
+
+    def room(self, groups: int, rows: int, fields: int, classes: int) -> None:
+        """Grow to these groups, rows, fields and classes."""
+        tables = self.tables
+        have, D, columns = tables.table.shape
+        if D == 0:
+            return
+        if rows > have:
+            have = rows + rows // 2
+            self.tables = tables = tables._replace(
+                table=grown(tables.table, (have, D, columns)), row_epoch=grown(tables.row_epoch, (have, D))
+            )
+        if classes > columns:
+            wider = max(classes, columns + columns // 2)
+            table = grown(tables.table, (have, D, wider))
+            widen_rows(table.reshape(-1), have * D, columns, wider)
+            self.tables = tables = tables._replace(table=table)
+            columns = wider
+        self.tables = tables._replace(
+            totals=_padded(tables.totals, groups, columns),
+            classes=_padded(tables.classes[:, np.newaxis], 1, columns)[:, 0],
+            n=_padded(tables.n, fields, columns),
+            mean=_padded(tables.mean, fields, columns),
+            M2=_padded(tables.M2, fields, columns),
+        )
+
+    def select(self, rows: npt.NDArray[np.int64], vocabulary: Vocabulary) -> None:
+        """Keep these rows only, which are now those of `vocabulary`; totals are added up anew."""
+        tables = self.tables
+        self.tables = tables = tables._replace(table=tables.table[rows], row_epoch=tables.row_epoch[rows])
+        groups = vocabulary.groups[: vocabulary.size]
+        tables.totals[...] = 0.0
+        for d in range(tables.epoch.size):
+            epochs = tables.epoch[d] - tables.row_epoch[: vocabulary.size, d]
+            weights = np.ldexp(tables.table[:, d], -int(_EPOCH) * np.minimum(epochs, 40)[:, np.newaxis])
+            np.add.at(tables.totals[d], groups[groups >= 0], weights[groups >= 0])
+
+    def state(self, groups: int, fields: int, classes: int) -> dict[str, npt.NDArray[Any]]:
+        """Copies of all but rows, without spare room."""
+        tables = self.tables
+        return {
+            "decayed_clock": tables.clock[~np.isnan(tables.clock)],
+            "decayed_epoch": tables.epoch.copy(),
+            "decayed_totals": tables.totals[:, :groups, :classes].copy(),
+            "decayed_classes": tables.classes[:, :classes].copy(),
+            **{
+                f"decayed_{name}": getattr(tables, name)[:, :fields, :classes].copy()
+                for name in ("n", "mean", "M2")
+            },
+        }
+
+    def expected(self) -> dict[str, Expected]:
+        """The arrays of a state."""
+        cells = "decays", "fields", "classes"
+        return {
+            "decayed_clock": real("times", low=-FINITE, high=FINITE),
+            "decayed_epoch": counts("decays"),
+            "decayed_totals": real("decays", "groups", "classes", low=0.0, high=_HEAVIEST),
+            "decayed_classes": real("decays", "classes", low=0.0, high=_HEAVIEST),
+            "decayed_n": real(*cells, low=0.0, high=_HEAVIEST),
+            "decayed_mean": real(*cells, low=-FARTHEST, high=FARTHEST),
+            "decayed_M2": real(*cells, low=0.0),
+            "decayed_table": real("rows", "decays", "classes", low=0.0, high=_HEAVIEST),
+            "decayed_row_epoch": counts("rows", "decays"),
+        }
+
+    def load(self, arrays: Mapping[str, npt.NDArray[Any]], groups: int, fields: int, classes: int) -> None:
+        """Take over a `state` with its rows, which is as `expected`; there is room.
+
+        Raises SnapshotError where the times in it do not fit together.
+        """
+        tables = self.tables
+        clock, epoch, row_epoch = (arrays[f"decayed_{name}"] for name in ("clock", "epoch", "row_epoch"))
+        reject(
+            "decayed_clock",
+            clock.size not in {0, 2} or (clock[:-1] > clock[1:]).any(),
+            "not the first and the latest time",
+        )
+        tables.clock[...] = clock if clock.size else np.nan
+        tables.epoch[...] = epoch
+        age = np.empty(epoch.size)
+        ages(tables, np.nan, age)
+        reject("decayed_epoch", (age < 0.0) | (age >= _EPOCH), f"not that of the time {clock}")
+        reject("decayed_row_epoch", row_epoch > epoch, "a row was learned later than now")
+        rows = len(arrays["decayed_row_epoch"])
+        tables.table[:rows, :, :classes] = arrays["decayed_table"]
+        tables.row_epoch[:rows] = arrays["decayed_row_epoch"]
+        tables.totals[:, :groups, :classes] = arrays["decayed_totals"]
+        tables.classes[:, :classes] = arrays["decayed_classes"]
+        for name in ("n", "mean", "M2"):
+            getattr(tables, name)[:, :fields, :classes] = arrays[f"decayed_{name}"]
+
+
+def _padded(array: npt.NDArray[np.float64], rows: int, columns: int) -> npt.NDArray[np.float64]:
+    """An array (D, rows, columns) that is grown to at least so many."""
+    _, have, wide = array.shape
+    if rows <= have and columns <= wide:
+        return array
+    return np.pad(array, ((0, 0), (0, max(0, rows - have)), (0, max(0, columns - wide))))

@@ -1,0 +1,292 @@
+"""Which counts the words of a Bernoulli text have in a class, and how many words have each.
+
+What the absent words of a class say depends on its words' counts alone, of which only about sqrt(2 x mass)
+differ. A sum over them in a fixed order is a function of the counts, however they were come by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.compiled.jit import inlined, kernel
+
+__all__ = [
+    "Histograms",
+    "has_room",
+    "highest_count",
+    "histogram_move",
+    "histograms_of",
+    "resized",
+    "texts_held",
+    "widened",
+    "words_above",
+]
+
+_UNIT_BITS = 10  # a count is in units of 1/1024 example, see `counts.UNIT`
+_MOST_EXACT = 1 << 22  # entries of `exact`, of all histograms together
+
+
+Counted = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+class Histograms(NamedTuple):
+    """For each Bernoulli group and class (B of them): how many words have which count above zero.
+
+    A count of whole examples, below W of them, is a place of its own in `exact`. Others, which parts of
+    examples and heavy weights make, and more texts than there are places for, are kept sorted beside it.
+
+    Attributes:
+        exact: int32[B, W], how many words have a count of exactly so many examples.
+        occupied: uint64[B, W / 64], a bit for each place of `exact` that is not zero, the lowest first.
+        weight: int64[B, C], the other counts, rising, in units.
+        words: int64[B, C], how many words have that count.
+        used: int64[B], how many columns of these two are in use.
+        positive: int64[B], how many words have a count above zero.
+        absent: float64[B], log probability that every word above zero is absent; valid unless stale.
+        misses: int64[B], how many of those words are absent with probability alpha -> 0.
+        stale: bool[B].
+    """
+
+    exact: npt.NDArray[np.int32]
+    occupied: npt.NDArray[np.uint64]
+    weight: npt.NDArray[np.int64]
+    words: npt.NDArray[np.int64]
+    used: npt.NDArray[np.int64]
+    positive: npt.NDArray[np.int64]
+    absent: npt.NDArray[np.float64]
+    misses: npt.NDArray[np.int64]
+    stale: npt.NDArray[np.bool_]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the arrays."""
+        arrays: tuple[npt.NDArray[Any], ...] = tuple(self)
+        return sum(array.nbytes for array in arrays)
+
+    @classmethod
+    def empty(cls, length: int, places: int, columns: int) -> Histograms:
+        """Of so many groups and classes; `places` is a multiple of 64."""
+        return cls(
+            exact=np.zeros((length, places), dtype=np.int32),
+            occupied=np.zeros((length, places // 64), dtype=np.uint64),
+            weight=np.zeros((length, columns), dtype=np.int64),
+            words=np.zeros((length, columns), dtype=np.int64),
+            used=np.zeros(length, dtype=np.int64),
+            positive=np.zeros(length, dtype=np.int64),
+            absent=np.zeros(length, dtype=np.float64),
+            misses=np.zeros(length, dtype=np.int64),
+            stale=np.ones(length, dtype=np.bool_),
+        )
+
+
+# -- kernels, which take the arrays one by one: a tuple of them costs more than the rest --------------------
+
+
+@inlined
+def _add_exact(exact: Any, occupied: Any, b: int, at: int, words: int) -> None:
+    """Add words, or take them away, of a count of `at` examples."""
+    bit = np.uint64(1) << np.uint64(at & 63)
+    exact[b, at] += words
+    occupied[b, at >> 6] = (occupied[b, at >> 6] & ~bit) | (bit if exact[b, at] != 0 else np.uint64(0))
+
+
+@inlined
+def _place(weight: Any, b: int, used: int, count: int) -> int:
+    """Where `count` stands among the sorted ones of b, or would."""
+    low, high = 0, used
+    while low < high:
+        middle = (low + high) // 2
+        if weight[b, middle] < count:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _add_sorted(weight: Any, words: Any, used: Any, b: int, count: int, more: int) -> None:
+    """The same of a count that has no place of its own."""
+    size = used[b]
+    at = _place(weight, b, size, count)
+    if at == size or weight[b, at] != count:
+        for i in range(size, at, -1):
+            weight[b, i] = weight[b, i - 1]
+            words[b, i] = words[b, i - 1]
+        weight[b, at], words[b, at] = count, 0
+        used[b] = size = size + 1
+    words[b, at] += more
+    if words[b, at] == 0:
+        for i in range(at, size - 1):
+            weight[b, i] = weight[b, i + 1]
+            words[b, i] = words[b, i + 1]
+        used[b] = size - 1
+
+
+@inlined
+def _add(
+    exact: Any, occupied: Any, weight: Any, words: Any, used: Any, b: int, count: int, more: int
+) -> None:
+    at = count >> _UNIT_BITS
+    if at << _UNIT_BITS == count and at < exact.shape[1]:
+        _add_exact(exact, occupied, b, at, more)
+    else:
+        _add_sorted(weight, words, used, b, count, more)
+
+
+@inlined
+def histogram_move(
+    exact: Any, occupied: Any, weight: Any, words: Any, used: Any, positive: Any, b: int, old: int, new: int
+) -> None:
+    """One word's count changes from `old` to `new` in histogram b; counts of zero are not kept."""
+    if old > 0:
+        _add(exact, occupied, weight, words, used, b, old, -1)
+        positive[b] -= 1
+    if new > 0:
+        _add(exact, occupied, weight, words, used, b, new, 1)
+        positive[b] += 1
+
+
+@inlined
+def has_room(histograms: Any, slot: Any, texts: Any, k: int, most: int) -> bool:
+    """Whether class k's histograms take one more text of `most` different words where they are to stand.
+
+    Args:
+        histograms: `Histograms`.
+        slot: which Bernoulli group each group is, or -1.
+        texts: int64[groups, classes], the weight of the texts so far: no count is above it.
+        k: the class.
+        most: how many counts may change.
+    """
+    B, W = histograms.exact.shape
+    for g in range(slot.size):
+        if slot[g] >= 0:
+            if histograms.used[slot[g] * texts.shape[1] + k] + most > histograms.weight.shape[1]:
+                return False
+            if texts[g, k] >> _UNIT_BITS >= W - 1 and 2 * W * B <= _MOST_EXACT:
+                return False
+    return True
+
+
+@kernel
+def highest_count(histograms: Any, b: int) -> int:
+    """The highest count in histogram b, in units; 0 where it is empty."""
+    used, highest = histograms.used[b], np.int64(0)
+    if used > 0:
+        highest = histograms.weight[b, used - 1]
+    for block in range(histograms.occupied.shape[1] - 1, -1, -1):  # there may be millions of places
+        if histograms.occupied[b, block] != 0:
+            at = block * 64 + 63
+            while histograms.exact[b, at] == 0:
+                at -= 1
+            return int(max(highest, np.int64(at) << _UNIT_BITS))
+    return int(highest)
+
+
+# -- as a whole ---------------------------------------------------------------------------------------------
+
+
+def texts_held(histograms: Histograms) -> int:
+    """Of how many texts a word's count has a place of its own."""
+    return int(histograms.exact.shape[1]) - 1
+
+
+def words_above(histograms: Histograms, b: int, count: int) -> int:
+    """How many words have a count above `count` units, which is not negative."""
+    others = slice(histograms.used[b])
+    above = histograms.words[b, others][histograms.weight[b, others] > count]
+    return int(above.sum() + histograms.exact[b, (count >> _UNIT_BITS) + 1 :].sum())
+
+
+def histograms_of(found: Sequence[Counted], texts: int, columns: int = 8, places: int = 64) -> Histograms:
+    """Histograms of these counts, which rise, and how many words have each.
+
+    Args:
+        found: for each group and class.
+        texts: how many texts a class has at most; counts up to it get a place, while there are enough.
+        columns: for how many other counts there is to be room at least.
+        places: how many places there are to be at least, unless they are too many.
+    """
+    places = _places(len(found), texts, places)
+    others = [int(np.count_nonzero(~_have_places(counts, places))) for counts, _ in found]
+    new = Histograms.empty(len(found), places, max([columns, *others]))
+    for b, (counts, words) in enumerate(found):
+        _fill(new, b, counts, words)
+        new.positive[b] = words.sum()
+    return new
+
+
+def resized(old: Histograms, length: int, columns: int, texts: int) -> Histograms:
+    """The same, and empty ones behind them up to `length`; see `histograms_of`."""
+    more = length - old.used.size
+    if _places(length, texts, old.exact.shape[1]) != old.exact.shape[1]:
+        found = [_counted(old, b) for b in range(old.used.size)]
+        nothing = np.zeros(0, dtype=np.int64)
+        return histograms_of(found + [(nothing, nothing)] * more, texts, columns, old.exact.shape[1])
+    wider = columns - old.weight.shape[1]
+    arrays = {
+        name: np.pad(
+            array, [(0, more)] + [(0, wider if name in {"weight", "words"} else 0)] * (array.ndim - 1)
+        )
+        for name, array in old._asdict().items()
+    }
+    return Histograms(**arrays)._replace(stale=np.ones(length, dtype=np.bool_))
+
+
+def widened(old: Histograms, columns: int, wider: int) -> Histograms:
+    """The same with `wider` classes to each group, of which there were `columns`."""
+    groups = old.used.size // columns
+    if _places(groups * wider, 0, old.exact.shape[1]) == old.exact.shape[1]:
+        arrays = (_widen(array, columns, wider) for array in old)
+        return Histograms(*arrays)._replace(stale=np.ones(groups * wider, dtype=np.bool_))
+    nothing = np.zeros(0, dtype=np.int64)
+    found = [
+        _counted(old, g * columns + k) if k < columns else (nothing, nothing)
+        for g in range(groups)
+        for k in range(wider)
+    ]
+    return histograms_of(found, 0, old.weight.shape[1], old.exact.shape[1])
+
+
+def _widen(array: npt.NDArray[Any], columns: int, wider: int) -> npt.NDArray[Any]:
+    """An array whose first axis is (group x class), with room for more classes in each group."""
+    by_group = array.reshape(-1, columns, *array.shape[1:])
+    pad = [(0, 0), (0, wider - columns)] + [(0, 0)] * (array.ndim - 1)
+    return np.pad(by_group, pad).reshape(-1, *array.shape[1:])
+
+
+def _places(length: int, texts: int, places: int) -> int:
+    """W for so many histograms: doubled until there is one for all texts, or halved until all fit."""
+    while places - 1 <= texts and 2 * places * length <= _MOST_EXACT:
+        places *= 2
+    while places > 64 and places * length > _MOST_EXACT:
+        places //= 2
+    return places
+
+
+def _counted(old: Histograms, b: int) -> Counted:
+    """The counts of histogram b, rising, and how many words have each."""
+    at = np.flatnonzero(old.exact[b])
+    counts = np.concatenate([old.weight[b, : old.used[b]], at << _UNIT_BITS])
+    words = np.concatenate([old.words[b, : old.used[b]], old.exact[b, at]])
+    order = np.argsort(counts)
+    return counts[order], words[order]
+
+
+def _have_places(counts: npt.NDArray[np.int64], places: int) -> npt.NDArray[np.bool_]:
+    wholes = counts >> _UNIT_BITS
+    return np.asarray((wholes << _UNIT_BITS == counts) & (wholes < places))
+
+
+def _fill(new: Histograms, b: int, counts: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> None:
+    """Put counts, which rise, where they stand."""
+    whole = _have_places(counts, new.exact.shape[1])
+    at = counts[whole] >> _UNIT_BITS
+    new.exact[b, at] = words[whole]
+    np.bitwise_or.at(new.occupied[b], at >> 6, np.uint64(1) << (at & 63).astype(np.uint64))
+    new.used[b] = np.count_nonzero(~whole)
+    new.weight[b, : new.used[b]] = counts[~whole]
+    new.words[b, : new.used[b]] = words[~whole]

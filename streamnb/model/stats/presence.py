@@ -1,0 +1,131 @@
+"""In how many texts of each class a word stands: the counts of the presence-only and Bernoulli models."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.compiled.jit import kernel
+from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, Ints, add_rows
+from streamnb.model.stats.histograms import Histograms, histogram_move
+
+__all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence"]
+
+
+class PresenceTables(NamedTuple):
+    """What the kernels take.
+
+    Attributes:
+        table: int64[>= rows, >= classes], weight of the texts that hold a word.
+        texts: int64[groups, >= classes], weight of the texts.
+        words: int64[groups, >= classes], sum of the table over the words of a text attribute.
+        slot, histograms: as in `counts.Counts`; without Bernoulli hypotheses every slot is -1.
+        absent: float64[H, B], log probability that every word that a class has is absent, by hypothesis;
+            valid unless the histogram is stale.
+    """
+
+    table: npt.NDArray[np.int64]
+    texts: npt.NDArray[np.int64]
+    words: npt.NDArray[np.int64]
+    slot: npt.NDArray[np.int64]
+    histograms: Histograms
+    absent: npt.NDArray[np.float64]
+
+
+@kernel
+def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight: int) -> None:
+    """Add `weight` (which may be negative) to class k for every text of event e and every word in it.
+
+    A word that occurs so small a part of once that, times the weight, it counts nothing is not in the text:
+    it is not known either.
+    """
+    columns = presence.texts.shape[1]
+    table, histograms, rows = presence.table, presence.histograms, bags.rows
+    exact, occupied, counted, words = (
+        histograms.exact,
+        histograms.occupied,
+        histograms.weight,
+        histograms.words,
+    )
+    used, positive = histograms.used, histograms.positive
+    for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
+        g = bags.group[bag]
+        if kinds[g] == NOMINAL:
+            continue
+        first, stop = bags.bag_rows[bag], bags.bag_rows[bag + 1]
+        presence.texts[g, k] += weight
+        b = presence.slot[g] * columns + k
+        if b >= 0:
+            histograms.stale[b] = True
+        for j in range(first, stop):
+            if bags.amounts[j] * abs(weight) < UNIT:
+                continue
+            presence.words[g, k] += weight
+            before = table[rows[j], k]
+            table[rows[j], k] = before + weight
+            if b >= 0:
+                histogram_move(exact, occupied, counted, words, used, positive, b, before, before + weight)
+
+
+class Presence:
+    """The tables, grown as rows, groups and classes appear.
+
+    Attributes:
+        counts: table, texts (its totals) and histograms.
+        words: see `PresenceTables`.
+    """
+
+    def __init__(self, *, bernoulli: bool) -> None:
+        self.counts = Counts()
+        self.words = np.zeros((0, 2), dtype=np.int64)
+        self._text_kind = BERNOULLI if bernoulli else MULTINOMIAL  # the other kind keeps no histograms
+        self._absent = np.zeros((0, 0))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables."""
+        arrays = [self.words, self._absent, self.counts.table, self.counts.totals]
+        return sum(array.nbytes for array in arrays) + self.counts.histograms.n_bytes
+
+    def room(self, kinds: npt.NDArray[np.int64], rows: int, classes: int) -> None:
+        """Grow to these groups, rows and classes."""
+        for kind in kinds[self.counts.kinds.size :].tolist():
+            self.counts.add_group(NOMINAL if kind == NOMINAL else self._text_kind)
+        self.counts.room_for_classes(classes)
+        self.counts.room_for_rows(rows)
+        pad = [(0, have - had) for have, had in zip(self.counts.totals.shape, self.words.shape, strict=True)]
+        if pad != [(0, 0), (0, 0)]:
+            self.words = np.pad(self.words, pad)
+
+    def room_for_texts(self, most: int) -> None:
+        """Let the histograms take one more text of `most` different words."""
+        self.counts.room_for_texts(most)
+
+    def load(self, table: Ints, texts: Ints, vocabulary: Vocabulary) -> None:
+        """Take over the table and texts of a state, as `Counts.load` does."""
+        self.counts.load("presence", table, texts, vocabulary)
+        add_rows(table, vocabulary.groups, self.words)  # stopped words have no counts
+
+    def derive(self, vocabulary: Vocabulary) -> None:
+        """Make `words` and the histograms anew from the table, after it was replaced."""
+        self.counts.derive(vocabulary)
+        self.words[...] = 0
+        add_rows(self.counts.table[: vocabulary.size], vocabulary.groups, self.words)
+
+    def tables(self, hypotheses: int) -> PresenceTables:
+        """As the kernels take them, for so many hypotheses."""
+        shape = (hypotheses, self.counts.histograms.stale.size)
+        if self._absent.shape != shape:
+            self._absent = np.zeros(shape)
+            self.counts.histograms.stale[:] = True
+        counts = self.counts
+        return PresenceTables(
+            counts.table, counts.totals, self.words, counts.slot, counts.histograms, self._absent
+        )
+
+
+NO_PRESENCE = Presence(bernoulli=False).tables(0)._replace(table=np.zeros((0, 0), dtype=np.int64))
+"""Where no hypothesis asks for presence."""

@@ -1,0 +1,1 @@
+"""Tree-augmented naive Bayes and Chow-Liu trees."""

@@ -1,0 +1,358 @@
+"""Tree-augmented naive Bayes: each attribute hangs on the class and on one other attribute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.attributes import Attribute
+from streamnb.model.attributes.names import checked_names
+from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.event_writer import Asked, is_missing, units
+from streamnb.model.interface.evidence import LIMIT, Item, ranked
+from streamnb.model.interface.river_stream_model import WholeState
+from streamnb.model.naive_bayes.naive_bayes import Posteriors
+from streamnb.model.stats.counts import UNIT
+from streamnb.model.trees.kernels import TreeReading, score_factors
+from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
+from streamnb.model.trees.value_codes import MISSING, Kinds
+
+__all__ = ["TreeAugmentedNB"]
+
+Array = npt.NDArray[Any]
+
+
+class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+    r"""Naive Bayes whose attributes may each hang on one other, by a tree learned from pair counts.
+
+        P(v, x) = P(v) prod_i P(a_i | a_pa(i), v)
+        P(a | b, v) = (n_abv + m P(a | v)) / (n_bv + m)      P(a | v) = (n_av + alpha) / (n_v + alpha |A|)
+
+    with m = `prior_weight`. Of all trees it is that of the largest likelihood: the maximum weighted spanning
+    tree of the conditional mutual information
+
+        I(a; b | v) = sum P(a, b, v) ln P(a, b | v) / (P(a | v) P(b | v))
+
+    It is made anew when 32 events have been learned, each time there are a quarter more, and after `merge`,
+    `unlearn_one` and `rebuild`; how events are cut into calls changes nothing. So fewer than a fifth of the
+    events are not in it (what that may cost, in nats, is said in `tree_counts`).
+
+    The counts are exact in any order. Continuous values are counted by magnitude, four bins an octave (see
+    `coded_values`), strings and booleans as nominal values. A missing attribute drops its factor, a missing
+    parent leaves P(a | v), and a value never seen is skipped. The first `max_values` values
+    of an attribute have counts of their own, the rest share one.
+
+    Args:
+        attributes: name -> `Nominal` or `Continuous`, or just "nominal", "continuous"; others are taken by
+            the type of their value. One that is declared as a text is left out, and one called `text` where
+            nothing declares it.
+        alpha: smoothing of P(a | v), 1e-6 to 1e6 examples.
+        prior_weight: what P(a | v) counts in P(a | b, v), 1e-6 to 1e6 examples.
+        prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
+        max_values: values of an attribute that have counts of their own.
+        memory: of the counts of pairs, bytes: 8 K for each pair of values of two attributes, with K classes.
+            Attributes that do not fit, those met last, have no edges; with 0 none has, which is naive Bayes.
+
+    Raises:
+        ValueError: if a parameter is out of range, or an attribute has smoothing of its own.
+
+    Examples:
+        Two attributes that say one thing, with which "on" comes two times of three; naive Bayes counts it
+        twice.
+
+        >>> from streamnb import TreeAugmentedNB
+        >>> hot = [("hot", "high", label) for label in ("on", "on", "off")]
+        >>> rows = [("cold", "low", "off"), *hot]
+        >>> tree, naive = TreeAugmentedNB(prior_weight=0.1), TreeAugmentedNB(memory=0)
+        >>> for model in (tree, naive):
+        ...     for heat, volts, label in rows * 10:
+        ...         model.learn_one({"heat": heat, "volts": volts}, label)
+        ...     print(round(model.predict_proba_one({"heat": "hot", "volts": "high"})["on"], 3))
+        0.657
+        0.785
+        >>> [(edge.parent, edge.child) for edge in tree.edges]
+        [('heat', 'volts')]
+
+    References:
+        Friedman, Geiger and Goldszmidt (1997), Machine Learning 29; Chow and Liu (1968), IEEE Transactions on
+        Information Theory 14(3).
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[Any, Attribute | str] | None = None,
+        alpha: float = 1.0,
+        prior_weight: float = 20.0,
+        prior: Prior = "learned",
+        max_values: int = 127,
+        memory: int = 64 << 20,
+    ) -> None:
+        check_smoothing_of_trees(alpha, prior_weight)
+        check_prior(prior)
+        self.attributes = attributes
+        self.alpha = alpha
+        self.prior_weight = prior_weight
+        self.prior = prior
+        self.max_values = max_values
+        self.memory = memory
+        self._kinds = Kinds(attributes or {})
+        self._model = TreeModel(max_values, memory)
+        self._classes: dict[Any, int] = {}
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[Any]:
+        """Every class met, in the order in which they were met."""
+        return list(self._classes)
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """Class -> weight learned, in examples."""
+        weights = self._model.counts.tables.classes
+        return {label: int(weights[k]) / UNIT for label, k in self._classes.items()}
+
+    @property
+    def n_events(self) -> int:
+        """How many labelled events were learned, less those unlearned."""
+        return self._model.counts.events
+
+    @property
+    def n_attributes(self) -> int:
+        """How many values have counts of their own."""
+        return self._model.coded.n_values
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all counts, bytes, room to grow included."""
+        return self._model.counts.n_bytes
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The edges of the tree as it is, with the information that the counts of now say of them."""
+        return self._model.edges()
+
+    def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
+        """Log P(v, x) of every class v with examples (nats).
+
+        Raises TypeError or ValueError for a value that its attribute's kind does not take.
+        """
+        return self._by_class(self._asked([x], joints=True)[0])
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
+        return self._by_class(self._asked([x])[0])
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
+        import pandas as pd  # noqa: PLC0415  optional: whoever passes a data frame has it
+
+        probabilities = self._asked(X)
+        return pd.DataFrame({label: probabilities[:, k] for label, k in self._known().items()}, index=X.index)
+
+    def predict_posteriors(
+        self,
+        xs: Iterable[Any],
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+    ) -> Posteriors:
+        """P(v | x) of many events by the model as it is; times are not asked for."""
+        probabilities = self._asked(xs)
+        known = np.full(len(probabilities), len(self._classes), dtype=np.int64)
+        return Posteriors(self.classes, probabilities, known)
+
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:  # noqa: ARG002
+        """What each attribute value, given its parent's, adds to the log odds of the first two classes.
+
+        The strongest first, at most `top`. With the prior's they add up to the log odds of the predicted
+        class against the runner-up.
+        """
+        probabilities = self.predict_proba_one(x)
+        if len(probabilities) < 2:
+            return []
+        first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
+        codes = self._model.encode([x], self._kinds, np.zeros(1, dtype=np.bool_))
+        factors = np.ones((codes.shape[1], len(self._classes)))
+        score_factors(self._model.counts.tables, codes, 0, self._reading(), factors)
+        odds = factors[:, self._classes[first]] / factors[:, self._classes[second]]
+        items = (
+            Item(name, x[name], max(-LIMIT, min(LIMIT, math.log(odds[number]))))
+            for (_, name), number in self._model.coded.numbers.items()
+            if codes[0, number] != MISSING
+        )
+        return ranked(items)[:top]
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024).
+
+        Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
+        """
+        self._run([x], Asked.of(1, [y], [w], None))
+
+    def learn_many(
+        self,
+        X: Any,
+        y: Any,
+        w: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+    ) -> None:
+        """Learn many events in order: a data frame and a series, or any iterables of one length."""
+        xs = X if is_frame(X) else list(X)
+        self._run(xs, Asked.of(len(xs), list(y), None if w is None else list(w), None))
+
+    def predict_then_learn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+    ) -> Posteriors:
+        """Predict each event by all that was learned before it, then learn it, strictly in order.
+
+        An event whose label is None is only predicted. Times are not asked for.
+        """
+        rows: Any = xs if is_frame(xs) else list(xs)
+        asked = Asked.of(len(rows), list(ys), None if ws is None else list(ws), None)
+        probabilities, known = self._run(rows, asked, predict=True)
+        return Posteriors(self.classes, probabilities, known)
+
+    def rebuild(self) -> Self:
+        """Make the tree anew, of the counts as they are; returns self. That takes all pairs once.
+
+        Then models of equal counts have equal trees, whatever they learned and unlearned in between.
+        """
+        self._model.counts.grow_tree()
+        return self
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)``, exactly; the tree is made anew of what is left.
+
+        The model then predicts as one that never learned the event and was rebuilt; bit for bit, where the
+        event brought no attribute or value before others. (It does not get back a value's count of its own
+        where `max_values` had been met, nor pairs where `memory` was spent.)
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        """
+        weight, k = units(w), self._classes.get(y, -1)
+        if weight == 0 or is_missing(y):
+            return
+        if k < 0:
+            raise UnlearnError(f"no event of class {y!r} was ever learned")
+        self._model.unlearn(x, self._kinds, k, weight)
+
+    def merge(self, other: TreeAugmentedNB) -> Self:
+        """Add all that `other` has learned, as if its events had been learned here; returns self.
+
+        Exact, but where `other` met more than `max_values` values of an attribute, or more pairs than
+        `memory` holds: it has no counts of their own for the rest. The tree is made anew. Raises ValueError
+        where the two were built differently.
+        """
+        if type(other) is not type(self) or other._get_params() != self._get_params():
+            raise ValueError("only models of the same class and parameters can be merged")
+        columns = [self._classes.setdefault(label, len(self._classes)) for label in other._classes]
+        self._model.merge(other._model, np.array(columns, dtype=np.int64), len(self._classes))
+        return self
+
+    def prune(
+        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
+    ) -> int:
+        """There are no words to forget: 0. Raises ValueError where some are to be."""
+        if min_count or drop_most_frequent or max_attributes is not None:
+            raise ValueError("a tree-augmented model has no vocabulary to prune")
+        return 0
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
+
+        Raises TypeError for labels and names that are not strings, booleans or numbers.
+        """
+        meta, arrays = self._model.state()
+        return {"type": type(self).__name__, "classes": list(map(_plain, self._classes)), **meta}, arrays
+
+    def copying(self) -> WholeState:
+        """The `state` as it is now."""
+        return WholeState(self.state())
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Replace all that was learned by the `state` of such a model; returns self.
+
+        Raises ValueError for one of another model or `max_values`, and SnapshotError for one that is damaged.
+        """
+        found, own = (meta.get("type"), meta.get("max_values")), (type(self).__name__, self.max_values)
+        if found != own:
+            raise ValueError(f"this is the state of a {found}, not of a {own}")
+        model = TreeModel.from_state(self.memory, meta, arrays)
+        classes = {label: k for k, label in enumerate(checked_names(meta.get("classes")))}
+        if len(classes) != model.counts.classes:
+            raise SnapshotError(
+                f"{model.counts.classes} classes were counted, and {meta['classes']} are named"
+            )
+        self._model, self._classes = model, classes
+        self._kinds = Kinds(self.attributes or {}, self._model.coded.numbers)
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def _reading(self) -> TreeReading:
+        return TreeReading(
+            float(self.alpha * UNIT),
+            float(self.prior_weight * UNIT),
+            prior_weights(self.prior, self._classes),
+            prior_mode(self.prior),
+        )
+
+    def _asked(self, xs: Iterable[Any], *, joints: bool = False) -> npt.NDArray[np.float64]:
+        """P(v | x) of events that are only predicted, or log P(v, x). Shape (n, K)."""
+        rows: Any = xs if is_frame(xs) else list(xs)
+        n, K = len(rows), len(self._classes)
+        found, nobody = np.empty((n, K)), np.full(n, -1)
+        codes = self._model.encode(rows, self._kinds, nobody >= 0)
+        kind = {"joints": found} if joints else {"probabilities": found}
+        self._model.run(codes, nobody, nobody, K, self._reading(), learn=False, **kind)
+        return found
+
+    def _run(
+        self, xs: Any, asked: Asked, *, predict: bool = False
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Learn events in order, and predict each before where that is asked for."""
+        for label in asked.labels:
+            hash(label)
+        adds = np.array([not is_missing(label) for label in asked.labels], dtype=np.bool_)
+        codes = self._model.encode(xs, self._kinds, adds & (asked.weights > 0))
+        labels, known, _ = asked.columns(self._classes)
+        K = len(self._classes)
+        probabilities = np.empty((len(asked.labels), K)) if predict else None
+        self._model.run(
+            codes, labels, asked.weights, K, self._reading(), learn=True, probabilities=probabilities
+        )
+        return np.empty((0, K)) if probabilities is None else probabilities, known
+
+    def _known(self) -> dict[Any, int]:
+        """Label -> column, of the classes with examples."""
+        weights = self._model.counts.tables.classes
+        return {label: k for label, k in self._classes.items() if weights[k] > 0}
+
+    def _by_class(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
+        return {label: float(values[k]) for label, k in self._known().items()}
+
+
+def _plain(label: Any) -> Any:
+    """A label as JSON can hold it."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(plain, (str, bool, int, float)):
+        raise TypeError(f"a label must be a string, a boolean or a number, not {label!r}")
+    return plain

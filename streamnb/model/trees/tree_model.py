@@ -1,0 +1,185 @@
+"""What tree models share: attributes and values as codes, and the counts of these codes with their tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.ranges import lies_between
+from streamnb.model.trees.kernels import TreeReading
+from streamnb.model.trees.tree_counts import TreeCounts
+from streamnb.model.trees.value_codes import REST, CodedValues, KeyColumn, Kinds, key_columns
+
+__all__ = ["Edge", "TreeModel", "check_smoothing_of_trees"]
+
+Array = npt.NDArray[Any]
+_LEAST = 1e-6
+
+
+class Edge(NamedTuple):
+    """One edge of a tree.
+
+    Attributes:
+        parent: an attribute.
+        child: another one, read given the parent.
+        information: mutual information of the two, given the class where there is one; nats.
+    """
+
+    parent: Any
+    child: Any
+    information: float
+
+
+class TreeModel:
+    """Codes and counts. Where one stream of events is cut into calls changes nothing.
+
+    Args:
+        max_values: values of an attribute that have counts of their own.
+        memory: of the counts of pairs, bytes.
+    """
+
+    def __init__(self, max_values: int, memory: int) -> None:
+        check_room(max_values, memory)
+        self.coded = CodedValues(max_values)
+        self.counts = TreeCounts(memory)
+
+    def encode(self, xs: Iterable[Any], kinds: Kinds, adds: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+        """Events as codes; what those bring that add gets numbers. Shape (n, attributes)."""
+        return self.encoded(key_columns(xs, kinds), adds)
+
+    def encoded(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+        """The same of attributes that were read already."""
+        codes = self.coded.encode(columns, adds)
+        self._rank()
+        return codes
+
+    def _rank(self) -> None:
+        if self.counts.ranks.size < len(self.coded.numbers):
+            self.counts.ranks = self.coded.ranks
+
+    def run(
+        self,
+        codes: npt.NDArray[np.int32],
+        labels: npt.NDArray[np.int64],
+        weights: npt.NDArray[np.int64],
+        classes: int,
+        reading: TreeReading,
+        *,
+        learn: bool,
+        joints: npt.NDArray[np.float64] | None = None,
+        probabilities: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Predict events in order, and learn them; see `tree_kernels.run_tree`."""
+        sizes = self.coded.sizes
+        if not learn or self.counts.fitting(sizes, classes) == self.counts.paired:
+            self.counts.room(sizes, classes)
+            self.counts.run(
+                codes, labels, weights, reading, learn=learn, joints=joints, probabilities=probabilities
+            )
+            return
+        # Memory is about to be spent: pairs are dropped at the event that needs it, and not before.
+        for e in range(labels.size):
+            one = slice(e, e + 1)
+            found = self._predict_one(codes[one], reading)
+            for asked, row in zip((joints, probabilities), found, strict=True):
+                if asked is not None:
+                    asked[e] = -np.inf if asked is joints else 0.0
+                    asked[e, : row.size] = row
+            if labels[e] >= 0:
+                self._learn_one(codes[one], labels[one], weights[one], reading)
+        self.counts.room(sizes, classes)
+
+    def _predict_one(
+        self, codes: npt.NDArray[np.int32], reading: TreeReading
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Log P(class, event) and P(class | event), by what has been counted so far."""
+        sizes, K = self.counts.sizes, self.counts.classes
+        known = codes[:, : sizes.size]
+        known = np.where(known < sizes, known, REST).astype(np.int32)
+        joints, shares, nobody = np.empty((1, K)), np.empty((1, K)), np.full(1, -1)
+        reading = reading._replace(prior=reading.prior[:K].copy())
+        self.counts.run(known, nobody, nobody, reading, joints=joints, probabilities=shares)
+        return joints[0], shares[0]
+
+    def _learn_one(
+        self,
+        codes: npt.NDArray[np.int32],
+        labels: npt.NDArray[np.int64],
+        weights: npt.NDArray[np.int64],
+        reading: TreeReading,
+    ) -> None:
+        """Make room for what an event brings, and for nothing that comes after it; then learn it."""
+        before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
+        sizes = np.maximum(before, codes[0] + 1)
+        sizes = sizes[: np.count_nonzero(sizes)].astype(np.int64)
+        self.counts.room(sizes, max(self.counts.classes, int(labels[0]) + 1))
+        self.counts.run(codes[:, : sizes.size].copy(), labels, weights, reading, learn=True)
+
+    def unlearn(self, x: Any, kinds: Kinds, k: int, weight: int) -> None:
+        """Take out an event. Raises UnlearnError, and changes nothing, where it was never learned."""
+        columns = key_columns([x], kinds)
+        if any((kind, name) not in self.coded.numbers for kind, name, keys in columns if keys != [None]):
+            raise UnlearnError("this event has an attribute that was never learned")
+        self.counts.unlearn(self.coded.encode(columns, np.zeros(1, dtype=np.bool_)), k, weight)
+
+    def merge(self, other: TreeModel, columns: npt.NDArray[np.int64], classes: int) -> None:
+        """Add all that `other` has learned, of whose classes these are the columns here, of so many."""
+        attributes, codes = self.coded.adopt(other.coded)
+        self._rank()
+        self.counts.room(self.coded.sizes, classes)
+        self.counts.merge(other.counts, columns, attributes, codes)
+
+    @property
+    def root(self) -> Any:
+        """The attribute at which the tree begins, by name; None where there is none."""
+        names = [name for _, name in self.coded.numbers]
+        return names[root] if (root := self.counts.root) >= 0 else None
+
+    def edges(self) -> list[Edge]:
+        """The edges of the tree, in the order of the children."""
+        names = [name for _, name in self.coded.numbers]
+        information = self.counts.information()
+        return [
+            Edge(names[parent], names[child], float(information[parent, child]))
+            for child, parent in enumerate(self.counts.parents.tolist())
+            if parent >= 0
+        ]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All that was learned: JSON-able values, and arrays."""
+        meta = {
+            "max_values": self.coded.most,
+            "events": self.counts.events,
+            "paired": self.counts.paired,
+            "attributes": self.coded.described(),
+        }
+        return meta, self.counts.state()
+
+    @classmethod
+    @reading("a tree", ValueError)
+    def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> TreeModel:
+        """Of a `state`. Raises SnapshotError where it is none."""
+        model = cls(meta["max_values"], memory)
+        model.coded = CodedValues.from_description(meta["max_values"], meta["attributes"])
+        model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays)
+        model._rank()
+        return model
+
+
+def check_room(max_values: int, memory: int) -> None:
+    """Raise ValueError for limits that have no meaning."""
+    check_whole("max_values", max_values, 1, 1 << 20)
+    check_whole("memory", memory, 0)
+
+
+def check_smoothing_of_trees(alpha: float, prior_weight: float) -> None:
+    """Raise ValueError for smoothing that has no meaning: none would rule out what happens next."""
+    for name, value in (("alpha", alpha), ("prior_weight", prior_weight)):
+        if not lies_between(_LEAST, value, 1.0 / _LEAST):
+            raise ValueError(f"{name} must lie between {_LEAST} and {1.0 / _LEAST:g} examples, not {value!r}")

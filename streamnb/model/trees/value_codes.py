@@ -1,0 +1,320 @@
+"""Attributes and their values as small numbers, in the order in which events that are learned bring them.
+
+A nominal value is compared by its text. A continuous value is taken by its *magnitude*: its sign, its power
+of two and the two binary digits that follow, so that each octave has four bins,
+
+    ... [1, 1.25) [1.25, 1.5) [1.5, 1.75) [1.75, 2) [2, 2.5) [2.5, 3) [3, 3.5) [3.5, 4) [4, 5) ...
+
+and zero one of its own. Such bins are the same for all attributes, at all times and on all machines: nothing
+has to be seen before values can be counted, what was counted by two models can be added, and an event can be
+taken out again. What they cannot tell apart are values that differ by little beside their size, such as the
+years of a century: subtract what these have in common before.
+
+Tried on three tables (what log loss grows by in nats, on Adult, NSL-KDD and Elec2, at a prior weight of 5):
+bins of equal mass, 16 laid through the first 256 values, .007, .042 and -.007; 32 through the first 1,024,
+.034, .044 and .024; one digit in place of two, .005, .040 and -.002; three, .028, .0003 and .058.
+"""
+
+from __future__ import annotations
+
+import numbers
+import struct
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from types import NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.attributes import TEXT, Attribute, Continuous, Nominal, Text, check_attributes
+from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.names import checked_attributes
+from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
+from streamnb.model.encoding.event_writer import CONTINUOUS, is_missing, value_text
+from streamnb.model.stats.counts import NOMINAL
+from streamnb.model.stats.moments import LARGEST
+
+__all__ = ["LEFT_OUT", "MISSING", "REST", "CodedValues", "KeyColumn", "Kinds", "key_columns", "magnitudes"]
+
+MISSING = -1
+REST = 0
+"""The code that all values share that have none of their own."""
+LEFT_OUT = -1
+"""In place of a kind."""
+_DIGITS = 2
+_SHIFT = 52 - _DIGITS
+_FEW = 4  # so many values are read sooner one by one than as an array
+_AS_DOUBLE, _AS_BITS = struct.Struct("<d"), struct.Struct("<q")
+Key = str | int | None
+Codes = npt.NDArray[np.int32]
+
+
+class Kinds:
+    """Which kind an attribute is of: as it is declared, else by the type of its value.
+
+    Args:
+        attributes: name -> `Nominal` or `Continuous`, or just "nominal", "continuous". A text is more than
+            one value: one that is declared as such is left out, and so is what is called `text` where nothing
+            declares it.
+        met: the attributes, as (kind, name), of a state: in one from before that rule `text` may be a value.
+
+    Raises:
+        ValueError: for smoothing of an attribute's own, or values that are declared.
+    """
+
+    def __init__(
+        self, attributes: Mapping[Any, Attribute | str], met: Container[tuple[int, Hashable]] = ()
+    ) -> None:
+        check_attributes(attributes)
+        self._declared = {name: _declared_kind(name, spec) for name, spec in attributes.items()}
+        if not any((kind, TEXT) in met for kind in (NOMINAL, CONTINUOUS)):
+            self._declared.setdefault(TEXT, LEFT_OUT)
+
+    def of(self, name: Any, value: Any) -> int:
+        """NOMINAL or CONTINUOUS; it hangs on the value's type alone. Of a text LEFT_OUT."""
+        declared = self._declared.get(name)
+        if declared is not None:
+            return declared
+        return NOMINAL if isinstance(value, (str, bool, np.bool_)) else CONTINUOUS
+
+
+class KeyColumn(NamedTuple):
+    """One attribute of n events: the keys of its values, None where it is missing.
+
+    Attributes:
+        kind: NOMINAL or CONTINUOUS.
+        name: the attribute.
+        keys: of nominal values their texts, of continuous ones their magnitudes.
+    """
+
+    kind: int
+    name: Hashable
+    keys: list[Any]
+
+
+class CodedValues:
+    """The number of each attribute, and of each of its values.
+
+    Code 0 of every attribute is the REST: of values that came when `most` others had codes of their own.
+
+    Args:
+        most: values of an attribute that have codes of their own.
+
+    Attributes:
+        numbers: (kind, name) -> number of the attribute.
+        codes: of each attribute, key -> code; a missing value, None, has the code MISSING.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.numbers: dict[tuple[int, Hashable], int] = {}
+        self.codes: list[dict[Key, int]] = []
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """How many codes each attribute has, the REST among them."""
+        return np.array([len(codes) for codes in self.codes], dtype=np.int64)
+
+    @property
+    def ranks(self) -> npt.NDArray[np.int64]:
+        """The place of each attribute by name, whenever it came. Shape (attributes,)."""
+        by_name = sorted(self.numbers.items(), key=lambda one: (repr(one[0][1]), one[0][0]))
+        ranks = np.empty(len(by_name), dtype=np.int64)
+        ranks[[number for _, number in by_name]] = np.arange(len(by_name))
+        return ranks
+
+    @property
+    def n_values(self) -> int:
+        """How many values have codes of their own."""
+        return sum(len(codes) - 1 for codes in self.codes)
+
+    def attribute(self, kind: int, name: Hashable) -> int:
+        """The number of an attribute, a new one where it is met for the first time."""
+        number = self.numbers.setdefault((kind, name), len(self.codes))
+        if number == len(self.codes):
+            self.codes.append({None: MISSING})
+        return number
+
+    def code(self, attribute: int, key: Key, *, adds: bool) -> int:
+        """The code of a value, a new one where that is to be added and there is one left; else REST."""
+        codes = self.codes[attribute]
+        found = codes.get(key)
+        if found is None:
+            if not adds or len(codes) > self.most:
+                return REST
+            found = codes[key] = len(codes)
+        return found
+
+    def encode(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> Codes:
+        """The codes of n events, attribute by attribute; shape (n, attributes).
+
+        Args:
+            columns: their attributes.
+            adds: bool[n], whether what an event brings is given numbers: it is going to be learned.
+        """
+        self._number(columns, adds)
+        matrix = np.full((adds.size, len(self.codes)), MISSING, dtype=np.int32)
+        for kind, name, keys in columns:
+            number = self.numbers.get((kind, name))
+            if number is None:
+                continue
+            known = self.codes[number]
+            found: list[Any] = list(map(known.get, keys))
+            if None in found:
+                for e, code in enumerate(found):
+                    if code is None:
+                        found[e] = self.code(number, keys[e], adds=bool(adds[e]))
+            matrix[:, number] = found
+        return matrix
+
+    def adopt(self, other: CodedValues) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[np.int64]]]:
+        """Add all of `other`: the number of each of its attributes here, and of each of its codes."""
+        attributes = [self.attribute(*attribute) for attribute in other.numbers]
+        codes = [
+            np.array([REST, *(self.code(a, key, adds=True) for key in list(theirs)[1:])], dtype=np.int64)
+            for a, theirs in zip(attributes, other.codes, strict=True)
+        ]
+        return np.array(attributes, dtype=np.int64), codes
+
+    def described(self) -> list[list[Any]]:
+        """As JSON can hold it: kind, name and keys of each attribute. Raises TypeError for other names."""
+        return [
+            [kind, _plain(name), [key for key in codes if key is not None]]
+            for (kind, name), codes in zip(self.numbers, self.codes, strict=True)
+        ]
+
+    @classmethod
+    @reading("attributes and their values", ValueError)
+    def from_description(cls, most: int, described: Iterable[Any]) -> CodedValues:
+        """Of a description. Raises SnapshotError where it is none."""
+        values = cls(most)
+        for kind, name, keys in described:
+            number = values.attribute(kind, *checked_attributes([name]))
+            for key in keys:
+                values.code(number, _checked_key(kind, key), adds=True)
+            if len(values.codes) != number + 1 or len(values.codes[number]) != len(keys) + 1:
+                raise SnapshotError(f"attribute {name!r} is there twice, or a value of it is")
+        return values
+
+    def _number(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> None:
+        """Give numbers to new attributes, in the order of events that add; within an event by their names."""
+        met = []
+        for kind, name, keys in columns:
+            if (kind, name) not in self.numbers:
+                first = next((e for e, key in enumerate(keys) if key is not None and adds[e]), None)
+                if first is not None:
+                    met.append((first, repr(name), kind, name))
+        for *_, kind, name in sorted(met, key=lambda one: one[:3]):
+            self.attribute(kind, name)
+
+
+def magnitudes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Sign, power of two and first digits of finite numbers, as one integer each. Minus zero is zero."""
+    return (np.clip(values, -LARGEST, LARGEST) + 0.0).view(np.int64) >> _SHIFT
+
+
+def key_columns(xs: Any, kinds: Kinds) -> list[KeyColumn]:
+    """The attributes of events, as `CodedValues.encode` takes them.
+
+    Raises TypeError or ValueError for a value that its attribute does not take.
+    """
+    if is_frame(xs):
+        xs = xs[[name for name in xs.columns if kinds.of(name, 0.0) != LEFT_OUT]]
+        columns = columns_of(xs, kinds.of)
+        if columns is not None:
+            return list(map(_of_frame, columns))
+        xs = xs.to_dict("records")
+    xs = list(xs)
+    names = dict.fromkeys(chain.from_iterable(xs))
+    return [column for name in names for column in _columns(name, [x.get(name) for x in xs], kinds)]
+
+
+def _of_frame(column: Column) -> KeyColumn:
+    kind, name, values, present, texts = column
+    keys: list[Any]
+    if kind == CONTINUOUS:
+        keys = magnitudes(np.where(present, values, 0.0)).tolist()
+    else:
+        decoded = [*(text.decode() for text in texts), ""]  # the last one is of those that are missing
+        keys = [decoded[place] for place in values.tolist()]
+    if not present.all():
+        keys = [key if is_there else None for key, is_there in zip(keys, present.tolist(), strict=True)]
+    return KeyColumn(kind, name, keys)
+
+
+def _columns(name: Any, values: list[Any], kinds: Kinds) -> list[KeyColumn]:
+    """One attribute of all events; two where its values are of both kinds."""
+    if kinds.of(name, 0.0) == LEFT_OUT:
+        return []
+    types = set(map(type, values)) if len(values) > _FEW else {object}
+    if types <= {float, int, NoneType} and kinds.of(name, 0.0) == CONTINUOUS:
+        with suppress(OverflowError):  # an integer that no double holds
+            given = np.array(values, dtype=np.float64)
+            return [_of_frame(Column(CONTINUOUS, name, given, np.isfinite(given)))]
+    if types <= {str, NoneType} and kinds.of(name, "") == NOMINAL:
+        with suppress(UnicodeEncodeError):  # a lone surrogate
+            "".join(filter(None, values)).encode()
+            return [KeyColumn(NOMINAL, name, values)]
+    keys = [_MISSING if is_missing(value) else _key(name, value, kinds) for value in values]
+    return [
+        KeyColumn(kind, name, [key if of == kind else None for of, key in keys])
+        for kind in sorted({of for of, _ in keys if of != MISSING})
+    ]
+
+
+_MISSING: tuple[int, Key] = (MISSING, None)
+
+
+def _key(name: Any, value: Any, kinds: Kinds) -> tuple[int, Key]:
+    """The kind of a value, and its key."""
+    kind = kinds.of(name, value)
+    try:
+        if kind == NOMINAL:
+            text = value_text(value)
+            text.encode()
+            return kind, text
+        return kind, _magnitude(value)
+    except (TypeError, ValueError) as error:
+        refused = TypeError if isinstance(error, TypeError) else ValueError
+        raise refused(f"attribute {name!r}: {error}") from error
+
+
+def _magnitude(value: Any) -> int:
+    """`magnitudes` of one number of any type."""
+    if not isinstance(value, (numbers.Real, np.bool_)):
+        raise TypeError(f"expected a number, got {type(value).__name__}")
+    if isinstance(value, np.floating):
+        value = float(value)
+    bits: int = _AS_BITS.unpack(_AS_DOUBLE.pack(float(min(max(value, -LARGEST), LARGEST)) + 0.0))[0]
+    return bits >> _SHIFT
+
+
+def _declared_kind(name: Any, spec: Attribute | str) -> int:
+    if spec in ("nominal", Nominal()):
+        return NOMINAL
+    if spec in ("continuous", Continuous()):
+        return CONTINUOUS
+    if spec == "text" or isinstance(spec, Text):
+        return LEFT_OUT
+    if isinstance(spec, Nominal):
+        raise ValueError(  # noqa: TRY004  a nominal attribute is of the right type
+            f"attribute {name!r}: smoothing is that of the model, and no attribute's own; values are met"
+        )
+    raise ValueError(f"attribute {name!r}: expected 'nominal', 'continuous' or 'text', not {spec!r}")
+
+
+def _checked_key(kind: Any, key: Any) -> Key:
+    if (kind, type(key)) not in {(NOMINAL, str), (CONTINUOUS, int)}:
+        raise SnapshotError(f"{key!r} is no value of an attribute of kind {kind!r}")
+    checked: Key = key
+    return checked
+
+
+def _plain(name: Any) -> Any:
+    plain = name.item() if isinstance(name, np.generic) else name
+    if plain is None or isinstance(plain, (str, bool, int, float)):
+        return plain
+    raise TypeError(f"an attribute name of type {type(name).__name__} cannot be written down")

@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb.adapters import event_files
+from streamnb.adapters.event_files import open_counted, read_events, read_header, read_rows_order
+from streamnb.errors import ConfigError, LogError, MalformedEvent
+from streamnb.wire import event_csv
+from streamnb.wire.codec import decode_event
+from streamnb.wire.event_csv import CsvColumns, rows_to_events
+from streamnb.wire.schema import EventSchema
+
+LINES = [b'{"id":"%d","text":"word %d"}' % (n, n * n) for n in range(2_000)]
+CONTENT = b"\n".join(LINES) + b"\n"
+SETS = Path(__file__).parents[3] / "shared" / "data"
+
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def table(text, /, **columns):
+    """The records of a CSV table, parsed."""
+    lines = io.StringIO(text, newline="")
+    return [json.loads(raw) for raw in rows_to_events(lines, CsvColumns(**columns))]
+
+
+def until_error(events):
+    """What could be read, and the error that ended it."""
+    read = []
+    with pytest.raises(LogError) as caught:  # noqa: PT012
+        for event in events:
+            read.append(event)  # noqa: PERF402  what was read before the error counts
+    return read, str(caught.value)
+
+
+# Lines
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+@pytest.mark.parametrize("name", ["e.jsonl", "e.ndjson", "e.json", "two.dots.jsonl", "bare"])
+def test_lines_come_out_as_they_are(tmp_path, name, compression):
+    path = write(tmp_path / (name + compression), COMPRESS[compression](CONTENT))
+    assert list(read_events(path)) == LINES
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+def test_a_name_without_meaning_is_read_by_its_first_bytes(tmp_path, compression):
+    path = write(tmp_path / "events.bin", COMPRESS[compression](CONTENT))
+    assert list(read_events(str(path))) == LINES
+
+
+def test_blank_lines_are_skipped_and_line_ends_removed(tmp_path):
+    path = write(tmp_path / "e.jsonl", b'\n  \r\n{"a":1}\r\n\n {"b":2} \n\t\n\xff\n{"c":3}')
+    assert list(read_events(path)) == [b'{"a":1}', b' {"b":2} ', b"\xff", b'{"c":3}']
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(tmp_path, compression):
+    mark = b"\xef\xbb\xbf"
+    path = write(tmp_path / ("e.jsonl" + compression), COMPRESS[compression](mark + b"{}\n" + mark + b"[]"))
+    assert list(read_events(path)) == [b"{}", mark + b"[]"]
+    assert list(read_events(write(tmp_path / "e.jsonl", mark + b"\n1"))) == [b"1"]
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.csv.gz", "e.jsonl"])
+def test_the_header_of_csv_is_read(tmp_path, name):
+    compress = COMPRESS[".gz"] if name.endswith(".gz") else bytes
+    path = write(tmp_path / name, compress(b'\xef\xbb\xbfid;"a;b"\n1;2\n'))
+    assert read_header(path, CsvColumns(delimiter=";")) == (["id", "a;b"] if ".csv" in name else [])
+    assert read_header(write(tmp_path / name, compress(b""))) == []
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+def test_an_empty_file_holds_no_event(tmp_path, compression):
+    path = write(tmp_path / ("e.jsonl" + compression), COMPRESS[compression](b""))
+    assert list(read_events(path)) == []
+
+
+@pytest.mark.parametrize("compression", [".gz", ".zst"])
+def test_members_follow_one_another(tmp_path, compression):
+    parts = b"".join(COMPRESS[compression](part) for part in (CONTENT[:1001], b"", CONTENT[1001:]))
+    assert list(read_events(write(tmp_path / ("e.jsonl" + compression), parts))) == LINES
+
+
+def test_standard_input_is_read_and_stays_open(monkeypatch):
+    for compress in COMPRESS.values():
+        stdin = io.BytesIO(compress(CONTENT))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stdin))
+        with open_counted("-") as events:
+            assert list(events) == LINES
+            assert events.total is None
+        assert not stdin.closed
+
+
+def test_a_pipe_yields_each_line_when_it_is_there():
+    code = (
+        "import sys; from streamnb.adapters.event_files import read_events\n"
+        "for event in read_events('-'): print(len(event), flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        for length in (3, 5):
+            process.stdin.write(b"x" * length + b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"%d\n" % length
+        process.stdin.close()
+        assert process.stdout.read() == b""
+
+
+# Damage
+
+
+@pytest.mark.parametrize("compression", [".gz", ".zst"])
+@pytest.mark.parametrize("share", [0.3, 0.9, 1.0])
+def test_a_truncated_file_is_read_as_far_as_possible_then_fails(tmp_path, compression, share):
+    whole = COMPRESS[compression](CONTENT)
+    kept = int(len(whole) * share) - (share == 1.0)
+    path = write(tmp_path / ("e.jsonl" + compression), whole[:kept])
+    read, message = until_error(read_events(path))
+    assert read == LINES[: len(read)]
+    if compression == ".gz":  # a zstandard block of up to 128 KiB is readable as a whole or not at all
+        assert len(read) > len(LINES) * (share - 0.2)
+    assert str(path) in message
+    assert f"line {len(read)}" in message
+    assert f"byte {kept}" in message
+
+
+@pytest.mark.parametrize("compression", [".gz", ".zst"])
+def test_zstandard_frames_and_gzip_members_before_a_truncated_one_are_read(tmp_path, compression):
+    compress = COMPRESS[compression]
+    path = write(tmp_path / ("e.jsonl" + compression), compress(CONTENT) + compress(CONTENT)[:-3])
+    read, _ = until_error(read_events(path))
+    assert read[: len(LINES)] == LINES
+
+
+@pytest.mark.parametrize("compression", [".gz", ".zst"])
+def test_a_changed_byte_is_noticed(tmp_path, compression):
+    compress = (
+        gzip.compress if compression == ".gz" else zstandard.ZstdCompressor(write_checksum=True).compress
+    )
+    damaged = bytearray(compress(CONTENT))
+    damaged[-3] ^= 1  # the checksum, or the length that follows it
+    _, message = until_error(read_events(write(tmp_path / ("e.jsonl" + compression), bytes(damaged))))
+    assert "damaged" in message
+
+
+@pytest.mark.parametrize("compression", [".gz", ".zst"])
+@pytest.mark.parametrize("content", [b"", b"\x1f", CONTENT])
+def test_a_name_that_promises_compression_is_held_to_it(tmp_path, compression, content):
+    read, message = until_error(read_events(write(tmp_path / ("e.jsonl" + compression), content)))
+    assert read == []
+    assert compression in message
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    for path in (tmp_path / "absent.jsonl", tmp_path):
+        with pytest.raises(LogError, match=str(path)):
+            list(read_events(path))
+
+
+@pytest.mark.parametrize("name", ["e.jsonl", "e.csv"])
+def test_a_line_longer_than_the_limit_ends_the_reading(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(event_files, "MAX_LINE", 100)
+    fits = b"x" * 99 + b"\n"
+    path = write(tmp_path / name, b"id\n" + fits + fits + b"y" * 100 + b"\nz\n")
+    read, message = until_error(read_events(path))
+    assert len(read) == (3 if name == "e.jsonl" else 2)
+    assert str(path) in message
+    assert "line 4" in message
+
+
+def test_a_line_without_end_takes_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(event_files, "MAX_LINE", 1 << 20)
+    path = write(tmp_path / "e.jsonl.gz", gzip.compress(b"x" * (64 << 20), 1))
+    tracemalloc.start()
+    try:
+        until_error(read_events(path))
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+# Progress
+
+
+@pytest.mark.parametrize("name", ["e.jsonl", "e.jsonl.gz", "e.jsonl.zst", "e.csv.gz"])
+def test_progress_grows_to_the_size_of_the_file(tmp_path, name):
+    content = b"a,b\n" + b"".join(b"%d,%d\n" % (n, n * 7919 % 10007) for n in range(99_999))
+    compress = COMPRESS.get(Path(name).suffix, bytes)
+    path = write(tmp_path / name, compress(content))
+    with open_counted(path) as events:
+        assert events.total == path.stat().st_size
+        positions = [events.position for _ in events]
+        assert events.position == events.total
+    assert positions == sorted(positions)
+    assert positions[0] < events.total
+    assert len(set(positions)) > 2
+    assert events.line == 100_000
+
+
+# Order files
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+def test_an_order_file_is_row_numbers(tmp_path, compression):
+    path = write(tmp_path / ("order.txt" + compression), COMPRESS[compression](b"3\n0\r\n\n12\n1"))
+    assert read_rows_order(path) == [3, 0, 12, 1]
+
+
+@pytest.mark.parametrize("bad", [b"-1", b"1.0", b"x", b"1 2", b"\xd9\xa3"])
+def test_an_order_file_holds_nothing_else(tmp_path, bad):
+    path = write(tmp_path / "order.txt", b"3\n\n" + bad + b"\n")
+    with pytest.raises(LogError, match="line 3"):
+        read_rows_order(path)
+
+
+# CSV
+
+
+def test_columns_go_to_their_places():
+    (event,) = table('label,x,id,text,y,ts\nspam,3,m,"a ""b"", c",u,1.5\n')
+    assert event == {
+        "id": "m",
+        "ts": 1.5,
+        "text": 'a "b", c',
+        "features": {"x": 3, "y": "u"},
+        "label": "spam",
+    }
+
+
+def test_columns_can_be_named():
+    columns = {
+        "id": "key",
+        "label": "class",
+        "text": "body",
+        "ts": "at",
+        "delimiter": ";",
+        "missing": ("", "?", "NA"),
+    }
+    (event,) = table("key;class;body;at;id;a;b;c\n1;2;3;4;5;?;NA;n\n", **columns)
+    assert event == {"id": "1", "label": "2", "text": "3", "ts": 4, "features": {"id": 5, "c": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("3", 3),
+        ("-3", -3),
+        ("+3", 3),
+        ("007", 7),
+        (" 3 ", 3),
+        ("3.", 3.0),
+        (".5", 0.5),
+        ("-1.5e3", -1500.0),
+        ("123456789012345678", 123456789012345678),
+        ("9" * 30, 1e30),
+        ("1e999", "1e999"),
+        ("9" * 400, "9" * 400),
+        ("nan", "nan"),
+        ("inf", "inf"),
+        ("-Infinity", "-Infinity"),
+        ("1_000", "1_000"),
+        ("0x10", "0x10"),
+        ("\u0663", "\u0663"),
+        ("true", "true"),
+        ("a", "a"),
+        (" ", " "),
+        ("-", "-"),
+        (".", "."),
+    ],
+)
+def test_a_cell_is_a_number_where_it_reads_as_a_finite_one(cell, value):
+    (event,) = table(f"f\n{cell}\n")
+    assert event["features"] == {"f": value}
+    assert type(event["features"]["f"]) is type(value)
+
+
+def test_empty_cells_are_absent_but_an_empty_id_is_not():
+    assert table("id,label,text,ts,f\n,,,,\n") == [{"id": ""}]
+
+
+def test_id_label_and_text_stay_strings():
+    assert table("id,label,text\n007,1,2.50\n") == [{"id": "007", "label": "1", "text": "2.50"}]
+
+
+def test_without_ids_the_rows_are_numbered_like_the_records():
+    records = table('f\na\n\n"b\nb"\nc,c\nd\n')
+    assert [record["id"] for record in records if isinstance(record, dict)] == ["0", "1", "3"]
+    assert records[2] == ["c", "c"]
+
+
+def test_quoted_cells_hold_line_ends_of_every_sort():
+    (event,) = table('text\r\n"a\nb\r\nc\rd"\r\n')
+    assert event["text"] == "a\nb\r\nc\rd"
+
+
+def test_line_ends_in_quotes_survive_a_file(tmp_path):
+    (raw,) = read_events(write(tmp_path / "e.csv", b'id,text\r\nm,"a\r\nb\rc\nd"\r\n'))
+    assert json.loads(raw)["text"] == "a\r\nb\rc\nd"
+
+
+@pytest.mark.parametrize("row", ["1,2", "1,2,3,4", '1,"2"x,3', '1,2,"3'])
+def test_a_row_that_does_not_fit_becomes_a_dead_letter_with_its_content(row):
+    good = "7,8,9\n"
+    rows = good + row + "\n" + (good if not row.endswith('"3') else "")
+    raws = list(rows_to_events(io.StringIO("a,b,c\n" + rows, newline=""), CsvColumns()))
+    with pytest.raises(MalformedEvent) as caught:
+        decode_event(raws[1], EventSchema())
+    assert (caught.value.reason, caught.value.path) == ("wrong-type", "$")
+    assert ",".join(json.loads(raws[1])).strip("\n") == row
+    assert all(decode_event(raw, EventSchema()).x == {"a": 7, "b": 8, "c": 9} for raw in raws[::2])
+
+
+def test_bytes_that_are_not_utf8_come_out_as_they_were(tmp_path):
+    path = write(tmp_path / "e.csv", b"id,text\n1,caf\xe9\n2,caf\xc3\xa9\n3,\xff\n")
+    raws = list(read_events(path))
+    assert b"caf\xe9" in raws[0]
+    for bad in (raws[0], raws[2]):
+        with pytest.raises(MalformedEvent, match="invalid-utf8"):
+            decode_event(bad, EventSchema())
+    assert decode_event(raws[1], EventSchema()).x == {"text": "caf\u00e9"}
+
+
+def test_a_byte_order_mark_before_the_header_is_no_part_of_it(tmp_path):
+    (raw,) = read_events(write(tmp_path / "e.csv", b"\xef\xbb\xbfid,f\r\nm,1\r\n"))
+    assert json.loads(raw) == {"id": "m", "features": {"f": 1}}
+
+
+def test_a_long_cell_is_read(tmp_path):
+    body = "word " * 100_000  # beyond the limit that the csv module begins with
+    (raw,) = read_events(write(tmp_path / "e.csv", f"id,text\nm,{body}\n".encode()))
+    assert json.loads(raw)["text"] == body
+
+
+def test_a_quote_that_is_never_closed_takes_only_so_much(monkeypatch):
+    monkeypatch.setattr(event_csv, "MAX_ROW", 50)
+    records = table('f\na\n"b\n' + "0123456789\n" * 4 + "c\nd\n" * 2)
+    assert records[0]["features"] == {"f": "a"}
+    assert records[1] == ['"b\n' + "0123456789\n" * 4 + "c\nd\n"]
+    assert [record["features"]["f"] for record in records[2:]] == ["c", "d"]
+
+
+def test_the_limit_for_cells_is_never_lowered_for_others():
+    before = csv.field_size_limit(event_csv.MAX_ROW * 2)
+    try:
+        table("f\n1\n")
+        assert csv.field_size_limit() == event_csv.MAX_ROW * 2
+    finally:
+        csv.field_size_limit(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        ("a,b,a\n", {}, "'a' is named twice"),
+        ("a,b\n", {"label": "class"}, "no column 'class' for label"),
+        ("a,b\n", {"id": "key"}, "no column 'key' for id"),
+        ('a,"b\n', {}, "CSV header"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused(text, columns, message):
+    with pytest.raises(ConfigError, match=message):
+        table(text, **columns)
+
+
+def test_an_empty_table_holds_no_event():
+    assert table("") == []
+    assert table("id,label\n") == []
+
+
+_CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+
+
+@given(st.lists(st.tuples(_CELLS, _CELLS, _CELLS, _CELLS), min_size=1, max_size=5))
+def test_what_a_csv_writer_wrote_is_read(rows):
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows([("id", "label", "text", "f"), *rows])
+    file.seek(0)
+    records = [json.loads(raw) for raw in rows_to_events(file, CsvColumns())]
+    expected = [
+        {"id": id_} | ({"label": label} if label else {}) | ({"text": text} if text else {})
+        for id_, label, text, _ in rows
+    ]
+    assert [{k: v for k, v in record.items() if k != "features"} for record in records] == expected
+    for record, (*_, cell) in zip(records, rows, strict=True):
+        value = record.get("features", {}).get("f", "")
+        assert value == cell or float(value) == float(cell)
+
+
+# Real streams
+
+
+@pytest.mark.skipif(not SETS.is_dir(), reason="the labelled streams are not beside the repository")
+@pytest.mark.parametrize(
+    ("name", "count"), [("sms_spam", 5_574), ("weka_vote", 435), ("river_solarflare", 1_066)]
+)
+def test_every_event_of_a_real_stream_is_read(name, count):
+    events = [decode_event(raw, EventSchema()) for raw in read_events(SETS / f"{name}.jsonl.gz")]
+    assert len(events) == count
+    assert all(event.label for event in events)
+    order = read_rows_order(SETS / f"{name}.shuffle7.txt.gz")
+    assert sorted(order) == list(range(count))

@@ -1,0 +1,536 @@
+"""The commands, as a user runs them: in processes of their own, see `commands`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import commands
+import pytest
+from service import predictions, raw_events, read_topic
+
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.engine.ports import Partition
+
+
+def streamnb(*arguments, cwd=None, check=True, **environment):
+    done = commands.run(arguments, cwd=cwd, environment=environment)
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def answer(*arguments, **options):
+    return json.loads(streamnb(*arguments, "--json", **options).stdout)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "events.jsonl.gz"
+    with gzip.open(path, "wb") as lines:
+        lines.writelines(raw + b"\n" for raw in raw_events(2500, seed=11))
+    return path
+
+
+def test_help_is_light():
+    """What makes a start slow is what it imports; --help needs none of it."""
+    code = (
+        "import sys, streamnb.cli as cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('numpy', 'numba', 'river', 'msgspec', 'sqlite3', 'tqdm', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    for command in ("demo", "run", "replay", "evaluate", "inspect", "read", "config"):
+        assert re.search(rf"^    {command} ", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("model", [["model.kind=naive_bayes", "model.alpha=0.5"], ["predictions.evidence=2"]])
+def test_evaluate_and_run_give_the_same(file, tmp_path, model):
+    """The same stream: the same predictions, the same bytes of the model, at any size of commit."""
+    model = [option for key in (*model, "http.listen=") for option in ("--set", key)]
+    alone = answer("evaluate", file, "--predictions", tmp_path / "predictions.jsonl", *model)
+    expected = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    assert alone["events"] == len(expected) == 2500
+    for size in (1000, 37):
+        flags = [*model, "--set", f"log.url=sqlite:///log-{size}.db", "--set", f"commit.events={size}"]
+        answer("replay", file, *flags, cwd=tmp_path)
+        ran = answer("run", "--until-end", *flags, cwd=tmp_path)
+        assert {k: ran[k] for k in ("events", "learned", "cumulative", "window", "confusion")} == {
+            k: alone[k] for k in ("events", "learned", "cumulative", "window", "confusion")
+        }
+        with SqliteLog(tmp_path / f"log-{size}.db") as log:
+            got = [json.loads(record.value) for record in read_topic(log, "predictions")]
+        for have, want in zip(got, expected, strict=True):
+            assert have | {"ts": 0} == want | {"ts": 0}
+        inspected = answer("inspect", *flags, cwd=tmp_path)
+        assert inspected["digest"] == alone["model_digest"]
+
+
+def test_run_survives_kill_9_and_stops_on_sigterm(file, tmp_path):
+    """Killed at random moments while events arrive; every event is learned once, and visible once."""
+    flags = ["--set", "log.url=sqlite:///log.db", "--set", "commit.events=10", "--set", "log.session_timeout=500ms",
+             "--set", "snapshots.every_events=300"]  # fmt: skip
+    answer("replay", file, *flags, cwd=tmp_path)
+    rng = random.Random(1)
+    command = [sys.executable, "-m", "streamnb", "run", *flags]
+    killed = 0
+    journal = Partition("journal", 0)
+    with SqliteLog(tmp_path / "log.db") as log:
+        for _ in range(6):
+            before = log.offsets(journal)[1]
+            worker = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+            while log.offsets(journal)[1] <= before + rng.randrange(3, 20) and worker.poll() is None:
+                time.sleep(0.002)
+            worker.kill()
+            assert worker.wait() == -signal.SIGKILL, worker.stderr.read()
+            worker.stderr.close()
+            killed += 1
+            time.sleep(0.6)  # the log waits for the dead one's session
+        assert log.offsets(Partition("predictions", 0))[1] < 2500, "the kills came too late to test anything"
+        worker = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        while log.offsets(Partition("predictions", 0))[1] < 2500:
+            time.sleep(0.01)
+        worker.send_signal(signal.SIGTERM)
+        out, _ = worker.communicate(timeout=30)
+        assert worker.returncode == 0
+        assert b"2,500 events" in out
+        got = predictions(log)
+    alone = answer("evaluate", file, "--predictions", tmp_path / "predictions.jsonl")
+    assert [p["id"] for p in got] == [f"e{i}" for i in range(2500)]
+    expected = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    assert [p["probabilities"] for p in got] == [p["probabilities"] for p in expected]
+    assert answer("inspect", *flags, cwd=tmp_path)["digest"] == alone["model_digest"]
+    assert killed == 6
+
+
+def test_demo_shows_that_it_learns(tmp_path):
+    shown = streamnb("demo", "--events", 4000, "--folder", tmp_path).stdout
+    assert shown.count("gives the same bytes") == 2
+    assert "OTHER BYTES" not in shown
+    within = float(re.search(r"([\d.]+)% of", shown)[1])
+    assert 90 <= within <= 99
+    told = answer("demo", "--events", 4000)
+    assert told["messages"]["cumulative"]["accuracy"] > 0.98
+    assert told["image_segments"]["cumulative"]["accuracy"] > 0.75
+    assert 0.90 <= told["within_two"] <= 0.99
+
+
+def test_replay_keeps_to_its_rate_and_takes_what_is_malformed(tmp_path):
+    lines = [*raw_events(30), b"{", b'{"id": 5}']
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines))
+    told = answer(
+        "replay", tmp_path / "events.jsonl", "--log", "sqlite:///log.db", "--rate", 100, cwd=tmp_path
+    )
+    assert told["events"] == 32
+    assert told["seconds"] >= 0.29  # 32 events at 100 a second; a lower bound cannot be a matter of noise
+    with SqliteLog(tmp_path / "log.db") as log:
+        found = read_topic(log, "events")
+    assert [record.value for record in found] == lines
+    assert [record.key for record in found] == [*(b"e%d" % i for i in range(30)), None, None]
+
+
+def test_inspect_shows_classes_priors_and_strongest_attributes(tmp_path):
+    rows = [("free cash win", "spam"), ("win win now", "spam"), ("lunch now", "ham")]
+    lines = [
+        json.dumps({"id": str(i), "text": t, "features": {"size": i}, "label": y})
+        for i, (t, y) in enumerate(rows)
+    ]
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    flags = ["--set", "log.url=sqlite:///log.db"]
+    streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
+    nothing = streamnb("inspect", *flags, cwd=tmp_path, check=False)
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert "nothing has been learned yet" in nothing.stderr
+    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    told = answer("inspect", *flags, cwd=tmp_path)
+    spam, ham = told["classes"]
+    assert (spam["label"], spam["events"], spam["prior"]) == ("spam", 2, 2 / 3)
+    assert spam["strongest"][0]["value"] == "win"
+    assert ham["strongest"][0]["value"] == "lunch"
+    assert told["moments"]["size"]["spam"] == {"n": 2, "mean": 0.5, "variance": 0.25}
+    shown = streamnb("inspect", *flags, cwd=tmp_path).stdout
+    assert "spam: 2 events, prior 0.6667" in shown
+
+
+def test_inspect_shows_two_classes_as_a_linear_function(tmp_path):
+    """The weights of a model of two classes add up to what it predicts; of more classes nothing changes."""
+    rows = [("free cash win", "hot", "spam"), ("win win now", "", "spam"), ("lunch now", "hot", "ham")]
+    lines = [
+        json.dumps({"id": str(i), "text": t, "features": {"subject": s, "size": float(i)}, "label": y})
+        for i, (t, s, y) in enumerate(rows)
+    ]
+    lines.append(json.dumps({"id": "asked", "text": "win now", "features": {"subject": "", "size": 1.5}}))
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    (tmp_path / "mixed.toml").write_text(
+        '[log]\nurl = "sqlite:///log.db"\n[model]\nkind = "naive_bayes"\n'
+        '[[attributes]]\nname = "text"\nkind = "text"\n'
+        '[[attributes]]\nname = "subject"\nkind = "text"\nevent_model = "bernoulli"\npath = "$.features.subject"\n'
+        '[[attributes]]\nname = "size"\nkind = "continuous"\n'
+    )
+    flags = ["--config", "mixed.toml"]
+    streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
+    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    linear = answer("inspect", *flags, cwd=tmp_path)["linear"]
+    assert (linear["positive"], linear["negative"], list(linear["top"])) == ("spam", "ham", ["spam", "ham"])
+    weights = {item["value"]: item["weight"] for items in linear["top"].values() for item in items}
+    assert weights["win"] == pytest.approx(math.log((4 / 11) / (1 / 7)))
+    assert linear["top"]["spam"][0]["value"] == "win"
+    assert (linear["top"]["spam"][0]["positive"], linear["top"]["spam"][0]["negative"]) == (3, 0)
+    (curve,) = linear["curves"]
+    d = 1.5 - curve["centre"]
+    parts = [linear["bias"], weights["win"], weights["now"], linear["absent"]["subject"]]
+    odds = sum(parts) + curve["square"] * d * d + curve["weight"] * d + curve["bias"]
+    told = streamnb("read", "predictions", *flags, cwd=tmp_path).stdout.splitlines()
+    asked = next(p for p in map(json.loads, told) if p["id"] == "asked")
+    assert asked["probabilities"]["spam"] == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-12)
+    shown = streamnb("inspect", *flags, cwd=tmp_path).stdout
+    assert "log odds of spam against ham" in shown
+    assert "no word of subject, where there is one" in shown
+    assert "square (x - centre)^2 + weight (x - centre) + bias" in shown
+    (tmp_path / "third.jsonl").write_text(json.dumps({"id": "new", "text": "noon", "label": "work"}))
+    streamnb("replay", "third.jsonl", *flags, cwd=tmp_path)
+    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    told = answer("inspect", *flags, cwd=tmp_path)
+    assert list(told) == ["journal", "digest", "model", "learned", "attributes", "classes", "moments"]
+    assert "log odds of" not in streamnb("inspect", *flags, cwd=tmp_path).stdout
+
+
+def test_a_holdout_learns_one_part_and_scores_the_other(tmp_path):
+    lines = [
+        json.dumps(
+            {
+                "id": str(i),
+                "text": "a" if i % 2 else "b",
+                "label": "xy"[i % 2],
+                "split": "train" if i < 6 else "test",
+            }
+        )
+        for i in range(9)
+    ]
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    for holdout in ("split", "2/3"):
+        told = answer("evaluate", tmp_path / "events.jsonl", "--holdout", holdout)
+        assert (told["learned"], told["cumulative"]["events"], told["cumulative"]["accuracy"]) == (6, 3, 1.0)
+    (tmp_path / "order.txt").write_text("8\n7\n")
+    told = answer("evaluate", tmp_path / "events.jsonl", "--order", tmp_path / "order.txt")
+    assert (told["events"], told["labels"]) == (2, ["x", "y"])
+
+
+def write_lines(path, rows):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return path
+
+
+def rows_of(*labels, split="train", **more):
+    return [{"id": str(i), "text": f"w{y}", "label": y, "split": split, **more} for i, y in enumerate(labels)]
+
+
+def test_a_holdout_scores_labels_that_were_never_learned(tmp_path):
+    rows = [*rows_of("a", "b", "a", "b"), *rows_of("a", "c", "b", "d", split="test")]
+    file = write_lines(tmp_path / "e.jsonl", rows)
+    told = answer("evaluate", file, "--holdout", "split")
+    assert (told["labels"], told["cumulative"]["events"], told["cumulative"]["accuracy"]) == (
+        ["a", "b"],
+        4,
+        0.5,
+    )
+    assert [len(row) for row in told["confusion"]] == [3, 3]
+    shown = streamnb("evaluate", file, "--holdout", "split").stdout
+    assert re.search(r"^b +0 +1 +0$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("key", ["max_attributes", "min_count", "drop_most_frequent"])
+def test_pruning_that_never_comes_is_refused_and_the_missing_key_is_named(key, tmp_path):
+    file = write_lines(tmp_path / "e.jsonl", rows_of("a", "b", "a") + rows_of("b", split="test"))
+    alone = ("--set", f"model.prune.{key}=2", "--set", "model.kind=naive_bayes")
+    for command in (("evaluate", file), ("run", "--until-end"), ("config", "check")):
+        done = streamnb(*command, *alone, "--set", f"log.url=sqlite:///{tmp_path}/e.db", check=False)
+        assert done.returncode == 2
+        assert f"model.prune.{key}" in done.stderr
+        assert "model.prune.every" in done.stderr
+    assert not (tmp_path / "e.db").exists()
+    often = answer("evaluate", file, *alone, "--set", "model.prune.every=1")
+    assert often["attributes"] <= 2
+    assert (
+        answer("evaluate", file, *alone, "--holdout", "split")["attributes"] <= 2
+    )  # once, after the training
+
+
+def test_a_holdout_counts_rows_that_are_no_objects_as_dead_letters(tmp_path):
+    rows = [*rows_of("a", "b"), "{", "[1]", '"train"', "[" * 5000, *rows_of("a", split="test")]
+    told = answer("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "split")
+    assert (told["learned"], told["dead_letters"], told["cumulative"]["events"]) == (2, 4, 1)
+    assert told["dead_letter_reasons"] == [
+        {"reason": "invalid-json", "path": "$", "count": 2, "first_row": 2},
+        {"reason": "wrong-type", "path": "$", "count": 2, "first_row": 3},
+    ]
+
+
+def test_a_holdout_finds_the_split_of_csv(tmp_path):
+    file = tmp_path / "e.csv"
+    file.write_text("id,text,label,split\n1,wa,a,train\n2,wb,b,train\n3,wa,a,test\n4,x,y\n")
+    told = answer("evaluate", file, "--holdout", "split")
+    assert (told["learned"], told["cumulative"]["accuracy"], told["dead_letters"]) == (2, 1.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (rows_of("a", split="test"), "no row has a `split` that says train"),
+        (rows_of("a", split="train"), "no row has a `split` that says test"),
+        (rows_of("a", split="dev"), "row 0 has a `split` that says neither"),
+        ([{"id": "1", "features": 5}], "row 0 has a `split` that says neither"),
+        (["{"], "no row has a `split` that says train"),
+        ([], "no row has a `split` that says train"),
+    ],
+)
+def test_a_holdout_without_a_split_is_refused(tmp_path, rows, says):
+    done = streamnb("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "split", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr.splitlines()[-1]
+
+
+def test_dead_letters_are_tallied_by_reason_and_path(tmp_path):
+    rows = [
+        {"id": "0"},
+        *({"id": i, "text": "a", "label": "x"} for i in range(1, 4)),
+        "{",
+        {"id": "5", "ts": []},
+    ]
+    file = write_lines(tmp_path / "e.jsonl", rows)
+    expected = [("wrong-type", "$.id", 3, 1), ("invalid-json", "$", 1, 4), ("wrong-type", "$.ts", 1, 5)]
+    found = answer("evaluate", file)["dead_letter_reasons"]
+    assert [tuple(row.values()) for row in found] == expected
+    assert re.search(r"^wrong-type +\$\.id +3 +1$", streamnb("evaluate", file).stdout, re.MULTILINE)
+    (tmp_path / "order.txt").write_text("5\n3\n2\n")
+    found = answer("evaluate", file, "--order", tmp_path / "order.txt")["dead_letter_reasons"]
+    assert [tuple(row.values()) for row in found] == [
+        ("wrong-type", "$.id", 2, 2),
+        ("wrong-type", "$.ts", 1, 5),
+    ]
+    many = write_lines(tmp_path / "many.jsonl", [{"id": "0", "features": {f"f{i}": []}} for i in range(12)])
+    assert len(answer("evaluate", many)["dead_letter_reasons"]) == 10
+    assert "and 2 more combinations" in streamnb("evaluate", many).stdout
+
+
+CSV = "key;body;class;when\nk1;free cash;1;5\nk2;lunch now;0;6\n"
+CSV_FLAGS = "--id-column key --text-column body --label-column class --ts-column when --delimiter ;".split()
+
+
+def test_columns_of_csv_are_named_by_flags(tmp_path):
+    (tmp_path / "e.csv").write_text(CSV)
+    told = answer("evaluate", tmp_path / "e.csv", *CSV_FLAGS, "--predictions", tmp_path / "p.jsonl")
+    assert (told["labels"], told["learned"], told["attributes"]) == (["1", "0"], 2, 4)
+    assert [json.loads(line)["id"] for line in (tmp_path / "p.jsonl").read_text().splitlines()] == [
+        "k1",
+        "k2",
+    ]
+    streamnb("replay", "e.csv", *CSV_FLAGS, cwd=tmp_path)
+    with SqliteLog(tmp_path / "streamnb.db") as log:
+        found = [json.loads(record.value) for record in read_topic(log, "events")]
+    assert found[1] == {"id": "k2", "ts": 6, "text": "lunch now", "label": "0"}
+    refused = streamnb("evaluate", tmp_path / "e.csv", "--label-column", "x", "--delimiter", ";", check=False)
+    assert refused.returncode == 2
+    assert "there are key, body, class, when" in refused.stderr
+
+
+def test_evaluate_tells_the_calibration_curve_once(file):
+    told = answer("evaluate", file)
+    assert "reliability" not in told
+    for scope in ("cumulative", "window"):
+        scores = told[scope]
+        bins = scores["reliability"]
+        # The first event met an empty model: it is scored, and in no bin.
+        assert sum(b["events"] for b in bins) == scores["events"] - (scope == "cumulative")
+        gaps = sum(b["events"] * abs(b["confidence"] - b["accuracy"]) for b in bins)
+        assert scores["calibration_error"] == pytest.approx(gaps / sum(b["events"] for b in bins))
+    shown = streamnb("evaluate", file).stdout
+    rows = re.search(r"^confidence +accuracy +events\n((?:.+\n)+)", shown, re.MULTILINE)[1].splitlines()
+    assert [row.split() for row in rows] == [
+        [f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}", f"{b['events']:,}"]
+        for b in told["cumulative"]["reliability"]
+    ]
+
+
+def test_csv_without_labels_brings_a_hint(tmp_path):
+    (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
+    done = streamnb("evaluate", "e.csv", cwd=tmp_path)
+    assert "--label-column may name one of id, text, class" in done.stderr
+    assert (
+        "--label-column" not in streamnb("evaluate", "e.csv", "--label-column", "class", cwd=tmp_path).stderr
+    )
+    elsewhere = ["--set", "events.label=$.features.class"]
+    assert "--label-column" not in streamnb("evaluate", "e.csv", *elsewhere, cwd=tmp_path).stderr
+
+
+def test_replay_delivers_what_waits(tmp_path):
+    """A pipe that stays open: its events are written all the same, and a signal ends it with a count."""
+    command = [sys.executable, "-m", "streamnb", "replay", "-"]
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as replay:
+            replay.stdin.write(b"\n".join(raw_events(7)) + b"\n")
+            replay.stdin.flush()
+            deadline = time.monotonic() + 20
+            written = 0
+            while written < 7 and time.monotonic() < deadline:
+                time.sleep(0.05)
+                if (tmp_path / "streamnb.db").exists() and replay.poll() is None:
+                    written = len(streamnb("read", "events", cwd=tmp_path, check=False).stdout.splitlines())
+            replay.send_signal(number)
+            assert replay.wait(10) == code
+            assert written == 7
+            assert replay.stderr.read().decode() == "streamnb: stopped after 7 events written to events\n"
+        (tmp_path / "streamnb.db").unlink()
+
+
+def test_read_prints_records_as_they_are(tmp_path):
+    lines = [*raw_events(5), b'{"id": 5}', b'{"id": "\xff"}']
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines))
+    streamnb("replay", "events.jsonl", "--log", "sqlite:///log.db", cwd=tmp_path)
+    streamnb("run", "--until-end", "--log", "sqlite:///log.db", cwd=tmp_path)
+
+    def read(*arguments):
+        return streamnb("read", *arguments, "--log", "sqlite:///log.db", cwd=tmp_path).stdout.splitlines()
+
+    with SqliteLog(tmp_path / "log.db") as log:
+        for topic in ("predictions", "metrics", "journal"):
+            assert read(topic) == [record.value.decode() for record in read_topic(log, topic)] != []
+    letters = [json.loads(line) for line in read("dead-letters")]
+    assert [letter["value"] for letter in letters] == ['{"id": 5}', '{"id": "\ufffd"}']
+    assert (letters[0]["partition"], letters[0]["offset"], letters[0]["key"]) == (0, 0, None)
+    assert letters[0]["headers"] == {
+        "reason": "wrong-type", "path": "$.id", "topic": "events", "partition": "0", "offset": "5"
+    }  # fmt: skip
+    assert [json.loads(line)["id"] for line in read("predictions", "--from", 2, "--limit", 2)] == ["e2", "e3"]
+    assert json.loads(read("events", "--from", 6)[0])["offset"] == 6
+    assert read("events", "--from", 99) == []
+    assert answer("inspect", "--log", "sqlite:///log.db", cwd=tmp_path)["learned"] > 0
+
+
+def test_read_creates_nothing(tmp_path):
+    missing = streamnb("read", "events", "--log", "sqlite:///missing.db", cwd=tmp_path, check=False)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "no log at missing.db" in missing.stderr
+    assert list(tmp_path.iterdir()) == []
+    SqliteLog(tmp_path / "log.db").close()
+    unknown = streamnb("read", "nowhere", "--log", "sqlite:///log.db", cwd=tmp_path, check=False)
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "nowhere" in unknown.stderr
+    with SqliteLog(tmp_path / "log.db") as log:
+        assert dict(log.topics()) == {}
+
+
+def test_the_demo_keeps_its_logs_and_says_how_to_look_at_them(tmp_path):
+    folder = tmp_path / "two words"
+    shown = streamnb("demo", "--events", 500, "--folder", folder).stdout
+    printed = shlex.split(shown.splitlines()[-1].partition(":  ")[2])
+    assert printed[:2] == ["streamnb", "inspect"]
+    assert answer(*printed[1:])["learned"] == 500
+    again = streamnb("demo", "--folder", folder, check=False)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "is a log already" in again.stderr
+
+
+def test_bench_skips_what_has_no_text_or_label(tmp_path):
+    rows = ["{", {"id": "1", "label": "a"}, {"id": "2", "text": "x"}, *rows_of("a", "b")]
+    told = answer("bench", write_lines(tmp_path / "e.jsonl", rows), "--rounds", 1)
+    assert (told["events"], told["tokens"]) == (2, 2)
+    done = streamnb("bench", write_lines(tmp_path / "e.jsonl", rows[:3]), check=False)
+    assert done.returncode == 2
+    assert "no row has both a text with words and a label" in done.stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_event(tmp_path):
+    (tmp_path / "e.jsonl").write_bytes(b'\xef\xbb\xbf{"id":"1","text":"a","label":"x"}\n')
+    assert answer("evaluate", tmp_path / "e.jsonl")["learned"] == 1
+
+
+def test_the_version_is_told():
+    assert re.fullmatch(r"streamnb \d+\.\d+\.\d+\S*\n", streamnb("--version").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["config", "show"], 0, ""),
+        (["evaluate", "none.jsonl"], 1, "streamnb: none.jsonl: No such file or directory\n"),
+        (["run", "--set", "log.url=redis://x"], 2, "log.url"),
+    ],
+)
+def test_a_program_that_imports_for_itself_does_the_same(tmp_path, arguments, code, says):
+    """The other tests fork one that has imported everything."""
+    done = subprocess.run(
+        [sys.executable, "-m", "streamnb", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    forked = streamnb(*arguments, cwd=tmp_path, check=False)
+    assert done.returncode == forked.returncode == code
+    assert done.stdout == forked.stdout
+    # On a slow machine it says before how long the kernels took.
+    assert done.stderr.splitlines()[-1:] == forked.stderr.splitlines()[-1:]
+    assert says in done.stderr
+
+
+def test_config_is_checked_and_shown(tmp_path):
+    (tmp_path / "c.toml").write_text('[model]\nkind = "naive_bayes"\nalpha = 0.25\n')
+    assert answer("config", "check", "--config", tmp_path / "c.toml")["valid"] is True
+    shown = answer("config", "show", "--config", tmp_path / "c.toml", STREAMNB_MODEL__NAME="other")
+    assert (shown["config"]["model"]["alpha"], shown["config"]["model"]["name"]) == (0.25, "other")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], 2, "required: COMMAND"),
+        (["evaluate"], 2, "required: file"),
+        (["evaluate", "missing.jsonl"], 1, "missing.jsonl"),
+        (["evaluate", "empty.jsonl", "--holdout", "5"], 2, "--holdout"),
+        (["evaluate", "empty.jsonl", "--order", "order.txt"], 2, "beyond the 0"),
+        (["evaluate", "empty.jsonl", "--holdout", "1/2", "--predictions", "p"], 2, "not with --holdout"),
+        (["evaluate", "empty.jsonl", "--predictions", "none/x"], 1, "streamnb: none/x: No such file"),
+        (["evaluate", "empty.jsonl", "--delimiter", "ab"], 2, "--delimiter: expected one character"),
+        (["demo", "--folder", "empty.jsonl/x"], 1, "streamnb: empty.jsonl/x: Not a directory"),
+        (["demo", "--events", "0"], 2, "--events: expected a whole number of at least 1, got '0'"),
+        (["bench", "--rounds", "x"], 2, "--rounds: expected a whole number"),
+        (["inspect", "--top", "-1"], 2, "--top: expected a whole number"),
+        (["replay", "empty.jsonl", "--rate", "nan"], 2, "--rate: expected a finite number above 0"),
+        (["replay", "empty.jsonl", "--rate", "inf"], 2, "--rate: expected a finite number above 0"),
+        (["replay", "empty.jsonl", "--rate", "0"], 2, "--rate: expected a finite number above 0"),
+        (["replay", "empty.jsonl", "--topic", "a b"], 2, "topics.events"),
+        (["replay", "empty.jsonl", "--topic", "journal"], 2, "topics.journal"),
+        (["read", "events", "--from", "-1"], 2, "--from: expected a whole number of at least 0"),
+        (["evaluate", "empty.jsonl", "--config", "missing.toml"], 2, "missing.toml"),
+        (["evaluate", "empty.jsonl", "--set", "model.alhpa=1"], 2, "did you mean model.alpha?"),
+        (["run", "--set", "log.url=redis://x"], 2, "log.url"),
+        (["inspect", "--set", "log.url=sqlite:///missing.db"], 1, "no log at missing.db"),
+        (["config", "check", "--set", "model.m=1", "--set", "model.alpha=1"], 2, "model.m"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(tmp_path, arguments, code, says):
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "order.txt").write_text("0\n")
+    done = streamnb(*arguments, cwd=tmp_path, check=False)
+    assert done.returncode == code
+    assert says in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_empty_file_is_no_error(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    assert answer("evaluate", tmp_path / "empty.jsonl")["events"] == 0
+    assert "no labelled event" in streamnb("evaluate", tmp_path / "empty.jsonl").stdout

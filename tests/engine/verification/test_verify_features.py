@@ -1,0 +1,613 @@
+"""Verification of a mixture: features are counted again, and what is learned by gradient is replayed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import tempfile
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from service import TOPICS, AtOnce, produce, raw_events, read_topic
+from test_commands import answer, streamnb
+from verifying import (
+    Altered,
+    configured,
+    edit_snapshot,
+    learn,
+    new_worker,
+    told,
+    verified,
+)
+
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli import wiring
+from streamnb.cli.commands.verify import source_of
+from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.ports import NewRecord, Partition
+from streamnb.engine.verification.features.keys import (
+    CODE,
+    LABEL_OWNER,
+    field_owner,
+    found_by,
+    group_owner,
+    mixed,
+    token_key,
+)
+from streamnb.engine.verification.findings import Findings, Verdict
+from streamnb.engine.verification.verify import verify
+from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL
+from streamnb.worker import Pace
+
+MIXTURE = "model.kind=mixture"
+RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
+END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10
+EVENTS = Partition("events", 0)
+
+
+def open_log(folder):
+    return SqliteLog(folder / "log.db", session_timeout=5.0)
+
+
+def create(folder, events=1):
+    with open_log(folder) as log:
+        for name, partitions in {**TOPICS, "events": events}.items():
+            log.create_topic(name.replace("_", "-"), partitions)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("learned")
+    create(folder)
+    with open_log(folder) as log:
+        produce(log, RAWS)
+        learn(log, folder / "snapshots", MIXTURE)
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A copy of a log that was learned, with its snapshots."""
+    (tmp_path / "log.db").write_bytes((made / "log.db").read_bytes())
+    (tmp_path / "snapshots").mkdir()
+    for path in (made / "snapshots").glob("*.snb"):
+        (tmp_path / "snapshots" / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def log(folder):
+    with open_log(folder) as opened:
+        yield opened
+
+
+def outcome_of(log, folder, *sets):
+    return verified(log, folder / "snapshots", MIXTURE, *sets)
+
+
+def checks(outcome):
+    return {check for check, _ in told(outcome)}
+
+
+def arrays_at(folder, n=None):
+    return AtOnce(folder / "snapshots", 100).newest(n).snapshot.parts["model"].arrays
+
+
+def assert_clean(outcome, folder, events):
+    """With as many counts equal as there are in the newest snapshot, which stands at the end."""
+    assert told(outcome) == []
+    assert outcome.events == events
+    arrays = arrays_at(folder)
+    counts = np.count_nonzero(arrays["learned_features"][:, COUNTS:])
+    assert outcome.compared.features == counts + len(arrays["learned_features_met_once"])
+    fine = dict(told(outcome, Verdict.OK))
+    assert fine["features"] == f"{outcome.compared.features:,} counts equal"
+    assert fine["learners"].endswith("numbers that are learned by gradient are the replay's, bit for bit")
+    assert fine["replay"].startswith("with snapshots and with")
+
+
+# -- what is right ------------------------------------------------------------------------------------------
+
+
+def test_a_mixture_is_clean_with_the_snapshots_on_the_way(log, folder):
+    outcome = outcome_of(log, folder)
+    assert_clean(outcome, folder, 300)
+    assert told(outcome, Verdict.UNCHECKED) == []
+    on_the_way = [text for check, text in told(outcome, Verdict.OK) if check == "snapshots"]
+    assert [text.split(":")[0] for text in on_the_way] == [f"at journal record {n}" for n in (3, 6, 9, END)]
+    assert all("counts of features" in text for text in on_the_way)
+
+
+def wide_events(n, seed):
+    """More attributes than are paired, numbers of which every layout of bins comes into use, missing values."""
+    rng = random.Random(seed)
+    for i in range(n):
+        y = rng.choice("abc")
+        x = {f"v{j}": rng.choice([y, "x", "y"]) for j in range(11)}
+        x |= {"n": rng.gauss(ord(y), 2.0), "few": rng.randrange(5), "flag": rng.random() < 0.5}
+        x = {name: None if rng.random() < 0.1 else value for name, value in x.items()}
+        text = " ".join(rng.choices(["the", "of", y, "w", "z"], k=rng.randrange(7)))
+        label = y if rng.random() < 0.8 else None
+        yield json.dumps({"id": f"e{i}", "text": text, "features": x, "label": label}).encode()
+
+
+def test_every_layout_of_bins_a_choice_of_attributes_stop_words_and_partitions_are_clean(tmp_path):
+    flags = ["model.prune.every=100", "model.prune.drop_most_frequent=1", "model.prune.min_count=2.0"]
+    raws = list(wide_events(3000, 3))
+    create(tmp_path, events=3)
+    for part in (raws[:700], raws[700:]):
+        with open_log(tmp_path) as log:
+            log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(part)])
+            learn(log, tmp_path / "snapshots", MIXTURE, *flags, pace=Pace(100, snapshot_events=400))
+    with open_log(tmp_path) as log:
+        outcome = outcome_of(log, tmp_path, *flags)
+    assert_clean(outcome, tmp_path, 3000)
+    arrays = arrays_at(tmp_path)
+    assert arrays["learned_context_n_chosen"][0] == 12
+    assert (arrays["learned_bins_n_edges"].max(axis=0) > 0).all()
+    assert (arrays["groups"] < 0).any()
+
+
+def test_a_budget_that_is_spent_raised_and_lowered_is_clean(tmp_path):
+    create(tmp_path)
+    sizes = []
+    for memory, part in (("20KiB", RAWS[:100]), ("40KiB", RAWS[100:200]), ("10KiB", RAWS[200:])):
+        with open_log(tmp_path) as log:
+            produce(log, part)
+            learn(log, tmp_path / "snapshots", MIXTURE, f"posterior.memory={memory}")
+        with open_log(tmp_path) as log:
+            outcome = outcome_of(log, tmp_path, f"posterior.memory={memory}")
+        assert told(outcome) == []
+        sizes.append(len(arrays_at(tmp_path)["learned_features"]))
+    assert_clean(outcome, tmp_path, 300)
+    assert 100 < sizes[0] < sizes[1] == sizes[2]
+
+
+def test_the_recount_and_the_replay_begin_with_a_snapshot_where_events_are_gone(log, folder):
+    log.trim(EVENTS, read_topic(log, "events")[150].offset)
+    outcome = outcome_of(log, folder)
+    assert_clean(outcome, folder, 120)
+    edit_snapshot(folder / "snapshots", one("feature_weights", WEIGHT, lambda v: v * 1.5))
+    edit_snapshot(folder / "snapshots", one("features", A_WORD, lambda v: v + 1024), 9)
+    outcome = outcome_of(log, folder)
+    assert checks(outcome) == {"learners", "snapshots"}
+    assert any("at journal record 9, attribute 'text', feature 'w7'" in text for _, text in told(outcome))
+
+
+def test_what_was_rolled_back_is_in_no_feature_and_no_weight(tmp_path):
+    create(tmp_path)
+    with open_log(tmp_path) as log:
+        produce(log, RAWS[:150])
+        worker = new_worker(log, tmp_path / "snapshots", MIXTURE)
+        worker.start("test")
+        worker.run(until_end=True)
+        roll_back(log, worker._checkpoint, 4, worker._identity, 1_790_009_000.0)
+        worker.close()
+    with open_log(tmp_path) as log:
+        produce(log, RAWS[150:])
+        learn(log, tmp_path / "snapshots", MIXTURE)
+    with open_log(tmp_path) as log:
+        assert_clean(outcome_of(log, tmp_path), tmp_path, 120 + 150)
+
+
+def test_hypotheses_of_which_none_has_features_are_clean(tmp_path):
+    flags = ['hypotheses=[{ calibrated = true }, { kind = "pool" }]']
+    create(tmp_path)
+    with open_log(tmp_path) as log:
+        produce(log, RAWS)
+        learn(log, tmp_path / "snapshots", *flags)
+    with open_log(tmp_path) as log:
+        outcome = verified(log, tmp_path / "snapshots", *flags)
+        assert told(outcome) == []
+        assert outcome.compared.features is None
+        assert "features" not in dict(told(outcome, Verdict.OK))
+        assert dict(told(outcome, Verdict.OK))["learners"].startswith("10 numbers")
+        edit_snapshot(tmp_path / "snapshots", one("powers", (0, 0), lambda v: v * (1 + 1e-15)), 6)
+        ((check, text),) = told(verified(log, tmp_path / "snapshots", *flags))
+    assert check == "snapshots"
+    assert text.startswith("at journal record 6, hypothesis 'calibrated multinomial alpha=1': power ")
+
+
+def altered(name, columns):
+    """The last number of an array's first class, in the last row; of features that is a bin."""
+
+    def edit(parts):
+        array = parts["model"].arrays[f"learned_{name}"]
+        where = (len(array) - 1, *columns[:-1], columns[-1] + (name == "feature_weights"))
+        array[where] += 1024
+
+    return edit
+
+
+def test_features_that_bins_alone_need_are_clean_and_damage_to_them_is_found(tmp_path):
+    """There is nothing that is learned by gradient, but there are the logarithms of their counts."""
+    flags = ['hypotheses=[{ density = "binned" }]']
+    create(tmp_path)
+    rng = random.Random(3)
+    raws = [
+        json.dumps(
+            {"id": f"{i}", "features": {"n": rng.gauss(0.0, 1.0 + i % 2)}, "label": "ab"[i % 2]}
+        ).encode()
+        for i in range(300)
+    ]
+    with open_log(tmp_path) as log:
+        produce(log, raws)
+        learn(log, tmp_path / "snapshots", *flags)
+    with open_log(tmp_path) as log:
+        outcome = verified(log, tmp_path / "snapshots", *flags)
+        assert_clean(outcome, tmp_path, 300)
+        assert outcome.compared.features > 60
+        edit_snapshot(tmp_path / "snapshots", altered("feature_weights", (0, 0)))
+        edit_snapshot(tmp_path / "snapshots", altered("features", (COUNTS,)), 9)
+        found = told(verified(log, tmp_path / "snapshots", *flags))
+    assert {check for check, _ in found} == {"features", "learners", "snapshots"}
+    assert any("bin" in text and "logarithm of a count" in text for _, text in found)
+
+
+def test_without_snapshots_nothing_is_compared_twice(log, folder):
+    for path in (folder / "snapshots").iterdir():
+        path.unlink()
+    outcome = outcome_of(log, folder)
+    assert told(outcome) == []
+    assert outcome.compared.features > 1000
+    assert "learners" not in dict(told(outcome, Verdict.OK))
+
+
+STREAM = st.lists(st.one_of(st.sampled_from(RAWS), st.just(b"{")), max_size=40)
+
+
+@settings(max_examples=15)
+@given(
+    STREAM,
+    st.integers(1, 9),
+    st.integers(1, 30),
+    st.sampled_from([0, 3, 7]),
+    st.sampled_from(["1KiB", "8KiB", "1MiB"]),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+def test_random_streams_are_clean(raws, commit, snapshot, prune, memory, partitions, lives):
+    flags = (f"model.prune.every={prune}", "model.prune.drop_most_frequent=1", f"posterior.memory={memory}")
+    with tempfile.TemporaryDirectory() as name:
+        create(Path(name), partitions)
+        for life in range(lives):
+            with open_log(Path(name)) as log:
+                part = raws[life::lives]
+                log.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(part)])
+                pace = Pace(commit_events=commit, snapshot_events=snapshot)
+                learn(log, Path(name) / "snapshots", MIXTURE, *flags, pace=pace)
+        with open_log(Path(name)) as log:
+            outcome = outcome_of(log, Path(name), *flags)
+            assert told(outcome) == []
+            assert told(outcome, Verdict.UNCHECKED) == []
+
+
+# -- one number that is another -----------------------------------------------------------------------------
+
+
+def row_of(arrays, key):
+    """A row by its key; of (attribute, word) of the text."""
+    if isinstance(key, str):
+        key = found_by(token_key(key.encode(), 0))
+    return int(np.flatnonzero(arrays["learned_features"][:, KEY].astype(np.uint64) == np.uint64(key))[0])
+
+
+def one(name, place, change):
+    """One number of an array; in a table of features the place begins with a key."""
+
+    def edit(parts):
+        arrays = parts["model"].arrays
+        array = arrays[f"learned_{name}"]
+        where = (row_of(arrays, place[0]), *place[1:]) if name.startswith("feature") else place
+        array[where] = change(array[where])
+
+    return edit
+
+
+def one_less(name, place, counted):
+    """One number less in an array, and in the count of them: of attribute x, the first."""
+
+    def edit(parts):
+        arrays = parts["model"].arrays
+        n = arrays[f"learned_{name}"][place]
+        arrays[f"learned_{name}"][place] = n - 1
+        arrays[f"learned_{counted}"] = np.delete(arrays[f"learned_{counted}"], n - 1)
+
+    return edit
+
+
+A_WORD, WEIGHT = ("w7", COUNTS + 1), ("w7", 1, 1)
+
+
+def pairs_of(raws):
+    """Adjacent words of what is labelled, and in how many events they are."""
+    learned = [event for event in map(json.loads, raws) if event["label"]]
+    return Counter(pair for event in learned for pair in set(pairwise(event["text"].split())))
+
+
+def key_of(pair):
+    return found_by(mixed(*(token_key(word.encode(), 0) for word in pair)))
+
+
+IN_SNAPSHOTS = pairs_of(RAWS[:90])
+OFTEN = next(pair for pair, n in IN_SNAPSHOTS.items() if n > 1)
+ONCE = next(pair for pair in IN_SNAPSHOTS if pairs_of(RAWS[:298])[pair] == 1)
+TEXT, PAIR = group_owner(0), key_of(OFTEN)
+FEATURES = {
+    "count of a word": (
+        one("features", A_WORD, lambda v: v + 1),
+        {"attribute": "text", "feature": "w7"},
+        "count",
+    ),
+    "count of a pair": (
+        one("features", (PAIR, COUNTS), lambda v: v + 1024),
+        {"attribute": "text", "feature": " ".join(OFTEN)},
+        "count",
+    ),
+    "total of a feature": (
+        one("features", ("w7", TOTAL), lambda v: v - 1),
+        {"attribute": "text", "feature": "w7"},
+        "count of all classes",
+    ),
+    "count of an owner": (
+        one("features", (TEXT, COUNTS + 2), lambda v: v - 1024),
+        {"attribute": "text"},
+        "count",
+    ),
+    "total of an owner": (
+        one("features", (LABEL_OWNER, TOTAL), lambda v: v + 1),
+        {"attribute": "label before"},
+        "count of all classes",
+    ),
+    "owner": (
+        one("features", ("w7", OWNER), lambda v: v + 1),
+        {"attribute": "text", "feature": "w7"},
+        "owner",
+    ),
+    "key": (
+        one("features", ("w7", KEY), lambda v: v ^ 1),
+        {"attribute": "text", "feature": "w7"},
+        "count 0.0 learned",
+    ),
+    "logarithm": (
+        one("feature_weights", ("w7", 0, 2), lambda v: v + np.float32(1e-4)),
+        {"attribute": "text", "feature": "w7"},
+        "logarithm of a count",
+    ),
+    "edge": (
+        one("bins_edges", 3, lambda v: v + 1e-12),
+        {"attribute": "x"},
+        "edge of 8 bins, number 3",
+    ),
+    "edges": (
+        one_less("bins_n_edges", (0, 0), "bins_edges"),
+        {"attribute": "x"},
+        "edge of 8 bins: how many",
+    ),
+    "value": (one("bins_values", 40, lambda v: -v), {"attribute": "x"}, "value for bins, number 40"),
+    "values": (one_less("bins_learned", 0, "bins_values"), {"attribute": "x"}, "values for bins"),
+    "code": (one("bins_n_codes", 0, lambda _: 0), {"attribute": "x"}, "code"),
+    "weight": (one("context_learned", 0, lambda v: v + 512), {}, "weight that features were learned of"),
+    "label": (one("context_last_label", 0, lambda v: (v + 1) % 3), {}, "label before"),
+    "chosen": (one("context_chosen", 1, lambda v: v + 1), {}, "paired attributes"),
+}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("n", [3, END])
+def test_one_number_of_the_features_that_is_another_is_told(log, folder, name, n):
+    """With right checksums. Of an older snapshot nothing but the recount could tell."""
+    edit, place, what = FEATURES[name]
+    edit_snapshot(folder / "snapshots", edit, n)
+    outcome = outcome_of(log, folder)
+    for check in ["snapshots"] if n < END else ["snapshots", "features"]:
+        found = [f for f in outcome.findings.all() if (f.check, f.verdict) == (check, Verdict.DIFFERS)]
+        assert any({"record": n, **place}.items() <= f.place.items() and f" {what}" in f.text for f in found)
+        if name != "key":  # which is a feature too many and one that is missing
+            assert all(f.found != f.expected for f in found)
+            assert len(found) == (2 if name == "logarithm" and check == "snapshots" else 1)
+    both = {"learners"} if name == "logarithm" else {"replay"}
+    assert checks(outcome) == ({"snapshots"} if n < END else {"snapshots", "features", *both})
+
+
+def met_once(change):
+    """The pairs that were met once, other than they were."""
+
+    def edit(parts):
+        arrays = parts["model"].arrays
+        once = arrays["learned_features_met_once"]
+        (place,) = np.flatnonzero(once & KEY_BITS == np.uint64(key_of(ONCE)))
+        arrays["learned_features_met_once"] = np.sort(change(once, int(place)))
+
+    return edit
+
+
+def other_class(once, place):
+    label = int(once[place] >> np.uint64(48)) & 0x7FFF
+    once[place] += np.uint64(1 << 48) if label < 2 else np.uint64(2**64 - (1 << 48))
+    return once
+
+
+MET_ONCE = {
+    "another class": (other_class, " ".join(ONCE), [True, True]),
+    "left out": (np.delete, " ".join(ONCE), [False, True]),
+    "too many": (lambda once, _: np.append(once, np.uint64(1 << 63 | 7)), f"{7:012x}", [True, False]),
+}
+
+
+@pytest.mark.parametrize("name", MET_ONCE)
+@pytest.mark.parametrize("n", [3, END])
+def test_a_pair_met_once_that_is_another_is_told(log, folder, name, n):
+    """By its name, and by the labels that each side has of its only event."""
+    change, feature, sides = MET_ONCE[name]
+    edit_snapshot(folder / "snapshots", met_once(change), n)
+    outcome = outcome_of(log, folder)
+    assert checks(outcome) == ({"snapshots"} if n < END else {"snapshots", "features", "replay"})
+    for check in ["snapshots"] if n < END else ["snapshots", "features"]:
+        found = [f for f in outcome.findings.all() if (f.check, f.verdict) == (check, Verdict.DIFFERS)]
+        *sizes, pair = found
+        assert pair.place["feature"] == feature
+        assert pair.place.get("attribute") == ("text" if sides[1] else None)
+        assert " class of its only event " in pair.text
+        assert [label in {"a", "b", "c"} for label in (pair.found, pair.expected)] == sides
+        assert pair.found != pair.expected
+        assert [f.found - f.expected for f in sizes] == ([] if all(sides) else [sides[0] - sides[1]])
+
+
+GRADIENTS = {
+    "weight": (
+        one("feature_weights", WEIGHT, lambda v: v + np.float32(1e-6)),
+        "hypothesis 'softmax rate=0.6 pairs', attribute 'text', feature 'w7', class 'a': weight",
+    ),
+    "squares": (
+        one("feature_weights", ("w7", 2, 0), lambda v: v * 2),
+        "hypothesis 'softmax rate=0.25', attribute 'text', feature 'w7': sum of squared gradients",
+    ),
+    "bias": (
+        one("bias", (1, 0, 0), lambda v: v * (1 + 1e-15)),
+        "hypothesis 'softmax rate=0.25', class 'a': bias",
+    ),
+    "power": (
+        one("powers", (2, 0), lambda v: v * (1 + 1e-15)),
+        "hypothesis 'calibrated presence alpha=0.01': power",
+    ),
+    "curvature": (
+        one("powers", (0, 1), lambda v: v * (1 + 1e-15)),
+        "hypothesis 'calibrated presence alpha=1 binned': curvature",
+    ),
+    "opinion": (
+        one("pool_weights", (1, 3), lambda v: v + 1e-16),
+        "hypothesis 'pool variance=0.1', opinion 'softmax rate=0.6 pairs': weight",
+    ),
+    "covariance": (
+        one("pool_covariance", (0, [4, 0], [0, 4]), lambda v: v + 1e-16),
+        "hypothesis 'pool variance=0.01', opinion 'calibrated presence alpha=1 binned, softmax rate=0.25': covariance",
+    ),
+    "bias of a pool": (
+        one("pool_bias", (0, 0, 2), lambda v: -v),
+        "hypothesis 'pool variance=0.01', class 'c': bias",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize("n", [3, END])
+def test_one_number_learned_by_gradient_that_is_another_is_told(log, folder, name, n):
+    edit, what = GRADIENTS[name]
+    edit_snapshot(folder / "snapshots", edit, n)
+    outcome = outcome_of(log, folder)
+    assert checks(outcome) == ({"snapshots"} if n < END else {"snapshots", "learners"})
+    for finding in outcome.findings.all():
+        if finding.verdict == Verdict.DIFFERS:
+            assert finding.text.startswith(f"at journal record {n}, {what} ")
+            assert finding.found != finding.expected
+    assert len(told(outcome)) == (1 if n < END else 2)
+
+
+def test_numbers_that_differ_are_told_by_the_first_of_each_array(log, folder):
+    def edit(parts):
+        parts["model"].arrays["learned_bias"] *= 2.0
+        parts["model"].arrays["learned_pool_bias"] = parts["model"].arrays["learned_pool_bias"][:, :, :2]
+
+    edit_snapshot(folder / "snapshots", edit, 6)
+    texts = [text for _, text in told(outcome_of(log, folder))]
+    assert ", and 11 more of learned_bias" in texts[0]
+    assert "learned_pool_bias has the shape (2, 2, 2), and (2, 2, 3) in a replay" in texts[1]
+
+
+# -- one event too many, or too few -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_an_event_that_the_learners_alone_learned_twice_or_not_at_all_is_told(log, folder, times):
+    """Classes, words and moments are right, and so are the numbers of records."""
+    raws = read_topic(log, "events")
+    which = next(i for i in range(285, 0, -1) if json.loads(raws[i].value)["label"])
+    learner = wiring.learner(configured(MIXTURE))
+    learner.process([*raws[:which], *[raws[which]] * times, *raws[which + 1 :]], 1.0)
+    wrong = {n: a for n, a in learner.parts()["model"].arrays.items() if n.startswith("learned_")}
+    edit_snapshot(folder / "snapshots", lambda parts: parts["model"].arrays.update(wrong))
+    outcome = outcome_of(log, folder)
+    assert checks(outcome) == {"snapshots", "features", "replay", "learners"}
+    weight = next(
+        f for f in outcome.findings.all() if f.check == "features" and "weight that features" in f.text
+    )
+    assert weight.found - weight.expected == times - 1
+    assert any("attribute" in text for check, text in told(outcome) if check == "features")
+
+
+def test_words_that_changed_places_in_the_log_are_told_by_their_pairs(log, folder):
+    """All counts of words are right."""
+    target = next(r for r in read_topic(log, "events")[30:] if swapped(r.value))
+
+    def change(record):
+        return [record._replace(value=swapped(record.value)) if record.offset == target.offset else record]
+
+    outcome = outcome_of(Altered(log, "events", change), folder)
+    assert checks(outcome) == {"slices", "snapshots", "features", "replay", "outputs"}
+    words = json.loads(target.value)["text"].split()
+    found = {f.place["feature"] for f in outcome.findings.all() if f.check == "features" and f.place}
+    assert found & {f"{words[0]} {words[1]}", f"{words[1]} {words[0]}", f"{words[0]} {words[2]}"}
+
+
+def swapped(raw):
+    """The event with its first two words in each other's place; empty where that is not another event."""
+    event = json.loads(raw)
+    words = event["text"].split()
+    if not event["label"] or len(words) < 3 or words[0] == words[1]:
+        return b""
+    words[:2] = words[1::-1]
+    return json.dumps({**event, "text": " ".join(words)}).encode()
+
+
+# -- machines, and the command ------------------------------------------------------------------------------
+
+
+def test_two_kinds_of_machine_may_differ_in_what_is_learned_by_gradient(log, folder):
+    def other_bits(parts):
+        for name in ("bias", "powers", "pool_weights", "feature_weights"):
+            parts["model"].arrays[f"learned_{name}"][0, 1] *= 1 + 2.0**-20
+        parts["model"].arrays["learned_pool_covariance"][0] *= 1 + 2.0**-20
+
+    edit_snapshot(folder / "snapshots", other_bits)
+    config = configured(MIXTURE)
+    source = source_of(config, log, SnapshotFolder(folder / "snapshots"))
+    elsewhere = dataclasses.replace(source.identity, fingerprint={"python": "4"})
+    elsewhere = dataclasses.replace(source, identity=elsewhere)
+    assert "learners" in checks(verify(source, Findings()))
+    outcome = verify(elsewhere, Findings())
+    assert (
+        "weights and powers: more than one kind of machine has written"
+        in dict(told(outcome, Verdict.UNCHECKED)).values()
+    )
+    assert told(outcome) == []
+    edit_snapshot(folder / "snapshots", FEATURES["count of a word"][0])
+    assert checks(verify(elsewhere, Findings())) == {"snapshots", "features", "replay"}
+
+
+def test_the_command_says_how_many_counts_of_features_are_equal(tmp_path):
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(RAWS[:50]))
+    flags = ["--log", "sqlite:///log.db", "--set", MIXTURE, "--set", "http.listen="]
+    streamnb("replay", "events.jsonl", "--log", "sqlite:///log.db", cwd=tmp_path)
+    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    said = answer("verify", *flags, cwd=tmp_path)
+    assert said["features"] > 400
+    line = streamnb("verify", *flags, cwd=tmp_path).stdout.splitlines()[-1]
+    assert line.endswith(
+        f"{said['counts']:,} counts, {said['features']:,} counts of features and 3 moments equal"
+    )
+
+
+def test_owners_are_those_of_the_definition(folder):
+    """So that the numbers above are where they are said to be."""
+    arrays = arrays_at(folder)
+    owners = {TEXT, group_owner(1), group_owner(2), LABEL_OWNER, field_owner(0, CODE), field_owner(0, 0)}
+    rows = [row_of(arrays, owner) for owner in owners]
+    assert (arrays["learned_features"][rows, OWNER] == -1).all()

@@ -1,0 +1,138 @@
+"""Verification of a model that weighs hypotheses, and forgets: what is right is clean, what is damaged is told."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from service import IDENTITY, TOPICS, new_worker, produce, raw_events
+from verifying import PACE, edit_snapshot, told
+
+from streamnb import BayesOptimalNB, Hypothesis, Text
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.engine.ports import Partition
+from streamnb.engine.verification.findings import Findings, Verdict
+from streamnb.engine.verification.recount.recount import Plan
+from streamnb.engine.verification.verify import Source, verify
+from streamnb.wire.schema import EventSchema
+
+RAWS = [*raw_events(298, seed=8), b"{", b"[]"]
+END = 10  # 300 records in commits of 30; snapshots at 3, 6, 9 and 10
+HYPOTHESES = [
+    Hypothesis("multinomial"),
+    Hypothesis("bernoulli"),
+    Hypothesis("multinomial", half_life=3600.0),
+    Hypothesis("presence", half_life=60.0),
+    Hypothesis("complement", weight=0.0),
+]
+
+
+def learner():
+    model = BayesOptimalNB({"text": Text(), "subject": Text()}, HYPOTHESES, switching_rate=0.0)
+    return Learner(Settings(EventSchema(), pruning=Pruning(50, 2.0, 1, 40)), model)
+
+
+@pytest.fixture
+def learned(tmp_path):
+    """A log that was learned, in two lives."""
+    with SqliteLog(tmp_path / "log.db", session_timeout=5.0) as log:
+        for name, partitions in TOPICS.items():
+            log.create_topic(name.replace("_", "-"), partitions)
+    for part in (RAWS[:120], RAWS[120:]):
+        with SqliteLog(tmp_path / "log.db", session_timeout=5.0) as log:
+            produce(log, part)
+            worker = new_worker(
+                log,
+                tmp_path / "snapshots",
+                learner=learner(),
+                pace=PACE,
+                store=lambda path: SnapshotFolder(path, 100),
+            )
+            worker.start("test")
+            worker.run(until_end=True)
+            worker.close()
+    with SqliteLog(tmp_path / "log.db", session_timeout=5.0) as log:
+        yield log
+
+
+def verified(log, folder, identity=IDENTITY):
+    plan = Plan.of(learner().settings, learner().model)
+    return verify(Source(log, SnapshotFolder(folder), learner, identity, lambda _: plan), Findings())
+
+
+def test_what_was_learned_is_clean_with_the_snapshots_on_the_way(learned, tmp_path):
+    outcome = verified(learned, tmp_path / "snapshots")
+    assert told(outcome) == []
+    assert told(outcome, Verdict.UNCHECKED) == []
+    assert outcome.events == 300
+    fine = told(outcome, Verdict.OK)
+    assert sum(check == "snapshots" for check, _ in fine) >= 3
+    assert ("replay", "with snapshots and without, the state is the same bit for bit") in fine
+
+
+def test_the_recount_begins_with_a_snapshot_where_events_are_gone(learned, tmp_path):
+    learned.trim(Partition("events", 0), 200)
+    outcome = verified(learned, tmp_path / "snapshots")
+    assert told(outcome) == []
+    assert 0 < outcome.events < 300
+    assert outcome.compared.counts > 0
+
+
+def test_two_kinds_of_machine_may_differ_in_powers_and_logarithms(learned, tmp_path):
+    def other_bits(parts):
+        arrays = parts["model"].arrays
+        arrays["decayed_table"] *= 1 + 2.0**-52
+        arrays["posterior_log_posterior"] *= 1 + 2.0**-52
+
+    edit_snapshot(tmp_path / "snapshots", other_bits)
+    assert [check for check, _ in told(verified(learned, tmp_path / "snapshots"))] == ["replay"]
+    elsewhere = dataclasses.replace(IDENTITY, fingerprint={"python": "4"})
+    assert told(verified(learned, tmp_path / "snapshots", elsewhere)) == []
+
+
+def one(name, place, change):
+    def edit(parts):
+        array = parts["model"].arrays[name]
+        array[place] = change(array[place])
+
+    return edit
+
+
+DAMAGE = {
+    "log posterior": (
+        one("posterior_log_posterior", 1, lambda v: v * (1 + 1e-9)),
+        "log posterior beside its loss",
+        "posterior_log_posterior",
+    ),
+    "loss": (
+        one("posterior_losses", (2, 0), lambda v: v + 1e-6),
+        "log posterior beside its loss",
+        "posterior_losses",
+    ),
+    "class": (
+        one("decayed_classes", (0, 0), lambda v: v * (1 + 1e-6)),
+        "forgetting count: weight",
+        "decayed_classes",
+    ),
+    "texts": (one("texts", (0, 0), lambda v: v + 1), "texts", "texts"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+@pytest.mark.parametrize("n", [3, END])
+def test_a_snapshot_that_is_another_is_told(learned, tmp_path, name, n):
+    """With right checksums: an older one by the recount and the posterior's books, the newest by a replay, too."""
+    edit, what, array = DAMAGE[name]
+    newest = edit_snapshot(tmp_path / "snapshots", lambda _: None)
+    edit_snapshot(tmp_path / "snapshots", edit, None if n == END else n)
+    outcome = verified(learned, tmp_path / "snapshots")
+    texts = told(outcome)
+    at = f"at journal record {newest if n == END else n}"
+    assert any(check == "snapshots" and text.startswith(at) and what in text for check, text in texts)
+    replayed = f"part 'model' of the state is another with snapshots than without: {array}"
+    assert (("replay", replayed) in texts) == (n == END)
+    assert {check for check, _ in texts} == (
+        {"snapshots", "recount", "replay"} if n == END else {"snapshots"}
+    )

@@ -1,0 +1,74 @@
+"""What the documents say is there: links lead somewhere, and commands are commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from streamnb import config as configuration
+from streamnb.cli import build_parser
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def pages(pattern, text=Path.read_text):
+    return [
+        pytest.param(page, found, id=f"{page.name}-{found}"[:60])
+        for page in PAGES
+        for found in re.findall(pattern, text(page), re.MULTILINE)
+    ]
+
+
+def shell(page):
+    """What a page shows as typed into a shell."""
+    return "\n".join(re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize(("page", "link"), pages(r"\]\(([^)#\s]+)[^)]*\)"))
+def test_links_lead_somewhere(page, link):
+    assert link.startswith("https://") or (page.parent / link).exists()
+
+
+@pytest.mark.parametrize(("page", "command"), pages(r"^(?:\$ )?(streamnb .*)$", shell))
+def test_commands_are_commands(page, command):
+    options = build_parser().parse_args(shlex.split(command, comments=True)[1:])
+    config = getattr(options, "config", None)
+    assert config is None or (ROOT / config).exists() or page.name == "configuration.md"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```toml\n" in page.read_text()], ids=lambda p: p.name
+)
+def test_configurations_are_configurations(page, tmp_path):
+    blocks = re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    for block in blocks:
+        (tmp_path / "c.toml").write_text(block)
+        assert configuration.load(tmp_path / "c.toml", {}, []) != configuration.Config()
+
+
+@pytest.mark.parametrize(
+    ("page", "code"),
+    pages(r"^```python\n((?!>>>)(?:.|\n)*?)^```$"),
+    ids=lambda found: getattr(found, "name", "code"),
+)
+def test_python_runs(page, code):
+    assert page
+    exec(compile(code, page.name, "exec"), {})  # noqa: S102  our own
+
+
+@pytest.mark.parametrize(("page", "target"), pages(r"`make ([a-z-]+)`"))
+def test_make_targets_are_there(page, target):
+    assert page
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_every_page_speaks_of_the_project_alone():
+    """No path of anybody's machine, and no registry's host."""
+    for page in [*PAGES, ROOT / "Makefile", ROOT / "pyproject.toml", *(ROOT / "streamnb").rglob("*.py")]:
+        assert not re.search(r"/home/|/root/|/work/|pypi\.org|pythonhosted|maven\.org", page.read_text()), (
+            page
+        )
