@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
     from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
     from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
+    from streamnb.model.interface.predictions import Posteriors
     from streamnb.model.linear.linear_regression import LinearRegression
     from streamnb.model.linear.linear_unit import LinearUnit
     from streamnb.model.linear.logistic_regression import LogisticRegression
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from streamnb.model.mixture.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
     from streamnb.model.mixture.calibrated_nb import CalibratedNB
+    from streamnb.model.mixture.components import Pool, Softmax, Tree
     from streamnb.model.mixture.hypotheses import Hypothesis
-    from streamnb.model.mixture.learner_state import Pool, Softmax, Tree
     from streamnb.model.mixture.log_opinion_pool import LogOpinionPool
     from streamnb.model.mixture.softmax_regression import SoftmaxRegression
     from streamnb.model.naive_bayes.linear_view import LinearView
-    from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, Posteriors
+    from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
     from streamnb.model.naive_bayes.semi_supervised import SemiSupervisedNB
     from streamnb.model.naive_bayes.variants import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
     from streamnb.model.posterior.beta_bernoulli import BetaBernoulli

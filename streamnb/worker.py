@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from streamnb.engine.journal.checkpoint import Checkpoint, Identity, SnapshotStore
+from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.entries import (
     accept_loss,
     adopt_configuration,
@@ -22,7 +22,9 @@ from streamnb.engine.journal.entries import (
     restate,
 )
 from streamnb.engine.journal.history import Stray
+from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import recover, refuse_changes
+from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
 from streamnb.engine.learner import Learner, Tally

@@ -31,18 +31,19 @@ from streamnb.config import (
     restored,
     shaping_of,
 )
-from streamnb.engine.journal.checkpoint import Change, Identity
-from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.engine.journal.identity import Change, Identity
+from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
+from streamnb.engine.settings import Pruning, Settings
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.attributes.priors import Prior
 from streamnb.model.interface.river_stream_model import OneAtATime
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.warm import warm
@@ -168,7 +169,7 @@ def settings(config: Config) -> Settings:
 
 
 class Configured:
-    """The configuration as the engine sees it; see `streamnb.engine.journal.checkpoint.Configuration`."""
+    """The configuration as the engine sees it; see `streamnb.engine.journal.identity.Configuration`."""
 
     def __init__(self, config: Config) -> None:
         self.shaping: Mapping[str, Any] = shaping_of(config)

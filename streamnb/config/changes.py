@@ -50,7 +50,7 @@ _BARE = re.compile(r"[\w-]+")
 
 
 class Changed(NamedTuple):
-    """One key; see `streamnb.engine.journal.checkpoint.Change`."""
+    """One key; see `streamnb.engine.journal.identity.Change`."""
 
     key: str
     before: str

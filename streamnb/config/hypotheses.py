@@ -29,7 +29,7 @@ from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
 
 if TYPE_CHECKING:
-    from streamnb.model.mixture.learner_state import AnyHypothesis
+    from streamnb.model.mixture.components import AnyHypothesis
 
 __all__ = [
     "HYPOTHESES",
@@ -154,8 +154,8 @@ class PosteriorConfig(Section, frozen=True):
 def default_hypotheses() -> tuple[HypothesisConfig, ...]:
     """What a mixture weighs where nothing is declared, as tables would declare it."""
     # they bring numba: only who weighs them needs it
+    from streamnb.model.mixture.components import Pool, Softmax  # noqa: PLC0415
     from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES  # noqa: PLC0415
-    from streamnb.model.mixture.learner_state import Pool, Softmax  # noqa: PLC0415
 
     def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
         given = {name: value for name, value in vars(hypothesis).items() if value not in {"", "learned"}}

@@ -20,6 +20,7 @@ import numpy as np
 from streamnb.engine.credible_report import class_rates, with_interval
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.posterior_report import posterior_of, posterior_report
+from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     UNPUBLISHED,
@@ -34,15 +35,14 @@ from streamnb.events import (
 from streamnb.model.attributes.expected import count, reading
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
+from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StateCopying, StreamModel
-from streamnb.model.naive_bayes.naive_bayes import Posteriors
 from streamnb.wire.codec import decode_event, encode_metrics, encode_predictions
 from streamnb.wire.dead_letter import dead_letter_record
-from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part
 from streamnb.wire.values import LONGEST_NAME
 
-__all__ = ["Learner", "PartsCopy", "Pruning", "Settings", "Tally"]
+__all__ = ["Learner", "PartsCopy", "Tally"]
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
@@ -50,53 +50,6 @@ _UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none
 _VALUE = attrgetter("value")
 _NUMBER_BYTES = 24  # of a probability, with colon and comma
 _MOST_CONFUSED = 100  # classes whose confusion is reported
-
-
-@dataclass(frozen=True)
-class Pruning:
-    """When and what of the vocabulary is forgotten; see `NaiveBayes.prune`. `every` 0 is never."""
-
-    every: int = 0
-    min_count: float = 0.0
-    drop_most_frequent: int = 0
-    max_attributes: int | None = None
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a learner does beside learning.
-
-    Attributes:
-        schema: how events are read.
-        predictions: topic of predictions.
-        metrics: topic of reports.
-        dead_letters: topic of refused records.
-        name: what predictions call the model.
-        report_every: records between two reports.
-        report_seconds: a commit also reports where the last report is this old.
-        window: labelled events in the sliding window.
-        interval: the probability of the credible intervals in reports.
-        evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
-        hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
-        pruning: what is forgotten, and when.
-        detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
-        max_bytes: of a prediction with its key, and of a report; 0 is no limit.
-    """
-
-    schema: EventSchema
-    predictions: str = "predictions"
-    metrics: str = "metrics"
-    dead_letters: str = "dead-letters"
-    name: str = "default"
-    report_every: int = 1000
-    report_seconds: float = 1.0
-    window: int = 1000
-    interval: float = 0.95
-    evidence: int = 0
-    hypotheses: bool = False
-    pruning: Pruning = Pruning()
-    detectors: tuple[str, ...] = ()
-    max_bytes: int = 0
 
 
 @dataclass

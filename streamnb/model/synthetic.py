@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["Compared", "Parameters", "compare", "messages"]
 

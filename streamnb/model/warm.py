@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from streamnb.model.attributes.attributes import Text
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.bayesian_network.classifier import BayesianNetworkClassifier
 from streamnb.model.bayesian_network.incremental_em import NetworkEM
 from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.encoding.data_frame import Column, Columns
-from streamnb.model.encoding.event_writer import CONTINUOUS, Asked, Layout
+from streamnb.model.encoding.layout import Layout
+from streamnb.model.encoding.targets import Asked
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.hidden_markov.baum_welch import baum_welch
@@ -18,11 +20,11 @@ from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
 from streamnb.model.linear.linear_regression import LinearRegression
 from streamnb.model.linear.logistic_regression import LogisticRegression
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.sequential import SequentialPosterior
-from streamnb.model.stats.counts import NOMINAL, Counts
+from streamnb.model.stats.counts import Counts
 from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
 __all__ = ["warm"]

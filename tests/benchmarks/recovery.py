@@ -22,8 +22,8 @@ from pathlib import Path
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.sensor import Sensor
 from streamnb.worker import Pace

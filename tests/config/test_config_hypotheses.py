@@ -27,13 +27,13 @@ from streamnb.config import (
     shaping_of,
     show,
 )
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.errors import ConfigError, JournalError
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.components import Pool, Softmax
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import Pool, Softmax
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
 NAIVE, MIXTURE = "model.kind=naive_bayes", "model.kind=mixture"

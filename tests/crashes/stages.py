@@ -16,8 +16,8 @@ from service import IDENTITY, digests, predictions, raw_events, read_topic, reco
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord
 from streamnb.wire.codec import decode_metrics
 from streamnb.wire.journal import decode_journal

@@ -34,8 +34,9 @@ from streamnb.adapters.kafka import log as kafka_log
 from streamnb.adapters.kafka.appending import send_all
 from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.kafka.transactions import Transactions
-from streamnb.engine.journal.checkpoint import Identity, NoSnapshots
+from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.errors import JournalError, LogError

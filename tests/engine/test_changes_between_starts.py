@@ -28,9 +28,10 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
 from streamnb.config import config_hash, load, shaping_of
-from streamnb.engine.journal.checkpoint import NoSnapshots, snapshot_of
+from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor

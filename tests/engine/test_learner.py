@@ -11,8 +11,8 @@ from malformed import MALFORMED, kept
 from service import digests, model_digest, new_learner, predictions, raw_events, records
 
 from streamnb import MultinomialNB, NaiveBayes, Text
-from streamnb.engine.learner import Pruning
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.settings import Pruning
 from streamnb.wire.codec import decode_metrics
 
 RAWS = raw_events(300)

@@ -27,10 +27,11 @@ from service import (
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.journal.checkpoint import NoSnapshots, snapshot_of
+from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.history import path_to
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import decode_journal

@@ -20,8 +20,9 @@ from service import (
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal import snapshots as saving
-from streamnb.engine.journal.checkpoint import NoSnapshots, snapshot_of
+from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import LogError, SnapshotError
 from streamnb.wire.snapshot import encode

@@ -23,8 +23,8 @@ from service import (
     records,
 )
 
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor, Sensors, State
 from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic

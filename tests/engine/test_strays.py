@@ -25,10 +25,10 @@ from verifying import configured, learn, told, verified
 
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main, wiring
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.entries import begin, pass_over, restate
 from streamnb.engine.journal.history import entries, find, last
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.verification.findings import Verdict

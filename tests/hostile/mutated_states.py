@@ -57,8 +57,9 @@ from streamnb import (
     Tree,
     TreeAugmentedNB,
 )
-from streamnb.engine.learner import Learner, Settings
+from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition, Record
+from streamnb.engine.settings import Settings
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.hidden_markov.transitions import Transitions

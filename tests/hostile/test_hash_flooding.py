@@ -22,12 +22,13 @@ from service import predictions, raw_events, records
 from streamnb import BayesOptimalNB, NaiveBayes, Nominal, Text
 from streamnb.cli import build_parser, wiring
 from streamnb.cli.commands.run import run
-from streamnb.engine.learner import Learner, Settings
+from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord
+from streamnb.engine.settings import Settings
 from streamnb.model.encoding import bags, keyed_hash, tokenizer, vocabulary
 from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.mixture.components import Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import Softmax
 from streamnb.model.softmax import feature_table
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import part_digest

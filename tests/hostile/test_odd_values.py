@@ -45,7 +45,7 @@ from streamnb import (
     TreeAugmentedNB,
 )
 from streamnb.errors import SnapshotError
-from streamnb.model.encoding.event_writer import value_text
+from streamnb.model.attributes.values import value_text
 from streamnb.wire.canonical import refuse_unportable
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
 

@@ -33,8 +33,8 @@ from test_commands import answer
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.topic_plan import HEADER_BYTES
 from streamnb.wire.schema import EventSchema

@@ -35,9 +35,10 @@ from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
 from streamnb.cli.reports.map_hypothesis import as_naive_bayes
 from streamnb.config import load, shaping_of
-from streamnb.engine.journal.checkpoint import NoSnapshots, snapshot_of
+from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError, JournalError
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB

@@ -8,9 +8,10 @@ from concurrent.futures import Future
 
 from streamnb import NaiveBayes, Text
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal.checkpoint import Identity
-from streamnb.engine.learner import Learner, Settings
+from streamnb.engine.journal.identity import Identity
+from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.settings import Settings
 from streamnb.errors import StreamnbError
 from streamnb.wire.codec import decode_prediction
 from streamnb.wire.schema import EventSchema

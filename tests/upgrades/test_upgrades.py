@@ -19,8 +19,8 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main, wiring
 from streamnb.cli.commands.verify import source_of
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.verification.findings import Findings, Verdict
 from streamnb.engine.verification.verify import verify

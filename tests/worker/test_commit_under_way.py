@@ -20,8 +20,8 @@ from service import (
 )
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import CommitUnderWay
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import LogError

@@ -11,8 +11,8 @@ from service import TOPICS, Ticking, new_learner, new_worker, predictions, produ
 from verifying import learn, told, verified
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import JournalError

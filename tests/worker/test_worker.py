@@ -37,9 +37,9 @@ from service import (
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.entries import partitions_of
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
 from streamnb.errors import Fenced, JournalError, NotElected, SnapshotError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import signal
 import sys
 import threading
@@ -12,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streamnb.cli import main
 from streamnb.errors import LogError
 
 __all__ = ["Actor", "Asked", "learn"]
@@ -85,8 +85,9 @@ class Asked(Actor):
 
 
 def learn(arguments: list[str]) -> None:
-    """What ``streamnb run`` does."""
-    sys.exit(main(["run", *arguments]))
+    """What ``python -m streamnb run`` does."""
+    sys.argv[1:] = ["run", *arguments]
+    runpy.run_module("streamnb", run_name="__main__")
 
 
 def _play(output: Path, play: Callable[..., None], *arguments: object) -> None:

@@ -23,8 +23,8 @@ from streamnb.cli.bench.environment import environment
 from streamnb.cli.bench.latency import echoes_for
 from streamnb.cli.bench.processes import Asked
 from streamnb.cli.bench.topics import Place, place
-from streamnb.cli.commands.topics import group_of
 from streamnb.cli.evaluation.event_files import labelled_texts
+from streamnb.cli.planned_topics import group_of
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
 

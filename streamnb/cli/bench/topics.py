@@ -16,7 +16,7 @@ from typing import NamedTuple
 from streamnb.adapters.sqlite.admin import SqliteAdmin
 from streamnb.adapters.sqlite.store import SqliteStore
 from streamnb.cli import wiring
-from streamnb.cli.commands.topics import group_of, planned_topics
+from streamnb.cli.planned_topics import group_of, planned_topics
 from streamnb.config import Config
 from streamnb.engine.topic_plan import TopicSpec
 from streamnb.errors import ConfigError, StreamnbError

@@ -14,9 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from streamnb.cli import wiring
-from streamnb.cli.commands.evaluate import outputs_of, say_which_columns
 from streamnb.cli.evaluation.event_files import columns_of, events_of, numbered
 from streamnb.cli.evaluation.holdout import Row
+from streamnb.cli.evaluation.progressive import outputs_of, say_which_columns
 from streamnb.cli.reports.text_tables import markdown_table, table
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError

@@ -22,8 +22,8 @@ from streamnb.cli import wiring
 from streamnb.cli.commands.replay import write_events
 from streamnb.cli.reports.text_tables import print_report, table
 from streamnb.config import Config
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError

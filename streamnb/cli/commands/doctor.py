@@ -34,7 +34,7 @@ from streamnb.cli.checks.stream import (
     check_strays,
     kept_of,
 )
-from streamnb.cli.commands.topics import acls_of, group_of, planned_topics
+from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of

@@ -10,26 +10,19 @@ from typing import Any, NamedTuple
 
 from streamnb.cli import wiring
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
+from streamnb.cli.planned_topics import _MEANINGS, acls_of, planned_topics
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
 from streamnb.engine.topic_plan import (
-    Acl,
     Difference,
     Found,
     TopicAdmin,
     TopicSpec,
     differences,
-    plan_acls,
-    plan_topics,
 )
 from streamnb.errors import ConfigError
 
-__all__ = ["Row", "acls_of", "compare", "group_of", "planned_topics", "run"]
-
-_MEANINGS = {
-    "missing": "not there; `streamnb topics create` creates what is missing",
-    "hidden": "not there, or hidden from the user that asks",
-}
+__all__ = ["Row", "compare", "run"]
 
 
 class Row(NamedTuple):
@@ -72,30 +65,6 @@ def run(options: argparse.Namespace) -> int:
     if grants:
         print(f"\nallowed {principal} to use them ({len(acls)} ACLs)")
     return 0
-
-
-def planned_topics(config: Config, brokers: int) -> tuple[TopicSpec, ...]:
-    """The topics of the configured model, on so many brokers; on the embedded log they have no settings."""
-    planned = plan_topics(
-        config.topics.names,
-        partitions=config.topics.partitions,
-        replication=config.topics.replication if config.log.is_kafka else 1,
-        retention=config.topics.retention,
-        max_bytes=config.events.max_bytes,
-        largest_prediction=config.predictions.max_bytes,
-        brokers=brokers,
-    )
-    return planned if config.log.is_kafka else tuple(topic._replace(settings={}) for topic in planned)
-
-
-def acls_of(config: Config) -> tuple[Acl, ...]:
-    """What the learner's user must be allowed to do."""
-    return plan_acls(config.topics.names, group_of(config))
-
-
-def group_of(config: Config) -> str:
-    """The learner's consumer group, and its transactional id."""
-    return f"streamnb.{config.model.name}"
 
 
 def compare(planned: Iterable[TopicSpec], found: Found) -> list[Row]:

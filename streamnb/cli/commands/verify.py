@@ -14,7 +14,8 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
-from streamnb.engine.journal.checkpoint import Identity, Origin, Snapshots
+from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
 from streamnb.engine.verification.findings import Finding, Findings
 from streamnb.engine.verification.recount.recount import Plan

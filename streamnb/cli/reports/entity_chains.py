@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb.cli.reports.text_tables import table
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["chains", "print_chains"]
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.components import AnyHypothesis
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import AnyHypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL
 
 __all__ = ["as_naive_bayes", "map_hypothesis"]
 

@@ -16,9 +16,9 @@ from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.learner import Learner
 from streamnb.engine.posterior_report import posterior_of
 from streamnb.model.attributes.parameters import brief
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["State", "differences", "print_differences", "time_of"]
 

@@ -6,16 +6,13 @@ Positions come from the journal alone. Where journal, snapshot and log do not fi
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from streamnb.engine.learner import Learner
+from streamnb.engine.journal.identity import PROGRAM, Identity, Origin
 from streamnb.engine.ports import NewRecord, Partition, Record, Transaction
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import (
@@ -33,160 +30,13 @@ from streamnb.wire.snapshot import Part, Snapshot
 
 __all__ = [
     "BEFORE",
-    "Change",
     "Checkpoint",
-    "Configuration",
-    "Identity",
-    "NoSnapshots",
-    "Origin",
-    "SnapshotStore",
-    "Snapshots",
     "origin_of",
     "positions_of",
     "snapshot_of",
 ]
 
 _PART = "journal"
-PROGRAM = "streamnb"
-"""The key of a fingerprint that holds the program's version."""
-
-
-class FoundSnapshot(Protocol):
-    """A snapshot that a store found."""
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """Its values."""
-        ...
-
-
-class Snapshots(Protocol):
-    """Where snapshots are found."""
-
-    def newest(
-        self, at_most: int | None = None, alive: Callable[[], None] = lambda: None
-    ) -> FoundSnapshot | None:
-        """The newest readable one that stands at journal record `at_most` or before.
-
-        None only where there is no such file. Raises SnapshotError where none of them can be read. Reading
-        may take long: `alive` is called now and then.
-        """
-        ...
-
-
-class NoSnapshots:
-    """For a recovery that is to begin with nothing."""
-
-    def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> None:
-        """There is none."""
-
-
-class SnapshotStore(Snapshots, Protocol):
-    """Where snapshots are kept, too."""
-
-    def save_aside(self, snapshot: Snapshot) -> Future[Path]:
-        """Keep a snapshot, whose arrays change no more, durably and in the background.
-
-        The file it is in, or a SnapshotError, is the outcome. Only one is on its way at a time.
-        """
-        ...
-
-
-class Change(NamedTuple):
-    """A key of the configuration that has another value than it had.
-
-    Attributes:
-        key: its dotted path.
-        before: the value that the journal knows, as text.
-        after: the value now.
-        allowed: whether what was learned can be continued with it.
-    """
-
-    key: str
-    before: str
-    after: str
-    allowed: bool
-
-
-class Configuration(Protocol):
-    """The configuration as the engine sees it: what can be journalled, compared and applied."""
-
-    @property
-    def shaping(self) -> Mapping[str, Any]:
-        """Every key that shapes what is learned or published, with its value, fit for JSON."""
-        ...
-
-    def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
-        """What is different from a `shaping` that was journalled. Raises JournalError for an unknown one."""
-        ...
-
-    def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
-        """Let a learner go on under a `shaping` that was journalled, or the present one."""
-        ...
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What a state belongs to.
-
-    Attributes:
-        topics: the topics that are read.
-        journal: the journal's topic.
-        config_hash: hash of all configuration that shapes learning or outputs.
-        fingerprint: what derived floats depend on.
-        configuration: that configuration; without it none but the same hash is continued.
-    """
-
-    topics: tuple[str, ...]
-    journal: str
-    config_hash: str
-    fingerprint: Mapping[str, str]
-    configuration: Configuration | None = field(default=None, compare=False)
-
-    @property
-    def machine(self) -> str:
-        """The fingerprint in a few letters."""
-        return hashlib.sha256(repr(sorted(self.fingerprint.items())).encode()).hexdigest()[:16]
-
-    @property
-    def program(self) -> str:
-        """The version of this program."""
-        return self.fingerprint.get(PROGRAM, "")
-
-    @property
-    def shaping(self) -> Mapping[str, Any]:
-        """What is journalled of the configuration."""
-        return {} if self.configuration is None else self.configuration.shaping
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What the journal says of the state beside its numbers; snapshots hold it, so that they are enough.
-
-    Attributes:
-        config_hash: of the configuration that holds.
-        config: its keys and values.
-        topic_ids: topic -> id.
-        program: the version of the program that goes on.
-        reading: the rules by which it reads and counts events.
-    """
-
-    config_hash: str = ""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    program: str = ""
-    reading: int = 1
-
-    def after(self, record: JournalRecord) -> Origin:
-        """What holds after a record."""
-        changed: dict[str, Any] = {}
-        if record.kind in {"genesis", "config"}:
-            changed |= {"config_hash": record.config_hash, "config": record.config}
-        if record.kind in {"genesis", "loss"}:
-            changed |= {"topic_ids": record.topic_ids}
-        if record.kind in {"genesis", "program"}:
-            changed |= {"program": record.fingerprint.get(PROGRAM, ""), "reading": record.reading}
-        return replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -197,7 +47,7 @@ class Checkpoint:
     digest: str
     outputs: str
     positions: Mapping[Partition, int]
-    origin: Origin = Origin()
+    origin: Origin = Origin()  # noqa: RUF009  an immutable value
 
     def commit(
         self, identity: Identity, records: Sequence[Record], outputs: Sequence[NewRecord], now: float

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, Identity, Snapshots
+from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.history import Entry, decoded, each_alive, entries, place_of
+from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import standing
+from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import Fenced, ForeignRecord, JournalError
 from streamnb.wire.codec import READING

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from streamnb.engine.journal.checkpoint import BEFORE, Change, Checkpoint, Identity, Snapshots, origin_of
+from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
 from streamnb.engine.journal.history import (
     Entry,
     Stray,
@@ -20,7 +20,9 @@ from streamnb.engine.journal.history import (
     path_to,
     place_of,
 )
+from streamnb.engine.journal.identity import Change, Identity
 from streamnb.engine.journal.replay import SliceReader, replay
+from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.errors import JournalError, SnapshotError

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from pathlib import Path
 
-from streamnb.engine.journal.checkpoint import Checkpoint, Identity, SnapshotStore, snapshot_of
+from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
+from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.learner import Learner
 from streamnb.errors import SnapshotError
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamnb.engine.journal.checkpoint import Identity, Origin, Snapshots
 from streamnb.engine.journal.entries import missing_records
+from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.recovery import refuse_changes
+from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log
 from streamnb.engine.verification.findings import Findings

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_missing
 
 __all__ = ["checked_attributes", "checked_names", "plain_names"]
 

@@ -29,3 +29,9 @@ def check_mapping(name: str, given: Any, example: str) -> None:
     """Raise ValueError unless the parameter is a mapping, or None."""
     if given is not None and not isinstance(given, Mapping):
         raise ValueError(f"{name} must be a mapping such as {example}, not {brief(repr(given))}")
+
+
+def check_room(max_values: int, memory: int) -> None:
+    """Raise ValueError for limits that have no meaning."""
+    check_whole("max_values", max_values, 1, 1 << 20)
+    check_whole("memory", memory, 0)

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import LARGEST_DOUBLE, lies_between
-from streamnb.model.naive_bayes.tables import GIVEN, LEARNED, UNIFORM
 
-__all__ = ["Prior", "check_prior", "prior_mode", "prior_weights"]
+__all__ = ["GIVEN", "LEARNED", "UNIFORM", "Prior", "check_prior", "prior_mode", "prior_weights"]
+
+LEARNED, UNIFORM, GIVEN = 0, 1, 2  # prior modes
 
 Prior = Literal["learned", "uniform"] | Mapping[Any, float]
 _MODES = {"learned": LEARNED, "uniform": UNIFORM}

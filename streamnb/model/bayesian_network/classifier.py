@@ -14,14 +14,14 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Nominal, check_attributes
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.priors import Prior, check_prior
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.event_codes import EncodedEvents
 from streamnb.model.bayesian_network.kernels import Smoothed, run_network
 from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
 from streamnb.model.bayesian_network.network import BayesianNetwork
-from streamnb.model.encoding.event_writer import is_missing, units
 from streamnb.model.interface.evidence import Item, odds, ranked
-from streamnb.model.naive_bayes.naive_bayes import Posteriors
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.interface.predictions import Posteriors
 
 __all__ = ["BayesianNetworkClassifier"]
 

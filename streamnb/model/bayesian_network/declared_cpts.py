@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.values import declared_texts, value_text
 from streamnb.model.bayesian_network.dag import Dag
-from streamnb.model.encoding.event_writer import declared_texts, value_text
 
 __all__ = ["given_tables"]
 

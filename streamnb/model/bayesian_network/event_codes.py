@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import value_text
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.event_writer import is_missing, units, value_text
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["EncodedEvents"]
 

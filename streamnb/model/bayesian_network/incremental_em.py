@@ -25,9 +25,9 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import checked, count, counts, named, reading
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.weights import units
 from streamnb.model.bayesian_network.family_counts import FINE
 from streamnb.model.bayesian_network.network import BayesianNetwork
-from streamnb.model.encoding.event_writer import units
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
 
 __all__ = ["NetworkEM"]

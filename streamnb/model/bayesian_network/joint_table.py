@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.parameters import check_mapping
+from streamnb.model.attributes.values import declared_texts, value_text
 from streamnb.model.bayesian_network.factors import MOST_CELLS
 from streamnb.model.bayesian_network.independence import Independence, compared
-from streamnb.model.encoding.event_writer import declared_texts, value_text
 
 __all__ = ["JointTable", "MostProbable"]
 

@@ -13,6 +13,9 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Nominal, check_attributes
 from streamnb.model.attributes.expected import count
 from streamnb.model.attributes.parameters import check_mapping
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import value_text
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.completions import Worlds
 from streamnb.model.bayesian_network.dag import Dag
 from streamnb.model.bayesian_network.declared_cpts import given_tables
@@ -23,9 +26,7 @@ from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable
 from streamnb.model.bayesian_network.kernels import Shape, Smoothed
 from streamnb.model.bayesian_network.smoothing import NetworkSmoothing
 from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of_products
-from streamnb.model.encoding.event_writer import is_missing, units, value_text
 from streamnb.model.numerics.counter_rng import uniforms
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["BayesianNetwork"]
 

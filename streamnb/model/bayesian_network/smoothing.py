@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.attributes import Nominal, check_smoothing
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.bayesian_network.factors import Factor
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["NetworkSmoothing"]
 

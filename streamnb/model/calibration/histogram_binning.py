@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["CONFIDENCES", "correct_confidence", "learn_confidence"]
 

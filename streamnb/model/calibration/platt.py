@@ -15,11 +15,11 @@ from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import named
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import nearest_double
+from streamnb.model.attributes.values import LARGEST
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits, sigmoid
-from streamnb.model.stats.moments import LARGEST
 
 __all__ = ["PlattScaling"]
 

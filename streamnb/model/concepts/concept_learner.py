@@ -12,6 +12,7 @@ import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.concepts.conjunctions import Conjunctions
 from streamnb.model.concepts.disagreements import Disagreements
 from streamnb.model.concepts.hypothesis_space import HypothesisSpace
@@ -20,9 +21,7 @@ from streamnb.model.concepts.posterior import ConceptPosterior, Floats, check_no
 from streamnb.model.concepts.predicates import Predicate, Predicates
 from streamnb.model.concepts.prior import ConceptPrior, log_prior, prior_over
 from streamnb.model.concepts.version_space import VersionSpace
-from streamnb.model.encoding.event_writer import units
 from streamnb.model.numerics.counter_rng import choose, uniforms
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["ConceptLearner"]
 

@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.parameters import check_mapping
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import declared_texts, value_text
 from streamnb.model.concepts.hypothesis_space import Judgement
-from streamnb.model.encoding.event_writer import declared_texts, is_missing, value_text
 
 __all__ = ["MOST_HYPOTHESES", "Conjunction", "Conjunctions"]
 

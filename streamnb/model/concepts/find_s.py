@@ -9,9 +9,10 @@ import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import value_text
 from streamnb.model.concepts.conjunctions import Conjunction
 from streamnb.model.concepts.labels import check_labels, is_positive
-from streamnb.model.encoding.event_writer import is_missing, value_text
 
 __all__ = ["FindS"]
 

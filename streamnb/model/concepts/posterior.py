@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.concepts.disagreements import Disagreements
 from streamnb.model.concepts.prior import Floats, LogPrior
 from streamnb.model.numerics.logspace import LN2
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["ConceptPosterior", "Floats", "check_noise", "concept_posterior"]
 

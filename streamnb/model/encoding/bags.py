@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.compiled.jit import allocating
+from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.keyed_hash import hash_number, process_secret
-from streamnb.model.naive_bayes.tables import Batch
 
 __all__ = ["Bags", "bags_of"]
 

@@ -2,203 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.attributes.ranges import is_above_zero, is_missing, lies_between
+from streamnb.model.attributes.kinds import BERNOULLI, NOMINAL
+from streamnb.model.attributes.ranges import is_above_zero, is_missing
+from streamnb.model.attributes.values import LARGEST, value_text
+from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.encoding.batch import Batch, Encoded
+from streamnb.model.encoding.layout import Layout, Name
+from streamnb.model.encoding.repeats import mark_repeats
+from streamnb.model.encoding.targets import Asked
 from streamnb.model.encoding.tokenizer import Tokens, encode_text
 from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.naive_bayes.kernels import mark_repeats
-from streamnb.model.naive_bayes.tables import Batch
-from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts
-from streamnb.model.stats.moments import LARGEST
 
-__all__ = [
-    "CONTINUOUS",
-    "Asked",
-    "Encoded",
-    "EventWriter",
-    "Layout",
-    "declared_texts",
-    "is_missing",
-    "text_kind",
-    "units",
-    "value_text",
-]
-
-Name = Hashable
-CONTINUOUS = NOMINAL + 1
-"""Beside MULTINOMIAL, BERNOULLI and NOMINAL: the kind of an attribute that has no group."""
-_HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
-
-
-def units(weight: float) -> int:
-    """A weight in units of 1/1024 example. Raises ValueError where it is negative, nan or beyond 2^20."""
-    if not lies_between(0.0, weight, _HEAVIEST):
-        raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
-    return round((float(weight) if isinstance(weight, np.floating) else weight) * UNIT)
-
-
-def value_text(value: Any) -> str:
-    """The text by which nominal values are compared: 3 and 3.0 are "3", True is "true".
-
-    Raises TypeError for anything but strings, booleans and numbers, and ValueError for half a surrogate pair,
-    which no UTF-8 holds, and for a fraction beyond every double.
-    """
-    if isinstance(value, str):
-        if not value.isascii():
-            value.encode()
-        return value if type(value) is str else str.__str__(value)
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    if isinstance(value, numbers.Real):
-        try:
-            number = float(value)
-        except OverflowError as error:
-            raise ValueError("no finite double holds this number") from error
-        return str(int(number)) if number.is_integer() else repr(number)
-    raise TypeError(f"expected a string, a boolean or a number, got {type(value).__name__}")
-
-
-def declared_texts(values: Iterable[Any]) -> list[str]:
-    """The texts of the values an attribute may have. Raises as `value_text`; ValueError for a NaN, too."""
-    texts = []
-    for value in values:
-        texts.append(value_text(value))
-        if is_missing(value):
-            raise ValueError(f"a value must be a string, a boolean or a finite number, not {value!r}")
-    return texts
-
-
-class Layout:
-    """Which groups of rows and which continuous fields there are, in the order in which they were met.
-
-    Attributes:
-        groups: (kind, name) -> number, for the kinds of `counts`.
-        fields: name -> number of a continuous attribute.
-    """
-
-    def __init__(self, counts: Counts) -> None:
-        self.groups: dict[tuple[int, Name], int] = {}
-        self.fields: dict[Name, int] = {}
-        self._counts = counts
-
-    @property
-    def kinds(self) -> npt.NDArray[np.int64]:
-        """The kind of each group."""
-        return self._counts.kinds
-
-    @property
-    def has_bernoulli(self) -> bool:
-        """Whether any group is a Bernoulli text."""
-        return self._counts.histograms.used.size > 0
-
-    def group(self, group: tuple[int, Name], *, adds: bool) -> int:
-        """The number of a (kind, name); where there is none a new one, or -1 if nothing is to be added."""
-        number = self.groups.get(group, -1)
-        if number < 0 and adds:
-            number = self.groups[group] = self._counts.add_group(group[0])
-        return number
-
-    def field(self, name: Name, *, adds: bool) -> int:
-        """The number of a continuous field; where there is none a new one, or -1."""
-        number = self.fields.get(name, -1)
-        if number < 0 and adds:
-            number = self.fields[name] = len(self.fields)
-        return number
-
-
-class Encoded(NamedTuple):
-    """Events as arrays, ready for the kernels.
-
-    Attributes:
-        batch: the arrays.
-        most: the most words of any Bernoulli text in it.
-        skipped: how many attributes were left out, because they are of a group or field not met yet.
-        known: int64[n], how many classes had been met before each event.
-        tokens: the words and values themselves; None where there are none.
-    """
-
-    batch: Batch
-    most: int
-    skipped: int
-    known: npt.NDArray[np.int64]
-    tokens: Tokens | None
-
-    def with_keys(self) -> Encoded:
-        """With the keys of features, which not every model needs."""
-        if self.tokens is None:  # there are none, or they have been made value by value
-            return self
-        return self._replace(batch=self.batch._replace(keys=self.tokens.hashes))
-
-
-class Asked(NamedTuple):
-    """What is to become of n events.
-
-    Attributes:
-        labels: their classes; an event without a label (None, or a number that is not finite) is not learned.
-        weights: int64[n] in units, nor is one without weight.
-        times: float64[n] in seconds, nan where they are not known.
-    """
-
-    labels: list[Any]
-    weights: npt.NDArray[np.int64]
-    times: npt.NDArray[np.float64]
-
-    @classmethod
-    def of(
-        cls,
-        n: int,
-        labels: Sequence[Any] | None,
-        weights: Sequence[float] | None,
-        times: Sequence[float | None] | None,
-    ) -> Asked:
-        """Of n events; by default they have no label, the weight 1 and no time.
-
-        Raises ValueError where there are not n of each, or a weight lies out of range.
-        """
-        for given in (labels, weights, times):
-            if given is not None and len(given) != n:
-                raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
-        asked = cls([None] * n if labels is None else list(labels), np.full(n, UNIT), np.full(n, np.nan))
-        if weights is not None and any(type(weight) is not float or weight != 1.0 for weight in weights):
-            asked.weights[:] = [units(weight) for weight in weights]
-        if times is not None and any(time is not None for time in times):
-            asked.times[:] = [_seconds(time) for time in times]
-        return asked
-
-    def columns(
-        self, classes: dict[Any, int]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Of each event the column of its class, -1 where it is not learned; how many were known; if it adds.
-
-        New classes are added in order. Raises TypeError, before that, for a label that cannot be hashed.
-        """
-        n = len(self.labels)
-        found = list(map(classes.get, self.labels))
-        if None not in found and self.weights.all():  # all are learned, and their classes known
-            return np.array(found, dtype=np.int64), np.full(n, len(classes)), np.ones(n, dtype=np.bool_)
-        if set(map(type, self.labels)) == {str} and self.weights.all():  # all are learned
-            before = len(classes)
-            columns = np.array([classes.setdefault(label, len(classes)) for label in self.labels])
-            known = np.maximum.accumulate(np.append(before, columns[:-1] + 1))
-            return columns, known, np.ones(n, dtype=np.bool_)
-        counts, column = [], []
-        for label, weight in zip(self.labels, self.weights.tolist(), strict=True):
-            counts.append(len(classes))
-            adds = weight > 0 and not is_missing(label)
-            column.append(classes.setdefault(label, len(classes)) if adds else -1)
-        columns = np.array(column, dtype=np.int64)
-        return columns, np.array(counts, dtype=np.int64), columns >= 0
+__all__ = ["EventWriter", "is_missing"]
 
 
 class EventWriter:
@@ -356,17 +180,3 @@ def _kept(ends: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32]) -> npt.ND
     kept = np.zeros(numbers.size + 1, dtype=np.int64)
     np.cumsum(numbers >= 0, out=kept[1:])
     return kept[ends]
-
-
-def _seconds(time: float | None) -> float:
-    """A time as a finite double, or nan."""
-    try:
-        seconds = math.nan if time is None else float(time)
-    except OverflowError:  # an integer that is larger than any
-        return math.nan
-    return seconds if math.isfinite(seconds) else math.nan
-
-
-def text_kind(event_model: str) -> int:
-    """MULTINOMIAL or BERNOULLI, by name."""
-    return BERNOULLI if event_model == "bernoulli" else MULTINOMIAL

@@ -25,11 +25,11 @@ from streamnb.model.compiled.growable import empty_slots, grown, with_room
 from streamnb.model.compiled.intrinsics import load8, prefetch, store8
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import begun, hash_after, process_secret
+from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.tokenizer import Tokens
 
-__all__ = ["DONE", "STOPPED", "UNKNOWN", "Vocabulary", "look_up"]
+__all__ = ["DONE", "Vocabulary", "look_up"]
 
-UNKNOWN, STOPPED = -1, -2  # in place of a row
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _TAG = np.uint64(40)

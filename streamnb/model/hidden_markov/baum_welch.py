@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.hidden_markov.expected_counts import expect
 from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel

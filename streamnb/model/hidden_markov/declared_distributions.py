@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.hidden_markov.transitions import Floats
 
 __all__ = ["Distributions"]

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.transitions import Counts, Floats, log_m_estimate
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["Emissions"]
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.priors import LEARNED, UNIFORM
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.naive_bayes.tables import LEARNED, UNIFORM
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["Chains", "Steps", "filter_batch"]
 

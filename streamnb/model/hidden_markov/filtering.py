@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.names import checked_names, plain_names
-from streamnb.model.encoding.event_writer import is_missing, units
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.weights import units
 from streamnb.model.hidden_markov.forward_backward import filter_forward
 from streamnb.model.hidden_markov.parameters import HiddenMarkovTables
 from streamnb.model.hidden_markov.transitions import Floats

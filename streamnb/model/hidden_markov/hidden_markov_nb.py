@@ -12,16 +12,21 @@ import numpy.typing as npt
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel
 from streamnb.model.attributes.expected import named, reading
-from streamnb.model.attributes.priors import Prior
+from streamnb.model.attributes.priors import UNIFORM, Prior
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import value_text
+from streamnb.model.attributes.weights import units
+from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.event_writer import Encoded, EventWriter, is_missing, units, value_text
+from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.hidden_markov.entities import Entities
 from streamnb.model.hidden_markov.entity_filter_kernels import Chains, Steps, filter_batch
 from streamnb.model.hidden_markov.transitions import Transitions
 from streamnb.model.interface.evidence import LIMIT, Item, odds, ranked
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, Posteriors
+from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.state_copy import StateCopy
-from streamnb.model.naive_bayes.tables import UNIFORM, Tables
+from streamnb.model.naive_bayes.tables import Tables
 
 __all__ = ["ENTITIES", "TRANSITIONS", "HiddenMarkovNB"]
 

@@ -13,7 +13,7 @@ from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import FINITE, MOST, Expected, checked
 from streamnb.model.attributes.names import checked_names, plain_names
 from streamnb.model.attributes.parameters import check_whole
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.hidden_markov.baum_welch import stated_model
 from streamnb.model.hidden_markov.forward_backward import Chain
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel

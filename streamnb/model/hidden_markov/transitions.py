@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.attributes.weights import UNIT
 
 __all__ = ["Transitions", "log_m_estimate"]
 

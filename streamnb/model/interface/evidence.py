@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.encoding.tokenizer import words
 
 __all__ = ["LIMIT", "Explanation", "Item", "odds", "ranked", "single_events"]

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from streamnb.model.attributes.ranges import is_above_zero
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_above_zero, is_missing
 
 __all__ = ["answer_of", "load_state_of", "state_of", "teach_one"]
 

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from streamnb.model.attributes.expected import MOST, count, reading
 from streamnb.model.attributes.names import checked_names
-from streamnb.model.encoding.event_writer import is_missing, units
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.interface.evidence import Item
+from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_classifier import answer_of, load_state_of, state_of, teach_one
-from streamnb.model.naive_bayes.naive_bayes import Posteriors
 from streamnb.model.posterior.sequential import SequentialPosterior
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["OneAtATime", "WholeState"]
 

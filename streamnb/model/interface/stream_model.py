@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from streamnb.model.interface.evidence import Item
-    from streamnb.model.naive_bayes.naive_bayes import Posteriors
+    from streamnb.model.interface.predictions import Posteriors
 
 __all__ = ["StateCopying", "StreamModel"]
 

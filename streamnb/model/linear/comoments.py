@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import checked, count, real
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.numerics.double_double import add, divide, multiply, two_product
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["CoMoments", "SecondMoments"]
 

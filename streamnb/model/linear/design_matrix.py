@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.ranges import nearest_double
-from streamnb.model.encoding.event_writer import value_text
-from streamnb.model.stats.moments import LARGEST
+from streamnb.model.attributes.values import LARGEST, value_text
 
 __all__ = ["PLAIN", "Design", "Row", "is_no_target", "plain", "real"]
 

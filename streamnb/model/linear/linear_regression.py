@@ -12,11 +12,10 @@ from river import base
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.parameters import check_whole
-from streamnb.model.encoding.event_writer import units
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.linear.comoments import SecondMoments
 from streamnb.model.linear.design_matrix import Design, is_no_target, real
 from streamnb.model.linear.least_squares import Fit, fit
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["LinearRegression", "StudentT"]
 

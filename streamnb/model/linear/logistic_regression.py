@@ -14,13 +14,13 @@ from river import base
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import named
 from streamnb.model.attributes.parameters import check_whole
-from streamnb.model.encoding.event_writer import is_missing, units
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.linear.design_matrix import PLAIN, Design, Row, plain
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["LogisticRegression"]
 

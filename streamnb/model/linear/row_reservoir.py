@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import checked, count, counts, real, whole
+from streamnb.model.attributes.values import LARGEST
 from streamnb.model.numerics.counter_rng import uniforms
-from streamnb.model.stats.moments import LARGEST
 
 __all__ = ["KeptRows"]
 

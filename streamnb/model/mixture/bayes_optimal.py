@@ -13,8 +13,7 @@ from river import base
 
 from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.parameters import check_mapping
-from streamnb.model.attributes.ranges import is_above_zero
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_above_zero, is_missing
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.river_classifier import answer_of, load_state_of, state_of, teach_one

@@ -13,29 +13,35 @@ from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
 from streamnb.model.attributes.expected import count, named
 from streamnb.model.attributes.expected import reading as reading_state
+from streamnb.model.attributes.kinds import NOMINAL, text_kind
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.priors import UNIFORM
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.bags import Bags, bags_of
-from streamnb.model.encoding.event_writer import Encoded, EventWriter, is_missing, text_kind, units
+from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
+from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.mixture.components import TREE, AnyHypothesis, naive_part
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import Parts, mean_log_odds
-from streamnb.model.mixture.hypotheses import Readings, Sources, check_names
+from streamnb.model.mixture.hypotheses import Readings, check_names, sources_of
 from streamnb.model.mixture.kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
-from streamnb.model.mixture.learner_state import TREE, AnyHypothesis, Learners, Plan, Room, naive_part
+from streamnb.model.mixture.learner_state import Learners, Plan, Room
 from streamnb.model.mixture.scoring import Scratch
 from streamnb.model.mixture.tree_members import TreeOpinions
 from streamnb.model.naive_bayes.linear_view import LinearView
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, Posteriors
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.naive_bayes.tables import UNIFORM
 from streamnb.model.numerics.counter_rng import check_seed, uniforms
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.softmax.feature_extraction import most_features
 from streamnb.model.softmax.quantile_bins import room_for_values
-from streamnb.model.stats.counts import NOMINAL, UNIT
 from streamnb.model.stats.histograms import words_above
 from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables, count_presence
+from streamnb.model.stats.sources import Sources
 
 __all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
 
@@ -114,7 +120,7 @@ class BayesOptimalNB(NaiveBayes):
         for reading in self._readings:
             self._check_p(reading.p)
         self._plan = Plan.of(hypotheses)
-        self._sources = Sources.of(self._readings)
+        self._sources = sources_of(self._readings)
         self._statistics = Statistics(self._sources)
         self._learners = Learners(self._plan, memory)
         self._trees = TreeOpinions(hypotheses)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import AnyHypothesis, Pool, Softmax
 
 __all__ = ["DEFAULT_HYPOTHESES", "NAIVE_HYPOTHESES"]
 

@@ -24,22 +24,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.calibration import temperature
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.bags import Bags, bags_of
-from streamnb.model.encoding.event_writer import Encoded, Layout
+from streamnb.model.encoding.batch import Batch, Encoded
+from streamnb.model.encoding.layout import Layout
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture import opinion_pool
 from streamnb.model.mixture.binned_density import read_value, score_binned
+from streamnb.model.mixture.components import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
 from streamnb.model.mixture.learner_kernels import collect_event, predict_by_learners
-from streamnb.model.mixture.learner_state import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
 from streamnb.model.mixture.scoring import score_hypotheses
-from streamnb.model.naive_bayes.tables import Batch
 from streamnb.model.softmax.feature_extraction import Collected, put_value
 from streamnb.model.softmax.feature_table import KEY_BITS, mixed
 from streamnb.model.softmax.quantile_bins import LAYOUTS
 from streamnb.model.softmax.softmax import feature_log_odds
-from streamnb.model.stats.counts import NOMINAL, UNIT
 
 __all__ = ["Parts", "mean_log_odds"]
 

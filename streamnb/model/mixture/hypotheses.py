@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -11,22 +11,20 @@ import numpy.typing as npt
 
 from streamnb.model.attributes.attributes import check_smoothing
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.model.stats.sources import Sources
 
 __all__ = [
     "BERNOULLI",
     "COMPLEMENT",
-    "FIRST_DECAYED",
     "MULTINOMIAL",
     "PRESENCE",
-    "PRESENT",
-    "TOKENS",
     "Density",
     "Hypothesis",
     "Likelihood",
     "Readings",
-    "Sources",
     "check_names",
     "check_weight",
+    "sources_of",
 ]
 
 Likelihood = Literal["multinomial", "presence", "bernoulli", "complement"]
@@ -38,7 +36,6 @@ _LIKELIHOODS = {
     "bernoulli": BERNOULLI,
     "complement": COMPLEMENT,
 }
-TOKENS, PRESENT, FIRST_DECAYED = 0, 1, 2  # sources of counts
 
 
 @dataclass(frozen=True)
@@ -147,49 +144,12 @@ class Hypothesis:
         return self.likelihood in {"presence", "bernoulli"}
 
 
-class Sources(NamedTuple):
-    """Which counts a set of hypotheses needs beside those of words.
-
-    Attributes:
-        presence: texts that hold a word are counted.
-        bernoulli: and how many words have which of these counts.
-        decays: (half-life, whether presence is counted) of each table that forgets.
-    """
-
-    presence: bool = False
-    bernoulli: bool = False
-    decays: tuple[tuple[float, bool], ...] = ()
-
-    @classmethod
-    def of(cls, hypotheses: Iterable[Hypothesis]) -> Sources:
-        """What these need."""
-        hypotheses = list(hypotheses)
-        lasting = {h.likelihood for h in hypotheses if h.half_life is None}
-        decays = {(h.half_life, h.counts_presence): None for h in hypotheses if h.half_life is not None}
-        return cls(bool(lasting & {"presence", "bernoulli"}), "bernoulli" in lasting, tuple(decays))
-
-    def described(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {**self._asdict(), "decays": [list(decay) for decay in self.decays]}
-
-    @classmethod
-    def from_description(cls, described: Mapping[str, Any]) -> Sources:
-        """The sources of a description; of an empty one those of a single naive Bayes model."""
-        decays = tuple(
-            (float(half_life), bool(presence)) for half_life, presence in described.get("decays", ())
-        )
-        return cls(described.get("presence", False), described.get("bernoulli", False), decays)
-
-    def plain(self, hypothesis: Hypothesis) -> int:
-        """Where a hypothesis finds its classes, nominal values and moments: TOKENS, or tables that forget."""
-        if hypothesis.half_life is None:
-            return TOKENS
-        return FIRST_DECAYED + self.decays.index((hypothesis.half_life, hypothesis.counts_presence))
-
-    def texts(self, hypothesis: Hypothesis) -> int:
-        """Where a hypothesis finds its words."""
-        lasting = hypothesis.half_life is None
-        return PRESENT if lasting and hypothesis.counts_presence else self.plain(hypothesis)
+def sources_of(hypotheses: Iterable[Hypothesis]) -> Sources:
+    """The counts that these need beside those of words."""
+    hypotheses = list(hypotheses)
+    lasting = {h.likelihood for h in hypotheses if h.half_life is None}
+    decays = {(h.half_life, h.counts_presence): None for h in hypotheses if h.half_life is not None}
+    return Sources(bool(lasting & {"presence", "bernoulli"}), "bernoulli" in lasting, tuple(decays))
 
 
 class Readings(NamedTuple):
@@ -219,12 +179,18 @@ class Readings(NamedTuple):
     ) -> Readings:
         """Those of `hypotheses` with smoothing (3, H, G) of the groups met, and for the classes met."""
         hypotheses, classes = list(hypotheses), list(classes)
-        sources = Sources.of(hypotheses)
+        sources = sources_of(hypotheses)
         alpha, m, p = np.ascontiguousarray(smoothing)
         return cls(
             np.array([_LIKELIHOODS[h.likelihood] for h in hypotheses], dtype=np.int64),
-            np.array([sources.texts(h) for h in hypotheses], dtype=np.int64),
-            np.array([sources.plain(h) for h in hypotheses], dtype=np.int64),
+            np.array(
+                [sources.texts(h.half_life, counts_presence=h.counts_presence) for h in hypotheses],
+                dtype=np.int64,
+            ),
+            np.array(
+                [sources.plain(h.half_life, counts_presence=h.counts_presence) for h in hypotheses],
+                dtype=np.int64,
+            ),
             alpha,
             m,
             p,

@@ -12,13 +12,13 @@ from streamnb.model.compiled.jit import kernel
 from streamnb.model.compiled.vectors import copy_to
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.binned_density import score_binned
+from streamnb.model.mixture.components import NAIVE, TREE
 from streamnb.model.mixture.learner_kernels import (
     collect_event,
     has_room_for_features,
     learn_by_learners,
     predict_by_learners,
 )
-from streamnb.model.mixture.learner_state import NAIVE, TREE
 from streamnb.model.mixture.scoring import score_hypotheses
 from streamnb.model.naive_bayes.kernels import learn_event
 from streamnb.model.numerics.counter_rng import choose

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.calibration.histogram_binning import correct_confidence, learn_confidence
 from streamnb.model.calibration.temperature import learn_power, temper
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive
-from streamnb.model.mixture.learner_state import CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
+from streamnb.model.mixture.components import CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
 from streamnb.model.mixture.opinion_pool import learn_pool, score_pool
 from streamnb.model.numerics.logspace import log_normalise
 from streamnb.model.softmax.feature_extraction import collect, note_attributes
 from streamnb.model.softmax.feature_table import NO_CLASS, most_met_once, most_rows
 from streamnb.model.softmax.quantile_bins import note_value
 from streamnb.model.softmax.softmax import count_features, learn_softmax, score_features, score_softmax
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["collect_event", "has_room_for_features", "learn_by_learners", "predict_by_learners"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.components import Pool, Softmax
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import Pool, Softmax
 
 __all__ = ["LogOpinionPool"]
 

@@ -19,23 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.priors import GIVEN
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, copy_to
-from streamnb.model.mixture.hypotheses import (
-    BERNOULLI,
-    COMPLEMENT,
-    FIRST_DECAYED,
-    MULTINOMIAL,
-    PRESENCE,
-    PRESENT,
-    TOKENS,
-)
+from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE
 from streamnb.model.naive_bayes.scoring import log_absent, log_away, score_priors, score_value
-from streamnb.model.naive_bayes.tables import GIVEN
 from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
-from streamnb.model.stats.counts import NOMINAL, UNIT
 from streamnb.model.stats.decayed import ages, row_scale
+from streamnb.model.stats.sources import FIRST_DECAYED, PRESENT, TOKENS
 
 __all__ = ["Scratch", "score_hypotheses"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.learner_state import Softmax
+from streamnb.model.mixture.components import Softmax
 
 __all__ = ["SoftmaxRegression"]
 

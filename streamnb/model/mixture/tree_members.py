@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import named
-from streamnb.model.encoding.event_writer import CONTINUOUS
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
+from streamnb.model.attributes.priors import LEARNED
+from streamnb.model.attributes.weights import UNIT
+from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.mixture.learner_state import AnyHypothesis, Tree
+from streamnb.model.mixture.components import AnyHypothesis, Tree
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.naive_bayes.tables import LEARNED, Batch
-from streamnb.model.stats.counts import NOMINAL, UNIT
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import TreeModel
 from streamnb.model.trees.value_codes import MISSING, KeyColumn, magnitudes

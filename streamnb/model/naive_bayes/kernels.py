@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.attributes.kinds import BERNOULLI
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
-from streamnb.model.encoding.keyed_hash import hash_number
-from streamnb.model.encoding.vocabulary import STOPPED, UNKNOWN
+from streamnb.model.encoding.rows import UNKNOWN
 from streamnb.model.naive_bayes.scoring import known, score_event
 from streamnb.model.numerics.logspace import normalise
-from streamnb.model.stats.counts import BERNOULLI, UNIT
 from streamnb.model.stats.histograms import has_room, highest_count, histogram_move
 from streamnb.model.stats.moments import learn_value, unlearn_value
 
 __all__ = [
     "learn_event",
-    "mark_repeats",
-    "mark_repeats_within",
     "run",
     "run_within",
     "unlearn_event",
@@ -119,58 +117,6 @@ def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         unlearn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
     return True
-
-
-@allocating
-def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:
-    """Within each Bernoulli text, keep the first of equal rows; the most rows of any text.
-
-    `secret` is that of the hash: an event may hold rows that were chosen.
-    """
-    size, most = 2, np.int64(0)
-    for e in range(batch.event_items.size - 1):
-        most = max(most, batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]])
-    while size < 2 * most:
-        size *= 2
-    return mark_repeats_within(batch, kinds, secret, np.empty(size, dtype=np.int32))
-
-
-@kernel
-def mark_repeats_within(batch: Any, kinds: Any, secret: Any, room: Any) -> int:
-    """The same; `room` holds a power of two that is at least twice the rows of any event, or more."""
-    most = 0
-    for e in range(batch.event_items.size - 1):
-        first, stop = batch.event_items[e], batch.event_items[e + 1]
-        while first < stop:
-            last = first + 1
-            while last < stop and batch.item_group[last] == batch.item_group[first]:
-                last += 1
-            start, end = batch.item_rows[first], batch.item_rows[last]
-            if kinds[batch.item_group[first]] == BERNOULLI and end > start:
-                most = max(most, end - start)
-                _keep_first(batch.rows, start, end, secret, room)
-            first = last
-    return most
-
-
-@inlined
-def _keep_first(rows: Any, start: int, end: int, secret: Any, room: Any) -> None:
-    """Of equal rows from `start` to `end`, keep the first."""
-    size = 2
-    while size < 2 * (end - start):
-        size *= 2
-    for place in range(size):
-        room[place] = -1
-    for j in range(start, end):
-        row = rows[j]
-        if row < 0:
-            continue
-        at: Any = np.int64(hash_number(secret, row)) & (size - 1)
-        while room[at] >= 0 and room[at] != row:
-            at = (at + 1) & (size - 1)
-        if room[at] == row:
-            rows[j] = STOPPED
-        room[at] = row
 
 
 @inlined

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.stats.moments import NO_SPREAD
 
 __all__ = [

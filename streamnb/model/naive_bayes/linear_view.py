@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.kinds import BERNOULLI
+from streamnb.model.attributes.priors import LEARNED, UNIFORM
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.naive_bayes.linear_form import (
@@ -24,8 +27,7 @@ from streamnb.model.naive_bayes.linear_form import (
     smoothing,
 )
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.naive_bayes.tables import LEARNED, UNIFORM, Tables
-from streamnb.model.stats.counts import BERNOULLI, UNIT
+from streamnb.model.naive_bayes.tables import Tables
 
 __all__ = ["LinearView", "Weight", "linear_view"]
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.model.attributes.kinds import BERNOULLI
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.stats.counts import BERNOULLI, UNIT
 
 __all__ = ["Strong", "strongest"]
 

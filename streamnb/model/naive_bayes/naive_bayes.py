@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,59 +27,29 @@ from streamnb.model.attributes.attributes import (
     check_smoothing,
     some_of,
 )
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL, text_kind
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import declared_texts, value_text
+from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_frame
-from streamnb.model.encoding.event_writer import (
-    CONTINUOUS,
-    Asked,
-    Encoded,
-    EventWriter,
-    declared_texts,
-    is_missing,
-    text_kind,
-    units,
-    value_text,
-)
+from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.encoding.targets import Asked
 from streamnb.model.interface.evidence import Explanation, Item, odds, ranked, single_events
+from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.kernels import run, unlearn_event
 from streamnb.model.naive_bayes.linear_view import LinearView, linear_view
 from streamnb.model.naive_bayes.single_event import OneByOne, OneEvent, Reading
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Tables
-from streamnb.model.stats.counts import NOMINAL, UNIT
 
-__all__ = ["NaiveBayes", "Posteriors"]
+__all__ = ["NaiveBayes"]
 
 Label = Hashable
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
-
-
-class Posteriors(NamedTuple):
-    """Predictions for n events.
-
-    Attributes:
-        classes: the K classes, in the order in which they were met.
-        probabilities: float64[n, K]; zero for a class of which nothing had been learned yet, so that a row
-            is all zero where the model was empty; else rows sum to 1.
-        known: int64[n], how many of the classes had been met before each event.
-        hypotheses: float64[n, H], P(h | all learned before the event), by models that weigh hypotheses.
-    """
-
-    classes: list[Any]
-    probabilities: npt.NDArray[np.float64]
-    known: npt.NDArray[np.int64]
-    hypotheses: npt.NDArray[np.float64] | None = None
-
-    def labels(self) -> list[Any]:
-        """The most probable class of each event, None where the model was empty; of equals the first met."""
-        if not self.classes:
-            return [None] * len(self.probabilities)
-        best = self.probabilities.argmax(axis=1)
-        is_empty = self.probabilities[np.arange(best.size), best] <= 0.0
-        named = [*self.classes, None]
-        return [named[k] for k in np.where(is_empty, len(self.classes), best).tolist()]
 
 
 class NaiveBayes(base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here

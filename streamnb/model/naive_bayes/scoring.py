@@ -26,11 +26,12 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.attributes.kinds import BERNOULLI, NOMINAL
+from streamnb.model.attributes.priors import LEARNED, UNIFORM
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.intrinsics import trailing_zeros
 from streamnb.model.compiled.jit import inlined
-from streamnb.model.naive_bayes.tables import LEARNED, UNIFORM
 from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_of
-from streamnb.model.stats.counts import BERNOULLI, NOMINAL, UNIT
 from streamnb.model.stats.moments import spread
 
 __all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "score_value"]

@@ -37,11 +37,11 @@ from river import base
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, count, named, reading
 from streamnb.model.attributes.parameters import check_whole
-from streamnb.model.encoding.event_writer import is_missing, units
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.interface.evidence import Item
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.stats.counts import UNIT
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
 
 __all__ = ["SemiSupervisedNB"]

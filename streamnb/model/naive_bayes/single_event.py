@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.model.encoding.event_writer import CONTINUOUS
+from streamnb.model.attributes.kinds import BERNOULLI, CONTINUOUS, NOMINAL
 from streamnb.model.encoding.tokenizer import SPARE, character_table, encode_text
 from streamnb.model.naive_bayes.single_event_kernel import room_for_one, run_one
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.stats.counts import BERNOULLI, NOMINAL
 
 __all__ = ["OneByOne", "OneEvent", "Reading"]
 

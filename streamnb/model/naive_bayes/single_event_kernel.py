@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.attributes.values import LARGEST
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.encoding.batch import Batch
+from streamnb.model.encoding.repeats import mark_repeats_within
 from streamnb.model.encoding.tokenizer import room_for_tokens, tokenize
 from streamnb.model.encoding.vocabulary import DONE, look_up
-from streamnb.model.naive_bayes.kernels import mark_repeats_within, run_within
-from streamnb.model.naive_bayes.tables import Batch, Tables
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.naive_bayes.kernels import run_within
+from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.stats.histograms import Histograms
-from streamnb.model.stats.moments import LARGEST
 
 __all__ = ["room_for_one", "run_one"]
 

@@ -8,17 +8,14 @@ touches and for nothing else, however large the table is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.compiled.jit import kernel
 
-if TYPE_CHECKING:
-    from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-
-__all__ = ["StateCopy"]
+__all__ = ["Copied", "StateCopy"]
 
 Array = npt.NDArray[Any]
 _ALL = 1 << 62
@@ -45,75 +42,37 @@ def _copy(table: Any, rows: Any, copied: Any) -> None:
                 copied[row, d, k] = table[row, d, k]
 
 
-class _Growing(NamedTuple):
-    """An array that changes only beyond `copied.size`: how to get at it, for it moves as it grows."""
-
-    whole: Callable[[], Array]
-    copied: Array
-
-
-class _Rows(NamedTuple):
-    """A table that may change anywhere: how to get at it as (row, set, class), and its copy of this shape."""
+class Copied(NamedTuple):
+    """An array and its copy. `whole` says how to get at the array, for it moves as it grows."""
 
     whole: Callable[[], Array]
     copied: Array
 
 
 class StateCopy:
-    """The state of `statistics` as it is when this is made.
+    """A state as it is when this is made.
 
-    The owner of the statistics calls `keep` before rows change, and `finish` before anything else does.
+    Its owner calls `keep` before rows change, and `finish` before anything else does.
 
     Args:
-        statistics: whose state; it may go on learning.
-        kind: of the model that reads them.
-        more: values of the model's own.
-        arrays: arrays of the model's own, which nobody changes.
+        meta: values that JSON can hold.
+        small: arrays that nobody changes.
+        growing: arrays that change only beyond the size of their copy.
+        rows: tables as (row, set, class) that may change anywhere, with copies of as many rows each.
     """
 
     def __init__(
-        self, statistics: Statistics, kind: str, more: Mapping[str, Any], arrays: Mapping[str, Array]
+        self,
+        meta: Mapping[str, Any],
+        small: Mapping[str, Array],
+        growing: Mapping[str, Copied],
+        rows: Mapping[str, Copied],
     ) -> None:
-        self._statistics = statistics
-        vocabulary, counts = statistics.vocabulary, statistics.counts
-        rows, K = vocabulary.size, len(statistics.classes)
-        fields = len(statistics.layout.fields)
-        self._meta = {"type": kind, **statistics.described(), **more}
-        self._small = {
-            **arrays,
-            "class_weights": statistics.class_weights[:K].copy(),
-            "totals": counts.totals[:, :K].copy(),
-            **{
-                name: array[:fields, :K].copy()
-                for name, array in zip(("n", "mean", "M2"), statistics.moments, strict=True)
-            },
-        }
-        self._growing = {
-            "cells": _Growing(lambda: vocabulary.cells, np.empty(16 * rows, np.uint8)),
-            "arena": _Growing(lambda: vocabulary.arena, np.empty(int(vocabulary.used[0]), np.uint8)),
-            "groups": _Growing(lambda: vocabulary.groups, np.empty(rows, np.int32)),
-        }
-        self._left = list(self._growing.values())
+        self._meta, self._small, self._growing, self._rows = dict(meta), dict(small), growing, rows
+        self._left = list(growing.values())
         self._at = 0  # in the first of those left, then in the tables
-        self._rows = {"table": _Rows(lambda: counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64))}
-        self._copy_beside(rows, K, fields)
-        self._taken = np.zeros(rows, np.bool_)
+        self._taken = np.zeros(len(rows["table"].copied), np.bool_)
         self.done = False
-
-    def _copy_beside(self, rows: int, K: int, fields: int) -> None:
-        """What hypotheses count beside the table."""
-        presence, decayed = self._statistics.presence, self._statistics.decayed
-        if presence:
-            self._small["texts"] = presence.counts.totals[:, :K].copy()
-            self._rows["presence"] = _Rows(
-                lambda: presence.counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64)
-            )
-        if D := decayed.tables.epoch.size:
-            self._small |= decayed.state(len(self._statistics.layout.groups), fields, K)
-            self._rows["decayed_table"] = _Rows(lambda: decayed.tables.table, np.empty((rows, D, K)))
-            self._rows["decayed_row_epoch"] = _Rows(
-                lambda: decayed.tables.row_epoch[:, :, np.newaxis], np.empty((rows, D, 1), np.int64)
-            )
 
     def keep(self, rows: npt.NDArray[np.int32]) -> None:
         """These rows are about to change; UNKNOWN and the like are passed over."""

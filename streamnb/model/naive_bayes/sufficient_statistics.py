@@ -25,16 +25,21 @@ from streamnb.model.attributes.expected import (
     reject,
     whole,
 )
+from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, checked_names
+from streamnb.model.attributes.weights import UNIT
+from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import Columns
-from streamnb.model.encoding.event_writer import Asked, Encoded, EventWriter, Layout
+from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.encoding.layout import Layout
+from streamnb.model.encoding.targets import Asked
 from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.mixture.hypotheses import Sources
-from streamnb.model.naive_bayes.state_copy import StateCopy
-from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, add_rows
+from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
+from streamnb.model.stats.counts import Counts, add_rows
 from streamnb.model.stats.decayed import Decayed
 from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
 from streamnb.model.stats.presence import Presence
+from streamnb.model.stats.sources import Sources
 
 __all__ = ["Moment", "Statistics"]
 
@@ -148,6 +153,11 @@ class Statistics:
             if n[k] > 0
         }
 
+    @property
+    def _groups(self) -> npt.NDArray[np.int32]:
+        """Of which group each row is."""
+        return self.vocabulary.groups[: self.vocabulary.size]
+
     def merge(self, other: Statistics) -> None:
         """Add all of `other`: counts exactly, moments by Chan's formula.
 
@@ -168,7 +178,7 @@ class Statistics:
         K, counted = columns.size, rows >= 0
         self.counts.table[np.ix_(rows[counted], columns)] += other.counts.table[: rows.size, :K][counted]
         self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K]
-        self.counts.derive(self.vocabulary)
+        self.counts.derive(self._groups)
         self.class_weights[columns] += other.class_weights[:K]
         self.events += other.events
         cells = np.ix_(fields, columns)
@@ -206,12 +216,12 @@ class Statistics:
         rest = np.flatnonzero(self.counts.table[:size].any(axis=1) | (self.vocabulary.groups[:size] < 0))
         self.vocabulary = self.vocabulary.select(rest)
         self.counts.table = self.counts.table[rest]
-        self.counts.derive(self.vocabulary)
+        self.counts.derive(self._groups)
         if self.sources.decays:
-            self.decayed.select(rest, self.vocabulary)
+            self.decayed.select(rest, self._groups)
         if self.presence:
             self.presence.counts.table = self.presence.counts.table[rest]
-            self.presence.derive(self.vocabulary)
+            self.presence.derive(self._groups)
         return int(stopped.size + forgotten.size)
 
     def _row_tables(self) -> list[npt.NDArray[Any]]:
@@ -240,7 +250,36 @@ class Statistics:
         """
         self.settle()
         self.make_room()
-        self._copy = StateCopy(self, kind, more, arrays)
+        vocabulary, counts = self.vocabulary, self.counts
+        rows, K = vocabulary.size, len(self.classes)
+        fields = len(self.layout.fields)
+        small = {
+            **arrays,
+            "class_weights": self.class_weights[:K].copy(),
+            "totals": counts.totals[:, :K].copy(),
+            **{
+                name: array[:fields, :K].copy()
+                for name, array in zip(("n", "mean", "M2"), self.moments, strict=True)
+            },
+        }
+        growing = {
+            "cells": Copied(lambda: vocabulary.cells, np.empty(16 * rows, np.uint8)),
+            "arena": Copied(lambda: vocabulary.arena, np.empty(int(vocabulary.used[0]), np.uint8)),
+            "groups": Copied(lambda: vocabulary.groups, np.empty(rows, np.int32)),
+        }
+        tables = {"table": Copied(lambda: counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64))}
+        if presence := self.presence:
+            small["texts"] = presence.counts.totals[:, :K].copy()
+            tables["presence"] = Copied(
+                lambda: presence.counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64)
+            )
+        if D := (decayed := self.decayed).tables.epoch.size:
+            small |= decayed.state(len(self.layout.groups), fields, K)
+            tables["decayed_table"] = Copied(lambda: decayed.tables.table, np.empty((rows, D, K)))
+            tables["decayed_row_epoch"] = Copied(
+                lambda: decayed.tables.row_epoch[:, :, np.newaxis], np.empty((rows, D, 1), np.int64)
+            )
+        self._copy = StateCopy({"type": kind, **self.described(), **more}, small, growing, tables)
         return self._copy
 
     def keep(self, rows: npt.NDArray[np.int32]) -> None:
@@ -295,7 +334,7 @@ class Statistics:
         self.vocabulary = Vocabulary.from_state(found)
         self.make_room()
         self.class_weights[:K] = found["class_weights"]
-        self.counts.load("table", found["table"], found["totals"], self.vocabulary)
+        self.counts.load("table", found["table"], found["totals"], self._groups)
         sums = np.zeros((G, K), dtype=np.int64)
         add_rows(found["table"], self.vocabulary.groups, sums)
         is_wrong = (sums != found["totals"]).T & (self.counts.slot < 0)  # texts are not summed
@@ -303,7 +342,7 @@ class Statistics:
         for name, array in zip(("n", "mean", "M2"), self.moments, strict=True):
             array[:F, :K] = found[name]
         if self.presence:
-            self.presence.load(found["presence"], found["texts"], self.vocabulary)
+            self.presence.load(found["presence"], found["texts"], self._groups)
         if self.sources.decays:
             self.decayed.load(found, G, F, K)
 

@@ -9,44 +9,7 @@ import numpy.typing as npt
 
 from streamnb.model.stats.histograms import Histograms
 
-__all__ = ["GIVEN", "LEARNED", "UNIFORM", "Batch", "Tables"]
-
-LEARNED, UNIFORM, GIVEN = 0, 1, 2  # prior modes
-
-
-class Batch(NamedTuple):
-    """Events as arrays. An event is a run of items (discrete) and a run of values (continuous).
-
-    Items of one group adjoin within an event. A present Bernoulli text without words is an item without rows.
-
-    Attributes:
-        event_items: int64[n + 1], the items of event e are ``event_items[e]`` to ``event_items[e + 1]``.
-        item_group: int32[m].
-        item_amount: int64[m], what each row of the item counts, in units.
-        item_rows: int64[m + 1], where each item's rows are.
-        rows: int32[t], a row, or UNKNOWN, or lower for one that is stopped or a repetition.
-        keys: uint64[t], a hash of the word or value and its group, also where there is no row; see
-            `Encoded.with_keys`.
-        event_values: int64[n + 1], where each event's values are.
-        value_field: int32[v], the continuous attribute.
-        value: float64[v], finite.
-        label: int64[n], class index, or -1: do not learn.
-        weight: int64[n], units, above zero where there is a label.
-        time: float64[n], event time in seconds, nan where it is not known.
-    """
-
-    event_items: npt.NDArray[np.int64]
-    item_group: npt.NDArray[np.int32]
-    item_amount: npt.NDArray[np.int64]
-    item_rows: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
-    keys: npt.NDArray[np.uint64]
-    event_values: npt.NDArray[np.int64]
-    value_field: npt.NDArray[np.int32]
-    value: npt.NDArray[np.float64]
-    label: npt.NDArray[np.int64]
-    weight: npt.NDArray[np.int64]
-    time: npt.NDArray[np.float64]
+__all__ = ["Tables"]
 
 
 class Tables(NamedTuple):

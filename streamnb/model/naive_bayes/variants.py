@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 from river.base import tags
 
 from streamnb.model.attributes.attributes import Attribute, Nominal
+from streamnb.model.attributes.kinds import BERNOULLI, CONTINUOUS, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.priors import Prior
-from streamnb.model.encoding.event_writer import CONTINUOUS, EventWriter, is_missing, value_text
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import value_text
+from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, place_text
 from streamnb.model.naive_bayes.single_event import OneEvent
-from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL
 
 __all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
 

@@ -17,8 +17,7 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import checked, counts
-from streamnb.model.encoding.event_writer import units
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.attributes.weights import UNIT, units
 
 __all__ = ["Conjugate", "checked_counts", "examples", "positive"]
 

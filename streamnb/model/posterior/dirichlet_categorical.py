@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.names import checked_names
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.numerics.rising_factorial import log_beta, log_rising_ratio
 from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
 from streamnb.model.posterior.credible_intervals import beta_intervals

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import checked, counts, reading, real
-from streamnb.model.encoding.event_writer import is_missing
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import LARGEST
 from streamnb.model.numerics.rising_factorial import log_rising
 from streamnb.model.posterior.conjugate import Conjugate, examples, positive
 from streamnb.model.posterior.credible_intervals import inverse_gamma_interval, student_t_interval
-from streamnb.model.stats.moments import FARTHEST, LARGEST, Moments, learn_value, merge_moments, unlearn_value
+from streamnb.model.stats.moments import FARTHEST, Moments, learn_value, merge_moments, unlearn_value
 
 __all__ = ["MeanAndVariance", "NormalInverseGamma", "NormalInverseGammaParameters"]
 

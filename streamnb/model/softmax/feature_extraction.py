@@ -22,10 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import MOST, Expected, counts, whole
+from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word
-from streamnb.model.encoding.vocabulary import STOPPED
+from streamnb.model.encoding.rows import STOPPED
 from streamnb.model.softmax.feature_table import (
     COUNTS,
     KEY_BITS,
@@ -54,7 +56,6 @@ from streamnb.model.softmax.quantile_bins import (
     is_in_use,
 )
 from streamnb.model.softmax.softmax import LOG_OF_ONE
-from streamnb.model.stats.counts import NOMINAL, UNIT
 
 __all__ = [
     "Collected",

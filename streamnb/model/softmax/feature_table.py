@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import MOST, Expected, real, whole
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
-from streamnb.model.stats.counts import UNIT
 
 __all__ = [
     "COUNTS",

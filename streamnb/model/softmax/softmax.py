@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.softmax.feature_table import (
     COUNTS,
@@ -33,7 +34,6 @@ from streamnb.model.softmax.feature_table import (
     class_met,
     met_once,
 )
-from streamnb.model.stats.counts import UNIT
 
 __all__ = [
     "LOG_OF_ONE",

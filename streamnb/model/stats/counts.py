@@ -12,16 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import MOST, reject
+from streamnb.model.attributes.kinds import BERNOULLI
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.growable import grown, with_room
 from streamnb.model.compiled.jit import kernel
-from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.stats.histograms import Histograms, histograms_of, resized, texts_held, widened
 
 __all__ = [
-    "BERNOULLI",
-    "MULTINOMIAL",
-    "NOMINAL",
-    "UNIT",
     "Counts",
     "Ints",
     "add_rows",
@@ -29,8 +26,6 @@ __all__ = [
 ]
 
 Ints = npt.NDArray[np.int64]
-UNIT = 1024
-MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
 
 
 class Counts:
@@ -96,34 +91,34 @@ class Counts:
         if columns > have or self._texts() >= texts_held(self.histograms):
             self._resize_histograms(self.histograms.used.size, columns, self._texts())
 
-    def load(self, name: str, table: Ints, totals: Ints, vocabulary: Vocabulary) -> None:
+    def load(self, name: str, table: Ints, totals: Ints, groups: npt.NDArray[np.int32]) -> None:
         """Take over the table and totals of a state; there is room, and each is in its range.
 
         Args:
             name: of the table, in what is said of it.
             table: int64[rows, K].
             totals: int64[groups, K].
-            vocabulary: whose rows they are, of these groups.
+            groups: int32[rows], of which group each row is; below zero where it was dropped for good.
 
         Raises SnapshotError where they contradict each other.
         """
         rows, K = table.shape
-        groups = vocabulary.groups[:rows]
         reject(name, table.any(axis=1) & (groups < 0), "a count of a word that was dropped for good")
         reject(name, table.sum(dtype=np.float64) > MOST, "counts whose sum overflows")
         if (self.slot >= 0).any():
             words = np.flatnonzero((self.slot[groups] >= 0) & (groups >= 0))
             reject(name, table[words] > totals[groups[words]], "a word in more texts than there are")
         self.table[:rows, :K], self.totals[:, :K] = table, totals
-        self.derive(vocabulary)
+        self.derive(groups)
 
-    def derive(self, vocabulary: Vocabulary) -> None:
+    def derive(self, groups: npt.NDArray[np.int32]) -> None:
         """Make `live` and the histograms anew from the table, after it was replaced or added to.
+
+        The rows are of these groups, int32[rows].
 
         Totals are not derived: those of a Bernoulli group count texts, which the table does not say.
         """
-        table = self.table[: vocabulary.size]
-        groups = vocabulary.groups[: vocabulary.size]
+        table = self.table[: groups.size]
         alive = table.any(axis=1)
         self.live = np.bincount(groups[alive], minlength=self.kinds.size).astype(np.int64)
         found = [

@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import FINITE, Expected, counts, real, reject
+from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import multiply_by
-from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.stats.counts import NOMINAL, UNIT, widen_rows
+from streamnb.model.stats.counts import widen_rows
 from streamnb.model.stats.moments import FARTHEST, learn_value
 
 __all__ = ["Decayed", "DecayedTables", "ages", "learn_decayed", "row_scale"]
@@ -202,14 +203,13 @@ class Decayed:
             M2=_padded(tables.M2, fields, columns),
         )
 
-    def select(self, rows: npt.NDArray[np.int64], vocabulary: Vocabulary) -> None:
-        """Keep these rows only, which are now those of `vocabulary`; totals are added up anew."""
+    def select(self, rows: npt.NDArray[np.int64], groups: npt.NDArray[np.int32]) -> None:
+        """Keep these rows only, which are of these groups; totals are added up anew."""
         tables = self.tables
         self.tables = tables = tables._replace(table=tables.table[rows], row_epoch=tables.row_epoch[rows])
-        groups = vocabulary.groups[: vocabulary.size]
         tables.totals[...] = 0.0
         for d in range(tables.epoch.size):
-            epochs = tables.epoch[d] - tables.row_epoch[: vocabulary.size, d]
+            epochs = tables.epoch[d] - tables.row_epoch[: groups.size, d]
             weights = np.ldexp(tables.table[:, d], -int(_EPOCH) * np.minimum(epochs, 40)[:, np.newaxis])
             np.add.at(tables.totals[d], groups[groups >= 0], weights[groups >= 0])
 

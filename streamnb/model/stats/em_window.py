@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import checked, count, counts, reading, whole
-from streamnb.model.attributes.ranges import nearest_double
-from streamnb.model.encoding.event_writer import is_missing, value_text
-from streamnb.model.stats.moments import LARGEST
+from streamnb.model.attributes.ranges import is_missing, nearest_double
+from streamnb.model.attributes.values import LARGEST, value_text
 
 __all__ = ["KeptEvent", "KeptEvents", "apportioned", "as_plain"]
 

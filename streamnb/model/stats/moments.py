@@ -40,25 +40,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.values import LARGEST
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.stats.counts import UNIT
 
-__all__ = [
-    "FARTHEST",
-    "LARGEST",
-    "NO_SPREAD",
-    "Moments",
-    "learn_value",
-    "merge_moments",
-    "spread",
-    "unlearn_value",
-]
+__all__ = ["FARTHEST", "NO_SPREAD", "Moments", "learn_value", "merge_moments", "spread", "unlearn_value"]
 
 NO_SPREAD = 8 * 2.0**-52
 """A standard deviation up to so much of the mean is rounding; see above."""
 _ROUNDING = 16 * 2.0**-52
-LARGEST = 1e140
-"""Continuous values beyond +-LARGEST are read as +-LARGEST, whose squares still sum within a double."""
 FARTHEST = 1.001 * LARGEST
 """No mean is farther from zero: rounding may carry it a little beyond the values."""
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import kernel
-from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT, Counts, Ints, add_rows
+from streamnb.model.stats.counts import Counts, Ints, add_rows
 from streamnb.model.stats.histograms import Histograms, histogram_move
 
 __all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence"]
@@ -104,16 +105,16 @@ class Presence:
         """Let the histograms take one more text of `most` different words."""
         self.counts.room_for_texts(most)
 
-    def load(self, table: Ints, texts: Ints, vocabulary: Vocabulary) -> None:
+    def load(self, table: Ints, texts: Ints, groups: npt.NDArray[np.int32]) -> None:
         """Take over the table and texts of a state, as `Counts.load` does."""
-        self.counts.load("presence", table, texts, vocabulary)
-        add_rows(table, vocabulary.groups, self.words)  # stopped words have no counts
+        self.counts.load("presence", table, texts, groups)
+        add_rows(table, groups, self.words)  # stopped words have no counts
 
-    def derive(self, vocabulary: Vocabulary) -> None:
+    def derive(self, groups: npt.NDArray[np.int32]) -> None:
         """Make `words` and the histograms anew from the table, after it was replaced."""
-        self.counts.derive(vocabulary)
+        self.counts.derive(groups)
         self.words[...] = 0
-        add_rows(self.counts.table[: vocabulary.size], vocabulary.groups, self.words)
+        add_rows(self.counts.table[: groups.size], groups, self.words)
 
     def tables(self, hypotheses: int) -> PresenceTables:
         """As the kernels take them, for so many hypotheses."""

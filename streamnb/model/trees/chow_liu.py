@@ -10,10 +10,10 @@ import numpy.typing as npt
 from river import base
 
 from streamnb.model.attributes.attributes import Attribute
+from streamnb.model.attributes.priors import UNIFORM
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.event_writer import Asked, units
-from streamnb.model.naive_bayes.tables import UNIFORM
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.encoding.targets import Asked
 from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
 from streamnb.model.trees.value_codes import Kinds

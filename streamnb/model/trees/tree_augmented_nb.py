@@ -14,12 +14,13 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.names import checked_names
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.event_writer import Asked, is_missing, units
+from streamnb.model.encoding.targets import Asked
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
+from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
-from streamnb.model.naive_bayes.naive_bayes import Posteriors
-from streamnb.model.stats.counts import UNIT
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
 from streamnb.model.trees.value_codes import MISSING, Kinds

@@ -31,8 +31,8 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, reject, whole
 from streamnb.model.attributes.expected import counts as counts_of
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import kernel
-from streamnb.model.stats.counts import UNIT
 from streamnb.model.trees.kernels import (
     TreeReading,
     TreeTables,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import reading
-from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.parameters import check_room
 from streamnb.model.attributes.ranges import lies_between
 from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_counts import TreeCounts
@@ -170,12 +170,6 @@ class TreeModel:
         model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays)
         model._rank()
         return model
-
-
-def check_room(max_values: int, memory: int) -> None:
-    """Raise ValueError for limits that have no meaning."""
-    check_whole("max_values", max_values, 1, 1 << 20)
-    check_whole("memory", memory, 0)
 
 
 def check_smoothing_of_trees(alpha: float, prior_weight: float) -> None:

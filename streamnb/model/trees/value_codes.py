@@ -31,11 +31,11 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.attributes import TEXT, Attribute, Continuous, Nominal, Text, check_attributes
 from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.names import checked_attributes
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
-from streamnb.model.encoding.event_writer import CONTINUOUS, is_missing, value_text
-from streamnb.model.stats.counts import NOMINAL
-from streamnb.model.stats.moments import LARGEST
 
 __all__ = ["LEFT_OUT", "MISSING", "REST", "CodedValues", "KeyColumn", "Kinds", "key_columns", "magnitudes"]
 

@@ -24,8 +24,8 @@ from streamnb import config as configuration
 from streamnb.adapters.kafka.error_texts import translate
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition, Record
 from streamnb.errors import Unavailable
 from streamnb.wire.snapshot import part_digest

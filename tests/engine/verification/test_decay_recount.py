@@ -18,11 +18,12 @@ from streamnb import BayesOptimalNB, Hypothesis, Text
 from streamnb.cli.reports.state_diff import State as Side
 from streamnb.cli.reports.state_diff import differences, print_differences
 from streamnb.engine.journal.checkpoint import BEFORE
-from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.engine.learner import Learner
+from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.decay import Clock, Fading
 from streamnb.engine.verification.recount.comparison import State, recount_of
 from streamnb.errors import SnapshotError
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.attributes.weights import UNIT
 from streamnb.wire.schema import EventSchema
 
 DAY = 86_400.0

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax
-from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.engine.learner import Learner
+from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.bins import ExactBins
 from streamnb.engine.verification.features.comparison import compare_features
 from streamnb.engine.verification.features.keys import found_by, group_owner, mixed, token_key

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from service import records
 
 from streamnb import NaiveBayes, Nominal, Text
-from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.engine.learner import Learner
+from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.recount.comparison import State, compare, recount_of
 from streamnb.engine.verification.recount.recount import Plan, Recount
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import Event
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.stats.moments import Moments, learn_value
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import AttributeSpec, EventSchema

@@ -11,8 +11,9 @@ from verifying import PACE, edit_snapshot, told
 from streamnb import BayesOptimalNB, Hypothesis, Text
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.learner import Learner, Pruning, Settings
+from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
+from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.findings import Findings, Verdict
 from streamnb.engine.verification.recount.recount import Plan
 from streamnb.engine.verification.verify import Source, verify

@@ -12,8 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
+from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.tokenizer import Tokens, encode_text, hash_bytes, words
-from streamnb.model.encoding.vocabulary import STOPPED, UNKNOWN, Vocabulary
+from streamnb.model.encoding.vocabulary import Vocabulary
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ODD = st.text(

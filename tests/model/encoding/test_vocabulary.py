@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
+from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.tokenizer import Tokens
-from streamnb.model.encoding.vocabulary import STOPPED, UNKNOWN, Vocabulary
+from streamnb.model.encoding.vocabulary import Vocabulary
 
 MANY = 50_000  # slots that no cache is taken to hold
 

@@ -27,11 +27,11 @@ from service import (
 
 from streamnb.cli import wiring
 from streamnb.config import load, shaping_of
-from streamnb.engine.journal.checkpoint import NoSnapshots
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.learner import Pruning
+from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.sensor import Sensor
+from streamnb.engine.settings import Pruning
 from streamnb.errors import JournalError, MalformedEvent, SnapshotError
 from streamnb.events import DETECTORS, Drift, MetricsReport, ModelInfo
 from streamnb.model.evaluation.drift import HORIZON, RECENT, DriftDetectors

@@ -19,7 +19,8 @@ from streamnb import (
     SemiSupervisedNB,
     SequentialPosterior,
 )
-from streamnb.engine.learner import Learner, Settings
+from streamnb.engine.learner import Learner
+from streamnb.engine.settings import Settings
 from streamnb.errors import SnapshotError
 from streamnb.model.interface.river_classifier import answer_of, state_of, teach_one
 from streamnb.model.interface.river_stream_model import OneAtATime

@@ -28,7 +28,8 @@ from test_learners import (
 )
 
 from streamnb import BayesOptimalNB, BernoulliNB, Hypothesis, MultinomialNB, NaiveBayes, Pool, Softmax
-from streamnb.engine.learner import Learner, Settings
+from streamnb.engine.learner import Learner
+from streamnb.engine.settings import Settings
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.wire.schema import EventSchema

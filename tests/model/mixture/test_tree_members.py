@@ -17,7 +17,8 @@ from streamnb.cli import wiring
 from streamnb.config import load
 from streamnb.errors import ConfigError, UnlearnError
 from streamnb.model.evaluation.progressive import ESCAPE
-from streamnb.model.mixture.learner_state import CALIBRATED, SOFTMAX, TREE, Plan
+from streamnb.model.mixture.components import CALIBRATED, SOFTMAX, TREE
+from streamnb.model.mixture.learner_state import Plan
 from streamnb.wire.snapshot import part_digest
 
 TREES = (Tree(), Hypothesis("presence"), Tree(prior_weight=2.0, name="eager"))

@@ -15,13 +15,13 @@ from scipy import integrate, special, stats
 
 from streamnb import BetaBernoulli, DirichletCategorical, NormalInverseGamma
 from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.values import LARGEST
 from streamnb.model.numerics.rising_factorial import log_beta, log_rising, log_rising_ratio
 from streamnb.model.posterior.credible_intervals import (
     beta_intervals,
     inverse_gamma_interval,
     student_t_interval,
 )
-from streamnb.model.stats.moments import LARGEST
 from streamnb.wire import snapshot
 
 mpmath.mp.dps = 60

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb import BernoulliNB
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.naive_bayes.scoring import log_absent
-from streamnb.model.stats.counts import UNIT
 from streamnb.model.stats.histograms import (
     Histograms,
     has_room,

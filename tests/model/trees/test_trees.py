@@ -18,8 +18,7 @@ from tree_oracle import Oracle, all_trees, is_missing, key_of
 
 from streamnb import ChowLiuTree, Continuous, Nominal, TreeAugmentedNB
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.encoding.event_writer import CONTINUOUS
-from streamnb.model.stats.counts import NOMINAL
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.trees.spanning_tree import maximum_spanning_tree
 from streamnb.model.trees.tree_counts import moments
 from streamnb.model.trees.value_codes import Kinds, key_columns, magnitudes

@@ -32,7 +32,7 @@ from collections.abc import Iterable, Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import NamedTuple
 
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.attributes.weights import UNIT
 
 __all__ = ["Clock", "Doubles", "Fading", "FadingMoments", "Group", "Row"]
 

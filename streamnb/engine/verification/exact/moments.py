@@ -27,7 +27,7 @@ import math
 from fractions import Fraction
 from typing import Self
 
-from streamnb.model.stats.counts import UNIT
+from streamnb.model.attributes.weights import UNIT
 
 __all__ = ["ExactMoments"]
 

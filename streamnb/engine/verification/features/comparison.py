@@ -22,9 +22,9 @@ from streamnb.engine.verification.features.keys import found_by
 from streamnb.engine.verification.features.recount import NOBODY, FeatureRecount, Once
 from streamnb.engine.verification.features.state import FeatureState
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.softmax.feature_table import COUNTS, OWNER, TOTAL
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["Tell", "compare_features", "features_of"]
 

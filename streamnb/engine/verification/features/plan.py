@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from streamnb.model.mixture.components import AnyHypothesis, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import AnyHypothesis, Softmax
 
 __all__ = ["FeaturePlan"]
 

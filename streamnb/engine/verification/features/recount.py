@@ -33,7 +33,8 @@ from streamnb.engine.verification.features.keys import (
 )
 from streamnb.engine.verification.features.met import Attribute, Bin, Both, Met
 from streamnb.engine.verification.features.plan import FeaturePlan
-from streamnb.model.stats.counts import NOMINAL, UNIT
+from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.weights import UNIT
 
 __all__ = ["LABEL_BEFORE", "NOBODY", "FeatureRecount", "Items", "Once", "Values"]
 

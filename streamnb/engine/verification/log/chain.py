@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, Origin
+from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.history import Stray, decoded, is_on, path_to, place_of, strays_listed
+from streamnb.engine.journal.identity import Origin
 from streamnb.engine.ports import Log, Partition
 from streamnb.engine.verification.findings import Findings
 from streamnb.errors import ForeignRecord, JournalError, OutOfRange, UnknownTopic

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from streamnb.engine.verification.features.recount import NOBODY, FeatureRecount
 from streamnb.engine.verification.findings import Findings
+from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.mixture.learner_state import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.softmax.feature_table import KEY
 
 __all__ = ["LEARNED_BY_GRADIENT", "Names", "compare_learned"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from streamnb.engine.journal.checkpoint import Identity, Origin, Snapshots, origin_of
+from streamnb.engine.journal.checkpoint import origin_of
+from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamnb.engine.journal.checkpoint import Origin
 from streamnb.engine.journal.history import entries
-from streamnb.engine.learner import Settings
+from streamnb.engine.journal.identity import Origin
 from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.settings import Settings
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey, steps
 from streamnb.engine.verification.log.multisets import Balance, bucket_of

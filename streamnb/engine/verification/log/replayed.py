@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from streamnb.engine.journal.checkpoint import Checkpoint, Identity, NoSnapshots, Snapshots
+from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.engine.verification.features.recount import FeatureRecount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from streamnb.engine.journal.checkpoint import Origin
+from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.ports import Log, Partition, Record
 from streamnb.engine.verification.findings import Findings

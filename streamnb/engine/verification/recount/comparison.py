@@ -23,11 +23,11 @@ from streamnb.engine.verification.recount.entity_chains import ChainRecount, com
 from streamnb.engine.verification.recount.posterior_books import Books
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
-from streamnb.model.stats.counts import UNIT
 from streamnb.wire.snapshot import Part
 
 __all__ = ["Compared", "State", "compare", "recount_of"]

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from streamnb.events import Event
 from streamnb.model.attributes.expected import named
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.entities import Entities
 from streamnb.model.hidden_markov.hidden_markov_nb import ENTITIES, TRANSITIONS, HiddenMarkovNB
 from streamnb.model.hidden_markov.transitions import Transitions
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.stats.counts import UNIT
 
 __all__ = ["BELIEFS", "ChainPlan", "ChainRecount", "compare_chains"]
 

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamnb.engine.learner import Pruning, Settings
+from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.decay import Clock, Fading, Group, Row
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.features.plan import FeaturePlan
@@ -19,12 +19,13 @@ from streamnb.engine.verification.features.recount import FeatureRecount, Items,
 from streamnb.engine.verification.recount.entity_chains import ChainPlan, ChainRecount
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import Nominal, Text
+from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
+from streamnb.model.attributes.values import LARGEST
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.hypotheses import Sources
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.stats.counts import BERNOULLI, MULTINOMIAL, NOMINAL, UNIT
-from streamnb.model.stats.moments import LARGEST
+from streamnb.model.stats.sources import Sources
 
 __all__ = ["Group", "Plan", "Recount"]
 

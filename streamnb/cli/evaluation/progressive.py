@@ -1,0 +1,144 @@
+"""Progressive validation of a file: each event is predicted before it is learned."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from streamnb.adapters.event_files import read_header
+from streamnb.cli.evaluation.holdout import Row
+from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.text_tables import table
+from streamnb.config import Config
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.events import Drift, Event
+from streamnb.wire.codec import decode_metrics
+from streamnb.wire.event_csv import CsvColumns
+
+__all__ = ["outputs_of", "say_which_columns"]
+
+_BYTES_AT_ONCE = 16 << 20  # of outputs
+
+
+_AT_ONCE = 1000
+
+
+_FEW = 5  # drifts that are shown of the first, and of the last
+
+
+def outputs_of(learner: Learner, rows: Iterable[Row], config: Config) -> Iterator[NewRecord]:
+    """What a learner answers to events that come as one partition of a topic of events, rows as offsets."""
+    partition = Partition(config.topics.events[0], 0)
+    now = time.time()
+    records = (Record(partition, row, None, raw, now) for row, raw in rows)
+    while part := list(islice(records, _AT_ONCE)):
+        while part:
+            before = learner.consumed
+            yield from learner.process(part, now, most_bytes=_BYTES_AT_ONCE)
+            part = part[learner.consumed - before :]
+
+
+def _note(
+    output: NewRecord, config: Config, predictions: BinaryIO | None, noted: tuple[Tally, _Drifts]
+) -> None:
+    """Keep what there is to tell of an output."""
+    tally, drifts = noted
+    if predictions is not None and output.topic == config.topics.predictions:
+        predictions.write(output.value + b"\n")
+    elif output.topic == config.topics.dead_letters:
+        headers = dict(output.headers)
+        tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
+    elif config.drift.detectors and output.topic == config.topics.metrics:
+        drifts.add(decode_metrics(output.value))
+
+
+def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row], tally: Tally) -> None:
+    """Learn the training rows, forget what pruning says, then score the others without learning them."""
+    events = list(_decoded(learner, train, tally))
+    learner.model.learn_many(
+        [event.x for event in events],
+        [event.label for event in events],
+        ts=[event.ts for event in events],
+    )
+    learner.prune()
+    scored = _decoded(learner, test, tally)
+    while part := list(islice(scored, _AT_ONCE)):
+        posteriors = learner.model.predict_posteriors(
+            [event.x for event in part], [event.ts for event in part]
+        )
+        column = {label: k for k, label in enumerate(posteriors.classes)}
+        truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
+        learner.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
+
+
+def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Event]:
+    for row, raw in rows:
+        learner.consumed += 1
+        event = tally.decode(row, raw, learner.settings.schema)
+        if event is None:
+            learner.dead_letters += 1
+        else:
+            yield event
+
+
+def say_which_columns(path: str, columns: CsvColumns) -> None:
+    """Of CSV without a label, say which columns there are where the label's is not among them."""
+    header = read_header(path, columns)
+    if header and columns.label not in header:
+        print(
+            f"streamnb: {path} has no column {columns.label!r} to learn from; "
+            f"--label-column may name one of {printable(', '.join(header))}",
+            file=sys.stderr,
+        )
+
+
+class _Drifts:
+    """What the drift detectors found: how often, and the first and the last few of it."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: list[Drift] = []
+        self._last: deque[Drift] = deque(maxlen=_FEW)
+
+    def add(self, record: object) -> None:
+        """Note what the metrics topic got, where it is a drift."""
+        if isinstance(record, Drift):
+            self._counts[record.detector] += 1
+            (self._last if len(self._first) == _FEW else self._first).append(record)
+
+    def rows(self) -> dict[str, Any]:
+        """What was found, as JSON has it."""
+        first, last = ([_found(drift) for drift in some] for some in (self._first, self._last))
+        return {"found": self._counts.total(), "detectors": self._counts, "first": first, "last": last}
+
+    def print(self) -> None:
+        """What was found, as a table; the number of an event counts records of every sort, from 1."""
+        total = self._counts.total()
+        left_out = total - len(self._first) - len(self._last)
+        counts = ", ".join(f"{name} {count:,}" for name, count in self._counts.items())
+        print(f"\n{total:,} drifts found" + (f": {counts}" if counts else ""))
+        if not total:
+            return
+        rows = [tuple(_found(drift).values()) for drift in self._first]
+        rows += [("...", "", "", "", "", "")] if left_out else []
+        rows += [tuple(_found(drift).values()) for drift in self._last]
+        print(table(rows, ("detector", "event", "id", "rests on", "errors", "errors of the last 100")))
+
+
+def _found(drift: Drift) -> dict[str, str | int | float]:
+    return {
+        "detector": drift.detector,
+        "event": drift.events,
+        "id": drift.id,
+        "observations": drift.observations,
+        "error_rate": drift.error_rate,
+        "recent_error_rate": drift.recent_error_rate,
+    }

@@ -1,0 +1,382 @@
+"""The commands, and the arguments that each of them takes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import math
+from collections.abc import Callable
+
+__all__ = ["build_parser"]
+
+_WITH_ACTIONS = {"journal", "snapshot"}
+"""Commands whose actions take different arguments."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="streamnb",
+        description="A streaming Bayesian classifier: it predicts each event of a log, then learns it.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=_sentence(summary))
+        made.set_defaults(module=name)
+        if name not in _WITH_ACTIONS:
+            _add_common(made, configured=configured)
+        return made
+
+    def log_option(made: argparse.ArgumentParser) -> None:
+        made.add_argument(
+            "--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)"
+        )
+
+    demo = command(
+        "demo", "stream real and generated data through the embedded log, and show it learn", configured=False
+    )
+    demo.add_argument("--folder", help="keep the logs here (default: a temporary folder)")
+    demo.add_argument(
+        "--events", type=_positive_int, default=20_000, help="generated messages (default: %(default)s)"
+    )
+
+    run = command("run", "learn from the log: predictions and metrics go to their topics")
+    log_option(run)
+    run.add_argument(
+        "--until-end",
+        action="store_true",
+        help="stop where there is nothing more to read; it waits for transactions that producers have open",
+    )
+    run.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="go on where events were deleted before they were learned, or a topic was made anew",
+    )
+
+    replay = command("replay", "write the events of a file to a topic of the log")
+    replay.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
+    log_option(replay)
+    replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
+    replay.add_argument(
+        "--rate", type=_positive, metavar="N", help="events a second (default: as fast as possible)"
+    )
+    replay.add_argument(
+        "--key",
+        metavar="PATH",
+        help="where an event has its record's key, as $.features.sender (default: its entity, else its id)",
+    )
+    _add_csv(replay)
+
+    evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
+    _add_evaluate(evaluate)
+
+    ablate = command(
+        "ablate", "show what each part of a mixture brings: progressive validation without it, on each file"
+    )
+    ablate.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="JSON lines or CSV, plain or .gz or .zst; - is standard input",
+    )
+    _add_order(ablate)
+    ablate.add_argument("--markdown", action="store_true", help="print tables as Markdown, for a page")
+    _add_csv(ablate)
+
+    inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
+    log_option(inspect)
+    inspect.add_argument(
+        "--top", type=_positive_int, default=10, help="attributes for each class (default: %(default)s)"
+    )
+
+    read = command("read", "print the records of one topic of the log, as JSON lines")
+    read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
+    log_option(read)
+    read.add_argument(
+        "--from", dest="start", type=_whole, default=0, metavar="N", help="begin at this offset (default: 0)"
+    )
+    read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
+
+    _add_operations(command, log_option)
+
+    config = command("config", "check or show the configuration")
+    config.add_argument("action", choices=["check", "show"])
+
+    _add_measurements(command, log_option)
+    _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
+
+    command("warm", "compile the kernels now and keep them on disk", configured=False)
+    return parser
+
+
+def _add_measurements(
+    command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """The commands that tell how fast it is."""
+    bench = command(
+        "bench", "time the learner beside River and others, or the whole service on a log, in one run"
+    )
+    bench.add_argument("file", nargs="?", help="JSON lines with text and label (default: generated messages)")
+    _add_order(bench)
+    bench.add_argument(
+        "--log",
+        metavar="URL",
+        help="time the whole service on this log, beside loops of the same client that only copy",
+    )
+    bench.add_argument(
+        "--events",
+        type=_positive_int,
+        default=50_000,
+        help="with --log: so many, the file's again and again (default: %(default)s)",
+    )
+    bench.add_argument(
+        "--rounds", type=_positive_int, default=3, help="turns for each contender (default: %(default)s)"
+    )
+    bench.add_argument(
+        "--growth",
+        type=_positive_int,
+        nargs="?",
+        const=10_000_000,
+        metavar="N",
+        help="instead: what a token costs and a word holds, with up to N words known (default: %(const)s)",
+    )
+
+    latency = command("latency", "time events from produced to visible, beside loops that learn nothing")
+    log_option(latency)
+    for flag, default, meaning in (
+        ("--rate", 1000.0, "events a second"),
+        ("--seconds", 30.0, "time that counts, for each contender"),
+        ("--warm-up", 5.0, "time before it, in seconds"),
+    ):
+        latency.add_argument(
+            flag, type=_positive, default=default, metavar="N", help=f"{meaning} (default: %(default)g)"
+        )
+    latency.add_argument(
+        "--bytes", type=_positive_int, default=200, metavar="N", help="of an event (default: %(default)s)"
+    )
+    latency.add_argument(
+        "--prefix",
+        default="streamnb-latency",
+        metavar="NAME",
+        help="what the topics begin with that it makes and deletes (default: %(default)s)",
+    )
+
+
+def _add_operations(
+    command: Callable[[str, str], argparse.ArgumentParser],
+    log_option: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """The commands of those who run a service."""
+    verify = command("verify", "recount the log, and compare that with what was learned")
+    log_option(verify)
+
+    snapshot = command("snapshot", "list or compare the snapshots, or take up an earlier state again")
+    actions = snapshot.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, summary in (
+        ("list", "show which snapshots there are"),
+        ("diff", "show what was learned between two journal records"),
+        ("rollback", "take up the state of an earlier journal record again; no learner may be running"),
+    ):
+        action = actions.add_parser(name, help=summary, description=_sentence(summary))
+        _add_common(action)
+        log_option(action)
+        if name == "diff":
+            action.add_argument("before", type=_whole, metavar="N", help="journal record")
+            action.add_argument(
+                "after", type=_whole, metavar="M", help="journal record (default: the last)", nargs="?"
+            )
+            action.add_argument(
+                "--top", type=_positive_int, default=10, help="attributes to show (default: %(default)s)"
+            )
+        if name == "rollback":
+            action.add_argument("--to", type=_whole, required=True, metavar="N", help="journal record")
+            action.add_argument(
+                "--without-return",
+                action="store_true",
+                help="even where the present state cannot be recovered, so that there is no way back to it",
+            )
+
+    journal = command("journal", "get past records in the journal's topic that are none of the journal's")
+    skip = journal.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "skip",
+        help="pass over what lies at these offsets, from now on; no learner may be running",
+        description="Pass over what lies at these offsets, from now on; no learner may be running.",
+    )
+    _add_common(skip)
+    log_option(skip)
+    skip.add_argument(
+        "offsets",
+        nargs="+",
+        type=_offsets,
+        metavar="OFFSET",
+        help="in the journal's topic; FIRST-LAST is every record from one to another",
+    )
+
+    topics = command("topics", "show or create the topics that the model needs, and who may use them")
+    topics.add_argument("action", choices=["plan", "create"])
+    log_option(topics)
+    topics.add_argument("--principal", metavar="NAME", help="whom the ACLs are for (default: kafka.username)")
+    topics.add_argument("--acls", action="store_true", help="of create: also allow them what they need")
+
+    doctor = command("doctor", "look for what is wrong with log, topics, permissions and this machine")
+    log_option(doctor)
+    doctor.add_argument(
+        "--timeout",
+        type=_positive,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long to wait for each answer (default: %(default)g)",
+    )
+
+
+def _add_joint(joint: argparse.ArgumentParser) -> None:
+    joint.add_argument(
+        "file", help="CSV: a column for each variable, and one of probabilities; - is standard input"
+    )
+    joint.add_argument(
+        "query",
+        nargs="+",
+        help='such as "P(burglary=yes | alarm)", "argmax burglary | alarm=yes" or "smart _|_ study"',
+    )
+    joint.add_argument(
+        "--counts", action="store_true", help="the numbers are counts: divide them by their sum"
+    )
+    joint.add_argument(
+        "--column", metavar="NAME", help="of the probabilities (default: probability, count, or the last)"
+    )
+    joint.add_argument(
+        "--tolerance",
+        type=_not_negative,
+        default=1e-9,
+        metavar="X",
+        help="what P(a, b) and P(a) P(b) may differ by where a and b are independent (default: %(default)g)",
+    )
+    joint.add_argument(
+        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+    )
+
+
+def _add_csv(made: argparse.ArgumentParser) -> None:
+    for role in ("id", "label", "text", "ts"):
+        made.add_argument(
+            f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
+        )
+    made.add_argument(
+        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+    )
+
+
+def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
+    evaluate.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
+    _add_order(evaluate)
+    evaluate.add_argument(
+        "--holdout",
+        metavar="split|SHARE",
+        help="learn one part, then score the rest without learning it: by each row's `split` (train, test), "
+        "or this share of the rows first, such as 2/3",
+    )
+    evaluate.add_argument(
+        "--hide-labels",
+        metavar="SHARE",
+        help="hide the labels of this share of the events from learning, such as 0.95, score them all the "
+        "same, and show what events without a label teach",
+    )
+    evaluate.add_argument(
+        "--seed",
+        type=_whole,
+        default=0,
+        help="of which labels --hide-labels hides (default: %(default)s)",
+    )
+    evaluate.add_argument(
+        "--model",
+        metavar="MODULE:NAME",
+        help="evaluate this classifier, or what this function makes, in place of the configured model: any "
+        "of streamnb or River, from a module that can be imported here",
+    )
+    evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
+    _add_csv(evaluate)
+
+
+def _add_order(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
+    )
+
+
+def _add_common(made: argparse.ArgumentParser, *, configured: bool = True) -> None:
+    """What every command takes."""
+    made.add_argument("--json", action="store_true", help="answer in JSON on standard output")
+    if configured:
+        made.add_argument("--config", metavar="FILE", help="TOML configuration")
+        made.add_argument(
+            "--set",
+            metavar="KEY=VALUE",
+            action="append",
+            default=[],
+            help="set one key, such as model.alpha=0.1",
+        )
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+class _Version(argparse.Action):
+    """Says the version of the installed package."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and stop; looking it up loads what no command needs."""
+        print("streamnb", importlib.import_module("importlib.metadata").version("streamnb"))
+        parser.exit()
+
+
+def _whole(text: str, least: int = 0) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
+    return number
+
+
+def _offsets(text: str) -> range:
+    first, dash, last = text.partition("-")
+    given = range(_whole(first), (_whole(last) if dash else _whole(first)) + 1)
+    if not given:
+        raise argparse.ArgumentTypeError(f"expected FIRST-LAST with FIRST no later than LAST, got {text!r}")
+    return given
+
+
+def _positive_int(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a finite number above 0, got {text!r}")
+    return number
+
+
+def _not_negative(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a finite number of 0 or more, got {text!r}")
+    return number
+
+
+def _delimiter(text: str) -> str:
+    character = "\t" if text == "\\t" else text
+    if len(character) != 1 or character in '"\r\n':
+        raise argparse.ArgumentTypeError(f"expected one character (or \\t), got {text!r}")
+    return character

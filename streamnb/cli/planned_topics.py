@@ -1,0 +1,42 @@
+"""The topics that a configuration needs, and what a learner must be allowed to do with them."""
+
+from __future__ import annotations
+
+from streamnb.config import Config
+from streamnb.engine.topic_plan import (
+    Acl,
+    TopicSpec,
+    plan_acls,
+    plan_topics,
+)
+
+__all__ = ["acls_of", "group_of", "planned_topics"]
+
+_MEANINGS = {
+    "missing": "not there; `streamnb topics create` creates what is missing",
+    "hidden": "not there, or hidden from the user that asks",
+}
+
+
+def planned_topics(config: Config, brokers: int) -> tuple[TopicSpec, ...]:
+    """The topics of the configured model, on so many brokers; on the embedded log they have no settings."""
+    planned = plan_topics(
+        config.topics.names,
+        partitions=config.topics.partitions,
+        replication=config.topics.replication if config.log.is_kafka else 1,
+        retention=config.topics.retention,
+        max_bytes=config.events.max_bytes,
+        largest_prediction=config.predictions.max_bytes,
+        brokers=brokers,
+    )
+    return planned if config.log.is_kafka else tuple(topic._replace(settings={}) for topic in planned)
+
+
+def acls_of(config: Config) -> tuple[Acl, ...]:
+    """What the learner's user must be allowed to do."""
+    return plan_acls(config.topics.names, group_of(config))
+
+
+def group_of(config: Config) -> str:
+    """The learner's consumer group, and its transactional id."""
+    return f"streamnb.{config.model.name}"

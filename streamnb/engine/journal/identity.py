@@ -1,0 +1,115 @@
+"""Who a learner is: its model's name, the log it learns and the configuration that shapes what it learns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+from streamnb.engine.learner import Learner
+from streamnb.wire.journal import (
+    JournalRecord,
+)
+
+__all__ = ["Change", "Configuration", "Identity", "Origin"]
+
+PROGRAM = "streamnb"
+"""The key of a fingerprint that holds the program's version."""
+
+
+class Change(NamedTuple):
+    """A key of the configuration that has another value than it had.
+
+    Attributes:
+        key: its dotted path.
+        before: the value that the journal knows, as text.
+        after: the value now.
+        allowed: whether what was learned can be continued with it.
+    """
+
+    key: str
+    before: str
+    after: str
+    allowed: bool
+
+
+class Configuration(Protocol):
+    """The configuration as the engine sees it: what can be journalled, compared and applied."""
+
+    @property
+    def shaping(self) -> Mapping[str, Any]:
+        """Every key that shapes what is learned or published, with its value, fit for JSON."""
+        ...
+
+    def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
+        """What is different from a `shaping` that was journalled. Raises JournalError for an unknown one."""
+        ...
+
+    def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
+        """Let a learner go on under a `shaping` that was journalled, or the present one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a state belongs to.
+
+    Attributes:
+        topics: the topics that are read.
+        journal: the journal's topic.
+        config_hash: hash of all configuration that shapes learning or outputs.
+        fingerprint: what derived floats depend on.
+        configuration: that configuration; without it none but the same hash is continued.
+    """
+
+    topics: tuple[str, ...]
+    journal: str
+    config_hash: str
+    fingerprint: Mapping[str, str]
+    configuration: Configuration | None = field(default=None, compare=False)
+
+    @property
+    def machine(self) -> str:
+        """The fingerprint in a few letters."""
+        return hashlib.sha256(repr(sorted(self.fingerprint.items())).encode()).hexdigest()[:16]
+
+    @property
+    def program(self) -> str:
+        """The version of this program."""
+        return self.fingerprint.get(PROGRAM, "")
+
+    @property
+    def shaping(self) -> Mapping[str, Any]:
+        """What is journalled of the configuration."""
+        return {} if self.configuration is None else self.configuration.shaping
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the journal says of the state beside its numbers; snapshots hold it, so that they are enough.
+
+    Attributes:
+        config_hash: of the configuration that holds.
+        config: its keys and values.
+        topic_ids: topic -> id.
+        program: the version of the program that goes on.
+        reading: the rules by which it reads and counts events.
+    """
+
+    config_hash: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
+    reading: int = 1
+
+    def after(self, record: JournalRecord) -> Origin:
+        """What holds after a record."""
+        changed: dict[str, Any] = {}
+        if record.kind in {"genesis", "config"}:
+            changed |= {"config_hash": record.config_hash, "config": record.config}
+        if record.kind in {"genesis", "loss"}:
+            changed |= {"topic_ids": record.topic_ids}
+        if record.kind in {"genesis", "program"}:
+            changed |= {"program": record.fingerprint.get(PROGRAM, ""), "reading": record.reading}
+        return replace(self, **changed)

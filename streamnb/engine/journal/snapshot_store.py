@@ -1,0 +1,53 @@
+"""What a learner asks of where its snapshots are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Protocol
+
+from streamnb.wire.snapshot import Snapshot
+
+__all__ = ["NoSnapshots", "SnapshotStore", "Snapshots"]
+
+
+class FoundSnapshot(Protocol):
+    """A snapshot that a store found."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Its values."""
+        ...
+
+
+class Snapshots(Protocol):
+    """Where snapshots are found."""
+
+    def newest(
+        self, at_most: int | None = None, alive: Callable[[], None] = lambda: None
+    ) -> FoundSnapshot | None:
+        """The newest readable one that stands at journal record `at_most` or before.
+
+        None only where there is no such file. Raises SnapshotError where none of them can be read. Reading
+        may take long: `alive` is called now and then.
+        """
+        ...
+
+
+class NoSnapshots:
+    """For a recovery that is to begin with nothing."""
+
+    def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> None:
+        """There is none."""
+
+
+class SnapshotStore(Snapshots, Protocol):
+    """Where snapshots are kept, too."""
+
+    def save_aside(self, snapshot: Snapshot) -> Future[Path]:
+        """Keep a snapshot, whose arrays change no more, durably and in the background.
+
+        The file it is in, or a SnapshotError, is the outcome. Only one is on its way at a time.
+        """
+        ...

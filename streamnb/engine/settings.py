@@ -1,0 +1,56 @@
+"""What a learner is told to do besides its model: outputs, pruning, reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamnb.wire.schema import EventSchema
+
+__all__ = ["Pruning", "Settings"]
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """When and what of the vocabulary is forgotten; see `NaiveBayes.prune`. `every` 0 is never."""
+
+    every: int = 0
+    min_count: float = 0.0
+    drop_most_frequent: int = 0
+    max_attributes: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a learner does beside learning.
+
+    Attributes:
+        schema: how events are read.
+        predictions: topic of predictions.
+        metrics: topic of reports.
+        dead_letters: topic of refused records.
+        name: what predictions call the model.
+        report_every: records between two reports.
+        report_seconds: a commit also reports where the last report is this old.
+        window: labelled events in the sliding window.
+        interval: the probability of the credible intervals in reports.
+        evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
+        hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
+        pruning: what is forgotten, and when.
+        detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
+        max_bytes: of a prediction with its key, and of a report; 0 is no limit.
+    """
+
+    schema: EventSchema
+    predictions: str = "predictions"
+    metrics: str = "metrics"
+    dead_letters: str = "dead-letters"
+    name: str = "default"
+    report_every: int = 1000
+    report_seconds: float = 1.0
+    window: int = 1000
+    interval: float = 0.95
+    evidence: int = 0
+    hypotheses: bool = False
+    pruning: Pruning = Pruning()
+    detectors: tuple[str, ...] = ()
+    max_bytes: int = 0

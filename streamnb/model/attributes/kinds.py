@@ -1,0 +1,20 @@
+"""Kinds of attributes, as states and kernels have them."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BERNOULLI",
+    "CONTINUOUS",
+    "MULTINOMIAL",
+    "NOMINAL",
+    "text_kind",
+]
+
+MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
+CONTINUOUS = NOMINAL + 1
+"""The kind of an attribute that has no group; the others are kinds of groups."""
+
+
+def text_kind(event_model: str) -> int:
+    """MULTINOMIAL or BERNOULLI, by name."""
+    return BERNOULLI if event_model == "bernoulli" else MULTINOMIAL

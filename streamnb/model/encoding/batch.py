@@ -1,0 +1,71 @@
+"""Events as arrays: what the kernels of every model take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.model.encoding.tokenizer import Tokens
+
+__all__ = ["Batch", "Encoded"]
+
+
+class Batch(NamedTuple):
+    """Events as arrays. An event is a run of items (discrete) and a run of values (continuous).
+
+    Items of one group adjoin within an event. A present Bernoulli text without words is an item without rows.
+
+    Attributes:
+        event_items: int64[n + 1], the items of event e are ``event_items[e]`` to ``event_items[e + 1]``.
+        item_group: int32[m].
+        item_amount: int64[m], what each row of the item counts, in units.
+        item_rows: int64[m + 1], where each item's rows are.
+        rows: int32[t], a row, or UNKNOWN, or lower for one that is stopped or a repetition.
+        keys: uint64[t], a hash of the word or value and its group, also where there is no row; see
+            `Encoded.with_keys`.
+        event_values: int64[n + 1], where each event's values are.
+        value_field: int32[v], the continuous attribute.
+        value: float64[v], finite.
+        label: int64[n], class index, or -1: do not learn.
+        weight: int64[n], units, above zero where there is a label.
+        time: float64[n], event time in seconds, nan where it is not known.
+    """
+
+    event_items: npt.NDArray[np.int64]
+    item_group: npt.NDArray[np.int32]
+    item_amount: npt.NDArray[np.int64]
+    item_rows: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.uint64]
+    event_values: npt.NDArray[np.int64]
+    value_field: npt.NDArray[np.int32]
+    value: npt.NDArray[np.float64]
+    label: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.int64]
+    time: npt.NDArray[np.float64]
+
+
+class Encoded(NamedTuple):
+    """Events as arrays, ready for the kernels.
+
+    Attributes:
+        batch: the arrays.
+        most: the most words of any Bernoulli text in it.
+        skipped: how many attributes were left out, because they are of a group or field not met yet.
+        known: int64[n], how many classes had been met before each event.
+        tokens: the words and values themselves; None where there are none.
+    """
+
+    batch: Batch
+    most: int
+    skipped: int
+    known: npt.NDArray[np.int64]
+    tokens: Tokens | None
+
+    def with_keys(self) -> Encoded:
+        """With the keys of features, which not every model needs."""
+        if self.tokens is None:  # there are none, or they have been made value by value
+            return self
+        return self._replace(batch=self.batch._replace(keys=self.tokens.hashes))

@@ -1,0 +1,66 @@
+"""Words that a text has twice: Bernoulli texts and presence counts take the first alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamnb.model.attributes.kinds import BERNOULLI
+from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.encoding.keyed_hash import hash_number
+from streamnb.model.encoding.rows import STOPPED
+
+__all__ = ["mark_repeats", "mark_repeats_within"]
+
+
+@allocating
+def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:
+    """Within each Bernoulli text, keep the first of equal rows; the most rows of any text.
+
+    `secret` is that of the hash: an event may hold rows that were chosen.
+    """
+    size, most = 2, np.int64(0)
+    for e in range(batch.event_items.size - 1):
+        most = max(most, batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]])
+    while size < 2 * most:
+        size *= 2
+    return mark_repeats_within(batch, kinds, secret, np.empty(size, dtype=np.int32))
+
+
+@kernel
+def mark_repeats_within(batch: Any, kinds: Any, secret: Any, room: Any) -> int:
+    """The same; `room` holds a power of two that is at least twice the rows of any event, or more."""
+    most = 0
+    for e in range(batch.event_items.size - 1):
+        first, stop = batch.event_items[e], batch.event_items[e + 1]
+        while first < stop:
+            last = first + 1
+            while last < stop and batch.item_group[last] == batch.item_group[first]:
+                last += 1
+            start, end = batch.item_rows[first], batch.item_rows[last]
+            if kinds[batch.item_group[first]] == BERNOULLI and end > start:
+                most = max(most, end - start)
+                _keep_first(batch.rows, start, end, secret, room)
+            first = last
+    return most
+
+
+@inlined
+def _keep_first(rows: Any, start: int, end: int, secret: Any, room: Any) -> None:
+    """Of equal rows from `start` to `end`, keep the first."""
+    size = 2
+    while size < 2 * (end - start):
+        size *= 2
+    for place in range(size):
+        room[place] = -1
+    for j in range(start, end):
+        row = rows[j]
+        if row < 0:
+            continue
+        at: Any = np.int64(hash_number(secret, row)) & (size - 1)
+        while room[at] >= 0 and room[at] != row:
+            at = (at + 1) & (size - 1)
+        if room[at] == row:
+            rows[j] = STOPPED
+        room[at] = row

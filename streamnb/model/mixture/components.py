@@ -1,0 +1,147 @@
+"""What a mixture may weigh beside naive Bayes models: softmax regressions, pools, trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamnb.model.attributes.parameters import check_room
+from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
+
+__all__ = [
+    "CALIBRATED",
+    "CALIBRATED_POOL",
+    "NAIVE",
+    "POOL",
+    "SOFTMAX",
+    "TREE",
+    "AnyHypothesis",
+    "Pool",
+    "Softmax",
+    "Tree",
+    "naive_part",
+]
+
+NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE = 0, 1, 2, 3, 4, 5
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Softmax regression over features, as a hypothesis: see `softmax`.
+
+    Attributes:
+        rate: of learning, above zero.
+        pairs: whether pairs of adjacent words and of attributes are features too.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    rate: float = 0.6
+    pairs: bool = False
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check("rate", self.rate)
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``softmax rate=0.6 pairs``."""
+        return self.name or f"softmax rate={self.rate:g}{' pairs' if self.pairs else ''}"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A log-opinion pool of all calibrated naive Bayes models, softmax regressions and trees: `opinion_pool`.
+
+    Attributes:
+        variance: of the weights before anything is learned, above zero.
+        calibrated: whether it is as sure as it was right when it was so sure, see `confidence`.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    variance: float = 0.1
+    calibrated: bool = False
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check("variance", self.variance)
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``calibrated pool variance=0.1``."""
+        return self.name or f"{'calibrated ' if self.calibrated else ''}pool variance={self.variance:g}"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Tree-augmented naive Bayes over numbers and nominal values, as a hypothesis: see `tree_augmented_nb`.
+
+    It has counts of its own, which do not forget, and leaves texts out.
+
+    Attributes:
+        prior_weight: what P(a | v) counts in P(a | b, v), 1e-6 to 1e6 examples.
+        max_values: values of an attribute that have counts of their own.
+        memory: of the counts of pairs, bytes.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    prior_weight: float = 20.0
+    max_values: int = 127
+    memory: int = 64 << 20
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.prior_weight <= 1e6:
+            raise ValueError(
+                f"prior_weight must lie between 1e-6 and 1e6 examples, not {self.prior_weight!r}"
+            )
+        check_weight(self.weight)
+        check_room(self.max_values, self.memory)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``tree prior_weight=20``."""
+        return self.name or f"tree prior_weight={self.prior_weight:g}"
+
+
+AnyHypothesis = Hypothesis | Softmax | Pool | Tree
+
+
+def _check(name: str, value: float) -> None:
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name} must be above zero and finite, not {value!r}")
+
+
+def naive_part(hypotheses: Sequence[AnyHypothesis]) -> list[Hypothesis]:
+    """The different readings of the counts among them, in order; densities do not make them different."""
+    return list(dict.fromkeys(_reading(h) for h in hypotheses if isinstance(h, Hypothesis)))
+
+
+def _reading(h: Hypothesis) -> Hypothesis:
+    """A hypothesis without what does not matter to its reading of the counts."""
+    prior = h.prior if isinstance(h.prior, str) else _Prior(h.prior)
+    return Hypothesis(h.likelihood, h.alpha, h.m, h.p, prior, h.half_life)
+
+
+def _densities(hypotheses: Sequence[AnyHypothesis]) -> list[tuple[int, bool]]:
+    """Which of the readings, and whether binned: each once, then again those that are read both ways."""
+    readings = naive_part(hypotheses)
+    found = {(readings.index(_reading(h)), h.is_binned) for h in hypotheses if isinstance(h, Hypothesis)}
+    firsts = [(i, (i, False) not in found) for i in range(len(readings))]
+    return firsts + sorted(found.difference(firsts))
+
+
+class _Prior(dict):  # type: ignore[type-arg]
+    """Given class priors, to be compared as a whole."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
