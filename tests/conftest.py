@@ -29,7 +29,7 @@ STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().paren
 
 
 LONG = ["storm", "crash_points", "kafka_outage", "watchdog", "zombies", "kafka_security", "negative_controls",
-        "rollback", "end_to_end", "lifecycle", "drift", "long_work", "latency", "kafka_log", "brokers"]  # fmt: skip
+        "rollback", "end_to_end", "changes_between_starts", "drift", "long_work", "latency", "kafka_log", "brokers"]  # fmt: skip
 """Files that take minutes begin first: those that wait beside those that keep the processors busy with many lives."""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,70 @@ LEVELS = {
     "cli": 6,
     "__main__": 7,
 }
+ROOMS = {
+    "model": {
+        "compiled": 0,
+        "attributes": 0,
+        "numerics": 1,
+        "stats": 1,
+        "encoding": 2,
+        "posterior": 2,
+        "evaluation": 2,
+        "linear": 2,
+        "concepts": 2,
+        "interface": 3,
+        "softmax": 3,
+        "calibration": 3,
+        "naive_bayes": 4,
+        "bayesian_network": 4,
+        "trees": 5,
+        "hidden_markov": 5,
+        "synthetic": 5,
+        "mixture": 6,
+        "warm": 7,
+    },
+    "engine": {
+        "ports": 0,
+        "settings": 0,
+        "topic_plan": 0,
+        "credible_report": 0,
+        "posterior_report": 0,
+        "sensor": 1,
+        "learner": 2,
+        "journal": 3,
+        "verification": 4,
+    },
+    "engine/verification": {
+        "findings": 0,
+        "exact": 0,
+        "features": 1,
+        "recount": 2,
+        "log": 3,
+        "verify": 4,
+    },
+    "adapters": {
+        "blocking_call": 0,
+        "fingerprint": 0,
+        "event_files": 0,
+        "snapshot_folder": 0,
+        "kafka": 1,
+        "sqlite": 1,
+        "observers": 1,
+    },
+    "cli": {
+        "printable": 0,
+        "parser": 1,
+        "observers": 1,
+        "wiring": 2,
+        "planned_topics": 3,
+        "checks": 4,
+        "reports": 4,
+        "evaluation": 5,
+        "bench": 6,
+        "commands": 7,
+    },
+}
+"""Folder -> its rooms, and the floor of each: a room imports what stands on a lower floor, and itself."""
 PURE = ("model", "wire", "engine", "events", "errors")
 IMPURE = {
     "logging",
@@ -87,11 +153,22 @@ ONLY_IN = {
 FORBIDDEN_NAMES = {"utils", "common", "base", "helpers"}
 
 
+@cache
 def modules():
     return [
         (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text()))
         for path in sorted(ROOT.rglob("*.py"))
     ]
+
+
+def modules_in(node):
+    """What ``from A import B`` loads: A.B where that is a module, else A."""
+    for alias in node.names:
+        path = f"{node.module}.{alias.name}".removeprefix("streamnb.").replace(".", "/")
+        is_module = (ROOT / path).is_dir() or (ROOT / f"{path}.py").exists()
+        yield (
+            f"{node.module}.{alias.name}" if node.module.startswith("streamnb") and is_module else node.module
+        )
 
 
 def imports(tree):
@@ -100,29 +177,91 @@ def imports(tree):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            yield node.module
-            if node.module == "streamnb":
-                yield from (f"streamnb.{alias.name}" for alias in node.names)
+            yield from modules_in(node)
 
 
-def level(parts):
-    return LEVELS[parts[0].removesuffix(".py")]
+def floor(path):
+    """The floors that a module stands on, from the outside in: of the package, of the room, of a room in it."""
+    parts = [part.removesuffix(".py") for part in path.split("/")]
+    yield "streamnb", LEVELS, parts[0]
+    for depth in range(1, len(parts)):
+        rooms = ROOMS.get("/".join(parts[:depth]))
+        if rooms is not None and parts[depth] != "__init__":
+            yield "/".join(parts[:depth]), rooms, parts[depth]
 
 
-@pytest.mark.parametrize(("name", "tree"), [pytest.param(*module, id=module[0]) for module in modules()])
-def test_module(name, tree):
+def complaints(name, tree):
+    """A line for each import that a module must not have."""
     parts = name.split("/")
-    assert not FORBIDDEN_NAMES & {part.removesuffix(".py") for part in parts}
     if name == "__init__.py":
         return  # the public names: it imports lazily
     for imported in imports(tree):
         top, *rest = imported.split(".")
         if top == "streamnb" and rest:
-            same = rest[0] == parts[0].removesuffix(".py")
-            assert same or level(rest) < level(parts), f"{name} imports {imported}: uphill"
-        assert name in ONLY_IN.get(top, {name}), f"{name} imports {top}"
-        if parts[0].removesuffix(".py") in PURE:
-            assert top not in IMPURE, f"{name} is pure and imports {top}"
+            if "/".join(rest) in ROOMS and parts[0] == rest[0]:
+                yield f"{name} imports {imported} as a whole, which stands above all of its rooms"
+                continue
+            theirs = {where: room for where, _, room in floor("/".join(rest))}
+            for where, floors, room in floor(name):
+                other = theirs.get(where, room)
+                if other == room:
+                    continue
+                if not floors[other] < floors[room]:
+                    yield f"{name} imports {imported}: {room} stands on floor {floors[room]} of {where}, {other} on {floors[other]}"
+                break
+        if name not in ONLY_IN.get(top, {name}):
+            yield f"{name} imports {top}"
+        if parts[0].removesuffix(".py") in PURE and top in IMPURE:
+            yield f"{name} is pure and imports {top}"
+
+
+def test_imports_run_downhill():
+    assert [line for module in modules() for line in complaints(*module)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("model/stats/counts.py", "from streamnb.model.encoding.vocabulary import Vocabulary"),
+        ("model/linear/newton.py", "from streamnb.model.concepts.labels import Label"),
+        ("model/attributes/values.py", "from streamnb.engine.ports import Log"),
+        ("engine/sensor.py", "from streamnb.engine.learner import Learner"),
+        ("engine/verification/exact/moments.py", "from streamnb.engine.verification.recount import recount"),
+        ("adapters/kafka/log.py", "from streamnb.adapters.sqlite.log import SqliteLog"),
+        ("cli/checks/stream.py", "from streamnb.cli.commands import topics"),
+        ("cli/bench/processes.py", "from streamnb.cli import main"),
+        ("model/trees/kernels.py", "import numba"),
+        ("engine/ports.py", "import time"),
+    ],
+)
+def test_an_import_uphill_is_found(name, line):
+    assert (ROOT / name).exists()
+    assert len(list(complaints(name, ast.parse(line)))) == 1
+
+
+def test_every_room_says_what_it_is_and_nothing_is_called_by_what_it_is_not():
+    for name, tree in modules():
+        parts = name.split("/")
+        assert not FORBIDDEN_NAMES & {part.removesuffix(".py") for part in parts}
+        if parts[-1] == "__init__.py":
+            assert ast.get_docstring(tree), name
+        if parts[0] == "model" and parts[-1] == "__init__.py":
+            assert len(tree.body) == 1, f"{name}: importing one room loads one room"
+
+
+def test_no_circle_and_no_long_chain_inside_the_model():
+    below = {
+        f"streamnb/{name}".removesuffix(".py").replace("/", "."): set(imports(tree))
+        for name, tree in modules()
+        if name.startswith("model/")
+    }
+
+    chain = {}
+    for module in TopologicalSorter(below).static_order():  # raises CycleError
+        under = [chain[other] for other in below.get(module, ()) if other in below]
+        chain[module] = [module, *max(under, key=len, default=[])]
+    longest = max(chain.values(), key=len)
+    assert len(longest) <= 10, " > ".join(longest)
 
 
 def test_pure_code_reads_no_clock_and_does_no_io():
