@@ -9,9 +9,8 @@ import pytest
 from kafka import TopicPartition, errors
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
-from streamnb.adapters import kafka_election
-from streamnb.adapters.kafka_election import Election
-from streamnb.adapters.kafka_tool import ToolLine
+from streamnb.adapters.kafka.election import Election
+from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable
 
 SESSION = 10.0
@@ -148,7 +147,7 @@ def test_every_way_an_election_can_go(monkeypatch, case):
     clock = SimpleNamespace(now=1000.0)
     clock.monotonic = lambda: clock.now
     clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
-    monkeypatch.setattr(kafka_election, "time", clock)
+    monkeypatch.setattr("streamnb.adapters.kafka.election.time", clock)
     member, groups = Member(clock), [*case.groups]
 
     def describe_groups(names):
