@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test storm soak kafka check bench ablation format warm clean
+.PHONY: demo test storm soak picture kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -20,6 +20,9 @@ storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then r
 
 soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?
 	$(BIN)/python tests/brokers/soak.py
+
+picture: $(VENV)/dev.stamp  ## draw the picture of docs/architecture.md from the imports
+	$(BIN)/python tests/house/picture.py
 
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
 	$(BIN)/python tests/brokers/serve.py

@@ -7,12 +7,15 @@ import shlex
 from pathlib import Path
 
 import pytest
+from picture import BLOCK, PAGE, picture
 
 from streamnb import config as configuration
 from streamnb.cli import build_parser
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+)
 
 
 def pages(pattern, text=Path.read_text):
@@ -72,3 +75,7 @@ def test_every_page_speaks_of_the_project_alone():
         assert not re.search(r"/home/|/root/|/work/|pypi\.org|pythonhosted|maven\.org", page.read_text()), (
             page
         )
+
+
+def test_the_picture_is_of_the_imports_that_there_are():
+    assert BLOCK.search(PAGE.read_text()).group() == picture(), "make picture"

@@ -1,0 +1,64 @@
+"""The picture of docs/architecture.md, drawn from the imports (`make picture`)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import groupby
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
+BLOCK = re.compile(r"(?<=^```mermaid\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+OUTSIDE = ("errors", "events", "__init__", "__main__")
+"""What everybody may import, and who imports by name: arrows to and from them would say nothing."""
+
+
+def room_of(module):
+    """``model.naive_bayes`` of a module's path below the package; a package without rooms is one."""
+    top, *rest = module.removesuffix(".py").split("/")
+    is_room = rest and (ROOT / "streamnb" / top / rest[0]).is_dir()
+    return f"{top}.{rest[0]}" if is_room else top
+
+
+def arrows():
+    """(room, room that it imports), but for those that another way leads to."""
+    found = set()
+    package = ROOT / "streamnb"
+    for path in package.rglob("*.py"):
+        own = room_of(path.relative_to(package).as_posix())
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamnb."):
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}".removeprefix("streamnb.").replace(".", "/")
+                    found.add((own, room_of(inner)))
+    found = {(a, b) for a, b in found if a != b and not {a, b} & {*OUTSIDE}}
+    below = {}
+    for a, b in found:
+        below.setdefault(a, set()).add(b)
+
+    def reach(a):
+        return {c for b in below.get(a, ()) for c in {b} | reach(b)}
+
+    return sorted((a, b) for a, b in found if all(b not in reach(c) for c in below[a] - {b}))
+
+
+def picture():
+    """Mermaid: a box for each room, a frame for each package, an arrow for each import."""
+    drawn = arrows()
+    rooms = sorted({room for arrow in drawn for room in arrow})
+    lines = ["flowchart TD"]
+    for top, found in groupby(rooms, lambda room: room.partition(".")[0]):
+        inside = list(found)
+        if inside == [top]:
+            lines.append(f"  {top}")
+            continue
+        lines += [f"  subgraph {top}_[{top}]"]
+        lines += [f"    {room}[{room.partition('.')[2] or 'its files'}]" for room in inside]
+        lines += ["  end"]
+    lines += [f"  {a} --> {b}" for a, b in drawn]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(BLOCK.sub(picture().replace("\\", r"\\"), PAGE.read_text()))
