@@ -234,7 +234,7 @@ class HypothesisScore(msgspec.Struct, frozen=True):
 
 
 class PosteriorReport(msgspec.Struct, frozen=True):
-    """How the hypotheses of a model have fared; see `streamnb.model.posterior.sequential` for the bound.
+    """How the hypotheses of a model have fared; see `model.posterior.sequential` for the bound.
 
     Attributes:
         hypotheses: in the order of the configuration.

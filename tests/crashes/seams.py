@@ -166,7 +166,7 @@ class Seams:
             self.replace(log, name, name)
 
     def of_kafka(self, library):
-        """The steps of an election, a takeover and a commit; see `kafka_election` and `kafka_commit`."""
+        """The steps of an election, a takeover and a commit; see `election` and `transactions`."""
         from kafka import KafkaProducer
         from kafka.producer.future import FutureRecordMetadata
         from kafka.producer.record_accumulator import RecordAccumulator

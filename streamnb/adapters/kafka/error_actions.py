@@ -1,4 +1,4 @@
-"""What is to be done about an error, decided in one place; how it is told is in `kafka_errors`.
+"""What is to be done about an error, decided in one place; how it is told is in `error_texts`.
 
 Outside a commit a call that failed has changed nothing that matters, so what counts is whether asking again
 can help. Inside a commit the outcome of nearly every failure is unknown, losing the transactional id among

@@ -2,7 +2,7 @@
 
 Elections and questions about topics, offsets and groups are kafka-python's, whatever the library: they are
 rare, and their rules are the same. Every call here blocks for a bounded time and raises errors of
-kafka-python, `kafka.errors`, which is the vocabulary that `kafka_failures` and `kafka_errors` speak.
+kafka-python, `kafka.errors`, which is the vocabulary that `error_actions` and `error_texts` speak.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def as_kafka_python(error: Any, *named: Any) -> errors.KafkaError:
 
     Args:
         error: the KafkaError.
-        named: what it is about, in place of what it says; see `kafka_errors.translate`.
+        named: what it is about, in place of what it says; see `error_texts.translate`.
     """
     code = error.code()
     kind = errors.for_code(code) if code > 0 else _OWN.get(code, errors.KafkaError)

@@ -39,7 +39,7 @@ class PlattScaling:
     (N+ + 1) / (N+ + 2) of the positive and 1 / (N- + 2) of the negative pairs, keep A and B finite where
     scores separate the classes. They take 1 / (N + 2) from each of N pairs; here the N-th pair of a class
     gives 2 / ((N + 1) (N + 2)), by which what is taken in all has grown since the one before. It is a sigmoid
-    unit of two weights with an all but flat prior (see `laplace`), which goes back to a uniform sample of the
+    unit of two weights with an all but flat prior, which goes back to a uniform sample of the
     pairs (see `revisiting`): in any order it is within 2 % of Platt's optimum, which `refine`, with all pairs
     once more, comes to.
 

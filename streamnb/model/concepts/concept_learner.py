@@ -194,7 +194,7 @@ class ConceptLearner(base.Classifier):  # type: ignore[misc]  # River is untyped
     def draw(self, counter: int, seed: int = 0) -> Any:
         """A hypothesis drawn from P(h | D): the Gibbs algorithm, which predicts with it alone.
 
-        The same `counter` and `seed` draw the same from the same posterior (see `draws`).
+        The same `counter` and `seed` draw the same from the same posterior (see `counter_rng`).
         """
         uniform = float(uniforms(seed, counter, 1)[0])
         with np.errstate(divide="ignore"):

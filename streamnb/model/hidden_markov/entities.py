@@ -30,7 +30,7 @@ class Entities:
 
     Attributes:
         rows: name -> row, the one not seen the longest first.
-        beliefs, last, seen: of each row, see `sequence_kernels.Chains`.
+        beliefs, last, seen: of each row, see `entity_filter_kernels.Chains`.
     """
 
     def __init__(self, limit: int) -> None:

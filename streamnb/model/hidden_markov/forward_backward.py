@@ -287,7 +287,7 @@ def filter_forward(
 
 @inlined
 def added(sums: Any, term: float) -> Any:
-    """A sum and its compensation (Neumaier, see `summing`) with one more finite term."""
+    """A sum and its compensation (Neumaier, see `compensated`) with one more finite term."""
     old, lost = sums
     new = old + term
     lost += (old - new) + term if abs(old) >= abs(term) else (term - new) + old

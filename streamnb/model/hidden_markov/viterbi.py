@@ -3,7 +3,7 @@
     delta_t(j) = b_j(x_t) max_i delta_t-1(i) a_ij
 
 in logarithms, the largest of which is taken out of all at every event: they stay near 0, however long the
-sequence, and their sum is compensated. Arguments as in `hidden_markov_kernels`.
+sequence, and their sum is compensated. Arguments as in `forward_backward`.
 
 References: Viterbi (1967), IEEE Transactions on Information Theory 13(2); Rabiner (1989), section III B.
 """

@@ -5,7 +5,7 @@ items of an event, with the prior's, add up to the log odds of the predicted cla
 
     log P(v1|x)/P(v2|x) = log P(v1)/P(v2) + sum over attributes of log P(a|v1)/P(a|v2)
 
-How that is done for what learns by gradient, and for many hypotheses, `learner_evidence` says.
+How that is done for what learns by gradient, and for many hypotheses, `mixture.evidence` says.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class OneAtATime:
     It predicts each event, then lets the classifier learn it. Classes are those that were learned or that the
     classifier has given a probability, in the order in which that happened. Where the classifier has
     `explain_one`, `prune`, `posterior`, `n_attributes` or `n_bytes`, they are its own; one with
-    `learn_unlabelled_one` is taught by events without a label, too (see `any_classifier.teach_one`).
+    `learn_unlabelled_one` is taught by events without a label, too (see `river_classifier.teach_one`).
 
     Args:
         classifier: whose `state` holds all that it has learned; it is trained in place.

@@ -34,7 +34,7 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         P(y = +1 | x) = 1 / (1 + exp(-w^T x))        min over w of  1/2 w^T w + C sum log(1 + exp(-y w^T x))
 
     That is the mode of P(w | D) under the prior N(0, C I). Each event moves the mode and narrows the
-    Gaussian around it (see `laplace`), which costs O(d^2) of d columns. That alone hangs on the order of
+    Gaussian around it, which costs O(d^2) of d columns. That alone hangs on the order of
     events: sorted by class it ends at up to 6 times the minimum. So a uniform sample of the events is
     kept, to which the model goes back whenever there are an eighth more of them (see `revisiting`). Up to
     `memory` events all are kept, and in any order the sum above is within a thousandth of its minimum;

@@ -1,8 +1,8 @@
 """Going back to kept rows: a Gaussian that rows were folded into is put right where they refute it.
 
-A row that was folded into a Gaussian (see `laplace`) stays there as the parabola that fitted it then. On a
+A row that was folded into a Gaussian stays there as the parabola that fitted it then. On a
 stream whose order tells, such as one sorted by class, most parabolas fit nowhere near where the weights come
-to. So a uniform sample of the rows is kept (see `kept_rows`), and Newton's method (see `newton`) finds the
+to. So a uniform sample of the rows is kept (`row_reservoir`), and Newton's method (`newton`) finds the
 optimum w* of f, with each kept row standing for as many as there were for each kept:
 
     all rows are kept      the Gaussian becomes Laplace's approximation at w*, which is exact at its mode.

@@ -11,7 +11,7 @@ is read by the Gaussian density. The width of a bin is the same for all classes,
 Tried on five tables: to read a bin by the next coarser layout until it has had 1, 5 or 20 examples. One did
 as well as none, more did worse. So did Gaussians in place of codes for the first 32 values.
 
-The counts are those of the features (`features`, `softmax.count_features`), which have to be collected.
+The counts are those of the features (`feature_table`, `softmax.count_features`), which have to be collected.
 """
 
 from __future__ import annotations

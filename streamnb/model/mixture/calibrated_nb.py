@@ -19,7 +19,7 @@ class CalibratedNB(BayesOptimalNB):
         P'(v | x) ~ P(v | x)^a
 
     Naive Bayes takes for independent what is not, and is too sure of itself the longer its events are; a,
-    one number, is learned by Newton's method on the log loss, one event at a time (see `calibration`). It
+    one number, is learned by Newton's method on the log loss, one event at a time (see `temperature`). It
     predicts what ``Hypothesis(calibrated=True)`` of a `BayesOptimalNB` predicts, bit for bit.
 
     What was learned by gradient depends on the order of events: `merge` and `unlearn_one` are refused.

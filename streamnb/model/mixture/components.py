@@ -59,7 +59,7 @@ class Pool:
 
     Attributes:
         variance: of the weights before anything is learned, above zero.
-        calibrated: whether it is as sure as it was right when it was so sure, see `confidence`.
+        calibrated: whether it is as sure as it was right when it was so sure, see `histogram_binning`.
         weight: relative prior probability; 0 as in `Hypothesis`.
         name: what predictions, metrics and reports call it.
     """

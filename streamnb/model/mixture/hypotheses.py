@@ -61,8 +61,8 @@ class Hypothesis:
         prior: of the classes: "learned" (frequency), "uniform", or label -> relative weight.
         half_life: what was learned counts half after this time (seconds of event time); None never forgets.
         density: how continuous values are read: "gaussian", or "binned", by how often their bin was met with
-            each class, see `binned`. Bins do not forget.
-        calibrated: raised to a power that is learned, see `calibration`.
+            each class, see `binned_density`. Bins do not forget.
+        calibrated: raised to a power that is learned, see `temperature`.
         weight: relative prior probability of the hypothesis itself; with 0 it has no part in predictions, but
             a pool may take it in, and its losses are told.
         name: what predictions, metrics and reports call it; by default it says how it reads.

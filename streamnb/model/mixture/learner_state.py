@@ -52,7 +52,7 @@ class Plan(NamedTuple):
         pairs: bool[M].
         variances: float64[P].
         opinions: int64[I], the hypotheses that are pooled.
-        binned: bool[B], whether continuous values are read by their bins, see `binned`.
+        binned: bool[B], whether continuous values are read by their bins, see `binned_density`.
         twins: int64[< B], of each of the last readings which of the first it is otherwise.
     """
 
@@ -132,7 +132,7 @@ class LearnerTables(NamedTuple):
         pool_weights: float64[P, I].
         covariance: float64[P, I, I].
         pool_bias: float64[P, 2, C].
-        confidence: int64[Q, CONFIDENCES, 2], see `confidence`.
+        confidence: int64[Q, CONFIDENCES, 2], see `histogram_binning`.
     """
 
     features: FeatureTables

@@ -39,7 +39,7 @@ class LogOpinionPool(BayesOptimalNB):
             default mixture.
         variance: of the weights before anything is learned, above zero.
         memory: of the features of softmax regressions, bytes; when it is spent no more are added.
-        calibrated: whether it is as sure as it was right when it was so sure, see `confidence`.
+        calibrated: whether it is as sure as it was right when it was so sure, see `histogram_binning`.
 
     Raises:
         ValueError: where there is no opinion, or one that is neither calibrated nor a softmax regression.

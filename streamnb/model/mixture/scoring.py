@@ -427,8 +427,8 @@ def score_hypotheses(
 ) -> None:
     """scratch.joint[h, k] = log P_h(class k, event e); -inf for a class without examples.
 
-    Of readings that are binned, twins among them, it is without continuous attributes: `binned.score_binned`
-    adds these.
+    Of readings that are binned, twins among them, it is without continuous attributes:
+    `binned_density.score_binned` adds these.
     """
     H, K = scratch.above.shape
     ages(decayed, batch.time[e], scratch.age)

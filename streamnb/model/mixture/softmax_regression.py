@@ -18,8 +18,8 @@ class SoftmaxRegression(BayesOptimalNB):
         P(v | x) ~ exp(b_v + sum_i x_i (l_iv / 2 + w_iv))        l_iv = ln (n_iv + 1/2) / (n_v + 1)
 
     The log likelihoods l come from counts; w and b are learned (AdaGrad, see `softmax`). The features of an
-    event x, scaled to length one, are those of `collecting`. It predicts what the hypothesis `Softmax` of a
-    `BayesOptimalNB` predicts, bit for bit.
+    event x, scaled to length one, are those of `feature_extraction`. It predicts what the hypothesis
+    `Softmax` of a `BayesOptimalNB` predicts, bit for bit.
 
     What was learned by gradient depends on the order of events: `merge` and `unlearn_one` are refused.
 

@@ -71,7 +71,7 @@ class TreeOpinions:
         Args:
             batch: the event.
             statistics: of the mixture.
-            parts: its parts, each an event; the last is the event without any. See `learner_evidence.Parts`.
+            parts: its parts, each an event; the last is the event without any. See `evidence.Parts`.
             classes: the class whose log odds they are, and the one against which.
 
         Returns float64[trees, n].

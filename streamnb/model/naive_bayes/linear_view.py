@@ -1,4 +1,4 @@
-"""The weights of a model of two classes, or of two classes of a model, put together; see `linear`."""
+"""The weights of a model of two classes, or of two classes of a model, put together; see `linear_form`."""
 
 from __future__ import annotations
 

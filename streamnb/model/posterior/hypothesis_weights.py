@@ -1,4 +1,4 @@
-"""The weights of hypotheses as arrays, and the kernel that updates them, as `posterior` has derived it.
+"""The weights of hypotheses as arrays, and the kernel that updates them, as `sequential` has derived it.
 
 A kernel that makes the likelihoods itself calls `observe` for each of its events, and `SequentialPosterior`
 calls it for everyone else, so that there is one update.

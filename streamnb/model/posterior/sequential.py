@@ -237,8 +237,8 @@ class SequentialPosterior:
     def draw(self, counter: int, seed: int = 0) -> Any:
         """A hypothesis drawn from P(h | D): the Gibbs algorithm, which predicts with it alone.
 
-        The same `counter` and `seed` draw the same from the same posterior (see `draws`). Where the target
-        was drawn from the prior, its expected error is at most twice that of the Bayes optimal
+        The same `counter` and `seed` draw the same from the same posterior (see `counter_rng`). Where the
+        target was drawn from the prior, its expected error is at most twice that of the Bayes optimal
         classification (Haussler, Kearns and Schapire 1994; Mitchell 1997, section 6.8).
         """
         return self.hypotheses[choose(self._weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]

@@ -3,7 +3,7 @@
     word        each different word of a text
     value       each nominal value, and of a continuous attribute its code or its bin in every layout in use
     label       the label that was learned last, for streams in which labels come in runs
-    pairs       of adjacent words, and of the values of two attributes, coarse and fine (see `bins`); where
+    pairs       of adjacent words, and of the values of two attributes, coarse and fine `quantile_bins`; where
                 there are more than twelve attributes only of those twelve that told most of the label in
                 the first 256 events
 
@@ -141,7 +141,7 @@ class Collected(NamedTuple):
         places: int32[power of two >= 2 most], to find a key again.
         slots: int64[12], the index in `attributes` of the chosen ones, or -1.
         of_value: int64[> continuous values, 5], which feature is the bin of a value in each layout, and its
-            code (`bins.CODE`), or -1.
+            code (`quantile_bins.CODE`), or -1.
     """
 
     keys: npt.NDArray[np.uint64]

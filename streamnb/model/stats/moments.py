@@ -26,7 +26,7 @@ a cell that held values up to L, N values of weight 1 learned and unlearned, n o
 
     |mean error| <= 4 N eps L n / n'        |M2 error| <= 32 N^2 eps L^2 n / n'
 
-for n mean is wrong by (n + 6) u L more with each step (u = eps / 2; see `exact_moments` of the verification),
+for n mean is wrong by (n + 6) u L more with each step (u = eps / 2; see `exact.moments` of the verification),
 and M2 by 8 eps L^2 and what the means on both sides of the step make wrong, 4 L |mean error|. So a value
 is unlearned as if it had never been there while its square times eps is small beside the variance that
 stays; 1e20 among ones takes with it what was known of them.

@@ -46,7 +46,7 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
     events are not in it (what that may cost, in nats, is said in `tree_counts`).
 
     The counts are exact in any order. Continuous values are counted by magnitude, four bins an octave (see
-    `coded_values`), strings and booleans as nominal values. A missing attribute drops its factor, a missing
+    `value_codes`), strings and booleans as nominal values. A missing attribute drops its factor, a missing
     parent leaves P(a | v), and a value never seen is skipped. The first `max_values` values
     of an attribute have counts of their own, the rest share one.
 

@@ -75,7 +75,7 @@ class TreeModel:
         joints: npt.NDArray[np.float64] | None = None,
         probabilities: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Predict events in order, and learn them; see `tree_kernels.run_tree`."""
+        """Predict events in order, and learn them; see `kernels.run_tree`."""
         sizes = self.coded.sizes
         if not learn or self.counts.fitting(sizes, classes) == self.counts.paired:
             self.counts.room(sizes, classes)

@@ -353,7 +353,7 @@ def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(
     until(has_predicted(program, len(RAWS)))
     first.kill()
     program.run("replay", events)
-    impatient = "from streamnb.adapters import kafka_election; kafka_election._MOST_PATIENT = 2.0"
+    impatient = "from streamnb.adapters.kafka import election; election._MOST_PATIENT = 2.0"
     standby = make(
         model=program.model, begin=partial(commands.begin, first=impatient), log={"session_timeout": "10s"}
     ).start("run")

@@ -17,7 +17,7 @@ import streamnb
 from streamnb.model.compiled import jit
 
 PACKAGES = Path(streamnb.__file__).parents[1]
-WHERE = "import numba; from streamnb.model import jit, kernels; print(jit._CACHE_FOLDER, repr(numba.config.CACHE_DIR))"
+WHERE = "import numba; from streamnb.model.compiled import jit; from streamnb.model.naive_bayes import kernels; print(jit._CACHE_FOLDER, repr(numba.config.CACHE_DIR))"
 
 
 @pytest.fixture
@@ -37,12 +37,13 @@ def told(folder, **environment):
     ).stdout.split()
 
 
-def test_every_state_of_the_sources_has_a_cache_of_its_own(copied):
+@pytest.mark.parametrize("room", ["encoding/vocabulary.py", "compiled/jit.py", "warm.py"])
+def test_every_state_of_the_sources_has_a_cache_of_its_own(copied, room):
     """A kernel may call into another file, of whose changes numba knows nothing."""
     before = told(copied)
     assert told(copied) == before
     assert before[0].startswith(str(copied / "streamnb" / "model" / "__pycache__" / "kernels-"))
-    with (copied / "streamnb" / "model" / "vocabulary.py").open("a") as source:
+    with (copied / "streamnb" / "model" / room).open("a") as source:
         source.write("\n# another state\n")
     assert told(copied)[0] != before[0]
 

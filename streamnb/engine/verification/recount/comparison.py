@@ -186,7 +186,7 @@ def compare(
     """Tell every number that differs; how many are equal.
 
     Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
-    bring them (see `exact_moments`).
+    bring them (see `exact.moments`).
 
     Args:
         recount: what was counted.
