@@ -61,7 +61,6 @@ ROOMS = {
     "engine/verification": {
         "findings": 0,
         "exact": 0,
-        "features": 1,
         "recount": 2,
         "log": 3,
         "verify": 4,

@@ -87,7 +87,6 @@ def _described(verified: Verified) -> dict[str, Any]:
         "commits": verified.commits,
         "counts": None if equal is None else equal.counts,
         "moments": None if equal is None else equal.moments,
-        "features": None if equal is None else equal.features,
         "findings": [_finding(finding) for finding in verified.findings.all()],
     }
 

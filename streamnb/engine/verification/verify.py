@@ -27,7 +27,7 @@ from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
 __all__ = ["Source", "Verified", "verify"]
 
-RECOUNT, FEATURES, CONFIGURATION, LOG = "recount", "features", "configuration", "log"
+RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     2. Every slice that the log still holds; its events are counted by plain addition on the way, from the
        journal's beginning, or from the oldest snapshot that what is kept reaches back to.
     3. The recount beside every snapshot that it passes, and beside the state that a recovery gives.
-    4. That state, and what the snapshots have learned by gradient, beside one made without snapshots.
+    4. That state, and what the snapshots have of features and of what is learned by gradient, beside one made
+       without snapshots.
     5. Predictions and dead letters beside the events.
 
     What a model has learned that is no table of counts cannot be recounted: in place of 3, it and the
@@ -111,9 +112,8 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     replays = Replays(source.log, source.snapshots, source.learner, source.identity, seen, findings)
     learner = replays.present(RECOUNT, kept)
     if learner is not None:
-        recount = recounting.recount
-        _compare_recount(recount, learner, seen, verified)
-        replays.compare(learner, kept, recounting.base, None if recount is None else recount.features)
+        _compare_recount(recounting.recount, learner, seen, verified)
+        replays.compare(learner, kept, recounting.base)
     return verified
 
 
@@ -249,10 +249,8 @@ def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, ve
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
         return
-    compared = compare(recount, State.of(learner), RECOUNT, seen.end.n, findings, FEATURES)
+    compared = compare(recount, State.of(learner), RECOUNT, seen.end.n, findings)
     verified.compared = compared
     if not findings.count(RECOUNT):
         text = f"{compared.counts:,} counts and {compared.moments:,} moments equal"
         findings.ok(RECOUNT, text, record=seen.end.n)
-    if compared.features is not None and not findings.count(FEATURES):
-        findings.ok(FEATURES, f"{compared.features:,} counts equal", record=seen.end.n)

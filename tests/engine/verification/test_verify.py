@@ -298,10 +298,8 @@ def test_the_command_says_what_it_verified(streams, tmp_path):
     done = streamnb("verify", *flags, cwd=tmp_path)
     assert done.stderr == ""
     said = answer("verify", *flags, cwd=tmp_path)
-    assert said["features"] > said["counts"]  # beside every word the pairs of words
     assert done.stdout.splitlines()[-1] == (
-        "verified: 5,574 events in 6 commits, counted once each; "
-        f"19,682 counts, {said['features']:,} counts of features and 0 moments equal"
+        "verified: 5,574 events in 6 commits, counted once each; 19,682 counts and 0 moments equal"
     )
     assert {key: said[key] for key in ("verified", "journal", "events", "commits", "counts", "moments")} == {
         "verified": True,

@@ -122,7 +122,7 @@ def test_a_state_that_is_another_is_reported_number_by_number(learned, folder, e
     outcome = verified(learned, folder)
     expected = ["snapshots", "recount", "replay"]
     if edit is twice:  # the others leave features, and what is learned by gradient, as they are
-        expected = ["snapshots", "recount", "features", "replay", "learners"]
+        expected = ["snapshots", "recount", "replay", "learners"]
     assert checks(outcome) == expected
     for check in ("snapshots", "recount"):
         differing = [f for f in outcome.findings.all() if f.check == check and f.verdict == Verdict.DIFFERS]

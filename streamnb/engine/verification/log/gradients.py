@@ -1,7 +1,8 @@
-"""What is learned by gradient, beside a replay: it cannot be counted again, but is the same bit for bit.
+"""Features, and what is learned by gradient, beside a replay: it is the same bit for bit.
 
 Weights, powers and pools are sums that depend on the order of events. A replay of the journal gives their
-very bits, on one kind of machine. The first number of an array that is another is told by what it stands for.
+very bits, on one kind of machine; counts of features it gives on any. The first number of an array that is
+another is told by what it stands for.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.verification.features.recount import NOBODY, FeatureRecount
 from streamnb.engine.verification.findings import Findings
 from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.softmax.feature_table import KEY
+from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL
 
-__all__ = ["LEARNED_BY_GRADIENT", "Names", "compare_learned"]
+__all__ = ["OF_LEARNERS", "Names", "compare_learned"]
 
-LEARNED_BY_GRADIENT = tuple(
-    f"learned_{name}"
+OF_LEARNERS = "learned_"
+"""How the names of all arrays begin that are compared here."""
+_BY_GRADIENT = tuple(
+    f"{OF_LEARNERS}{name}"
     for name in (
         "feature_weights",
         "bias",
@@ -32,7 +34,6 @@ LEARNED_BY_GRADIENT = tuple(
         "pool_confidence",
     )
 )
-"""Arrays of a model's state."""
 _SQUARES = "sum of squared gradients"
 
 
@@ -41,24 +42,22 @@ class Names(NamedTuple):
 
     Attributes:
         hypotheses: that are weighed.
-        features: those that were counted, as far as they were.
     """
 
     hypotheses: Sequence[AnyHypothesis]
-    features: FeatureRecount | None
 
     @property
     def learns(self) -> bool:
-        """Whether any learns from predictions, or reads bins, of whose counts the logarithms are kept."""
+        """Whether any learns from predictions, or reads bins, which are counted as features."""
         return any(isinstance(h, Pool) or _is_pooled(h) or _reads_bins(h) for h in self.hypotheses)
 
     def place(
-        self, name: str, index: Sequence[int], labels: Sequence[str], table: npt.NDArray[np.int64] | None
+        self, name: str, index: Sequence[int], labels: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> tuple[str, dict[str, str | int]]:
         """What a number of an array is, and where it belongs."""
-        kind = name.removeprefix("learned_")
-        if kind == "feature_weights":
-            return self._weight(index, labels, table)
+        kind = name.removeprefix(OF_LEARNERS)
+        if kind.startswith(("feature", "bins_", "context_")):
+            return self._of_features(kind, index, labels, arrays)
         if kind == "bias":
             learners = self._labels(Softmax)
             part = ("bias", _SQUARES)[index[1]]
@@ -77,23 +76,25 @@ class Names(NamedTuple):
         what = "weight" if kind == "pool_weights" else "covariance"
         return what, place | {"opinion": ", ".join(opinions[i] for i in index[1:])}
 
-    def _weight(
-        self, index: Sequence[int], labels: Sequence[str], table: npt.NDArray[np.int64] | None
+    def _of_features(
+        self, kind: str, index: Sequence[int], labels: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> tuple[str, dict[str, str | int]]:
-        row, plane, column = index
-        place: dict[str, str | int] = {}
-        if plane:
-            place["hypothesis"] = self._labels(Softmax)[plane - 1]
-        here = NOBODY
-        if table is not None and row < len(table):
-            key = int(table[row, KEY]) % (1 << 64)
-            place["feature"] = f"{key:012x}"
-            here = NOBODY if self.features is None else self.features.rows.get(key, NOBODY)
-        if self.features is not None and here != NOBODY:
-            place = {name: place[name] for name in place if name != "feature"} | self.features.place(here)
+        """Of features by their keys, and of what they are made of by the place in its array."""
+        if kind == "features_met_once":
+            return "pair met once", {"feature": _hex(arrays[f"{OF_LEARNERS}{kind}"][index[0]])}
+        if not kind.startswith("feature"):
+            return "number", {"array": kind, "index": ", ".join(map(str, index))}
+        row, *_, column = index
+        place: dict[str, str | int] = {"feature": _hex(arrays[f"{OF_LEARNERS}features"][row, KEY])}
+        if kind == "features" and column < COUNTS:
+            return {KEY: "key", OWNER: "owner", TOTAL: "count of all classes"}[column], place
+        if kind == "features":
+            return "count", place | {"class": labels[column - COUNTS]}
+        if index[1]:
+            place = {"hypothesis": self._labels(Softmax)[index[1] - 1], **place}
         if column:
-            return "weight" if plane else "logarithm of a count", place | {"class": labels[column - 1]}
-        return _SQUARES if plane else "number before the logarithms", place
+            return "weight" if index[1] else "logarithm of a count", place | {"class": labels[column - 1]}
+        return _SQUARES if index[1] else "number before the logarithms", place
 
     def _labels(self, kind: type[Softmax | Pool]) -> list[str]:
         return [h.label for h in self.hypotheses if isinstance(h, kind)]
@@ -124,6 +125,8 @@ def compare_learned(
     check: str,
     at: int,
     findings: Findings,
+    *,
+    one: bool,
 ) -> int:
     """Tell of each array the first number that is another; how many numbers are the same bit for bit.
 
@@ -134,13 +137,14 @@ def compare_learned(
         check: name of the check.
         at: number of the journal record at which both stand.
         findings: are told.
+        one: whether one kind of machine has written all; else what is learned by gradient is left out.
     """
     meta, arrays = state
     same = 0
-    for name in LEARNED_BY_GRADIENT:
-        here, there = arrays.get(name), replayed.get(name)
-        if here is None and there is None:
+    for name in sorted({**arrays, **replayed}):
+        if not name.startswith(OF_LEARNERS) or (name in _BY_GRADIENT and not one):
             continue
+        here, there = arrays.get(name), replayed.get(name)
         if here is None or there is None or (here.shape, here.dtype) != (there.shape, there.dtype):
             shapes = [None if array is None else array.shape for array in (here, there)]
             text = f"at journal record {at}: {name} has the shape {shapes[0]}, and {shapes[1]} in a replay"
@@ -152,9 +156,9 @@ def compare_learned(
         if others:
             index = [int(i) for i in np.unravel_index(int(np.argmax(differs)), here.shape)]
             labels = [str(label) for label in meta["classes"]]
-            what, place = names.place(name, index, labels, arrays.get("learned_features"))
+            what, place = names.place(name, index, labels, replayed)
             more = f", and {others - 1:,} more of {name}" if others > 1 else ""
-            found, expected = float(here[tuple(index)]), float(there[tuple(index)])
+            found, expected = here[tuple(index)].item(), there[tuple(index)].item()
             where = "".join(f", {key} {value!r}" for key, value in place.items())
             text = f"at journal record {at}{where}: {what} {found} learned, {expected} in a replay{more}"
             findings.differs(check, text, {"record": at, **place}, found=found, expected=expected)
@@ -163,4 +167,9 @@ def compare_learned(
 
 def _bits(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Floats as integers: a nan equals itself, and zeros of two signs do not."""
-    return np.ascontiguousarray(array).view(np.uint32 if array.dtype.itemsize == 4 else np.uint64)
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def _hex(key: np.integer[Any]) -> str:
+    """The key of a feature, of 48 bits."""
+    return f"{int(key) & int(KEY_BITS):012x}"

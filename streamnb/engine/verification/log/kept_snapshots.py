@@ -110,13 +110,13 @@ class KeptSnapshots:
         if self._findings.count(SNAPSHOTS) == before:
             self._findings.ok(SNAPSHOTS, f"at journal record {n}: {equal}", record=n)
 
-    def compare_learned(self, n: int, replayed: Learner, names: Names) -> None:
-        """Compare what the snapshot at a record, if there is one, learned by gradient with a replay."""
+    def compare_learned(self, n: int, replayed: Learner, names: Names, *, one: bool) -> None:
+        """Compare features, and what was learned by gradient, of the snapshot at a record with a replay."""
         snapshot = self._load(n) if n in self._marks else None
         state = None if snapshot is None else snapshot.parts.get("model")
         if state is not None:
             other = replayed.model.state()[1]
-            compare_learned(state, other, names, SNAPSHOTS, n, self._findings)
+            compare_learned(state, other, names, SNAPSHOTS, n, self._findings, one=one)
 
     def compare_model(self, n: int, replayed: Learner) -> None:
         """Compare the model of the snapshot at a record, if there is one, with a replay, bit for bit."""

@@ -11,10 +11,9 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord
-from streamnb.engine.verification.features.recount import FeatureRecount
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Survey
-from streamnb.engine.verification.log.gradients import LEARNED_BY_GRADIENT, Names, compare_learned
+from streamnb.engine.verification.log.gradients import OF_LEARNERS, Names, compare_learned
 from streamnb.engine.verification.log.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.log.published import LETTERS, PREDICTIONS
 from streamnb.engine.verification.log.replayed_outputs import ReplayedOutputs
@@ -28,7 +27,7 @@ from streamnb.wire.snapshot import Part, part_digest
 __all__ = ["LEARNERS", "REPLAY", "Replays"]
 
 REPLAY, LEARNERS = "replay", "learners"
-_UNPORTABLE = ("posterior_", "decayed_", BELIEFS, *LEARNED_BY_GRADIENT)
+_UNPORTABLE = ("posterior_", "decayed_", BELIEFS, OF_LEARNERS)
 
 
 class _UpTo:
@@ -73,9 +72,7 @@ class Replays:
             return self._recovered(self._snapshots, check)
         return self._recovered(self._snapshots, check, lambda _, __, outputs: self._outputs.expect(outputs))
 
-    def compare(
-        self, learner: Learner, kept: KeptSnapshots, base: int, features: FeatureRecount | None
-    ) -> None:
+    def compare(self, learner: Learner, kept: KeptSnapshots, base: int) -> None:
         """The present state, and those of the snapshots on the way, beside a replay, bit for bit.
 
         Scores are sums of logarithms: they are the same bits only on one kind of machine.
@@ -85,10 +82,9 @@ class Replays:
             kept: the snapshots that are kept.
             base: the record of the snapshot with which a replay has to begin, where journal or events do
                 not reach back to the beginning; -1 where there is none.
-            features: what is known of features, to name them.
         """
         model = learner.model
-        names = Names(model.hypotheses if isinstance(model, BayesOptimalNB) else (), features)
+        names = Names(model.hypotheses if isinstance(model, BayesOptimalNB) else ())
         if not kept.origins:
             self._findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
             self._finish_outputs(learner, is_whole=self._seen.is_whole)
@@ -113,8 +109,8 @@ class Replays:
 
         def passed(checkpoint: Checkpoint, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
             self._outputs.expect(outputs)
-            if one and names.learns:
-                kept.compare_learned(checkpoint.n, replayed, names)
+            if names.learns:
+                kept.compare_learned(checkpoint.n, replayed, names, one=one)
             elif one and (isinstance(model, HiddenMarkovNB) or not isinstance(model, NaiveBayes)):
                 kept.compare_model(checkpoint.n, replayed)
 
@@ -141,9 +137,9 @@ class Replays:
         self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
 
     def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
-        """All but what is learned by gradient."""
+        """All but features and what is learned by gradient."""
         sides = (learner.parts(), replayed.parts())
-        without = LEARNED_BY_GRADIENT if one else _UNPORTABLE
+        without = (OF_LEARNERS,) if one else _UNPORTABLE
         for name in sorted(sides[0]):
             state, other = (_portable(name, parts[name], without, one=one) for parts in sides)
             if part_digest(*state) != part_digest(*other):
@@ -159,17 +155,16 @@ class Replays:
             self._findings.ok(REPLAY, text)
 
     def _compare_learned(self, learner: Learner, replayed: Learner, names: Names, *, one: bool) -> None:
-        """What is learned by gradient."""
+        """Features, and what is learned by gradient."""
         n = self._seen.end.n
         if not one:
             self._findings.unchecked(
                 LEARNERS, "weights and powers: more than one kind of machine has written"
             )
-            return
         state, other = learner.model.state(), replayed.model.state()[1]
-        same = compare_learned(state, other, names, LEARNERS, n, self._findings)
+        same = compare_learned(state, other, names, LEARNERS, n, self._findings, one=one)
         if not self._findings.count(LEARNERS):
-            text = f"{same:,} numbers that are learned by gradient are the replay's, bit for bit"
+            text = f"{same:,} numbers of learners and their features are the replay's, bit for bit"
             self._findings.ok(LEARNERS, text, record=n)
 
     def _recovered(

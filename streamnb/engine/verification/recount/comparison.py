@@ -14,9 +14,6 @@ import numpy.typing as npt
 from streamnb.engine.learner import Learner
 from streamnb.engine.verification.exact.decay import Group, Row
 from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.features.comparison import compare_features, features_of
-from streamnb.engine.verification.features.recount import FeatureRecount
-from streamnb.engine.verification.features.state import FeatureState
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.recount.decay_comparison import Forgetting
 from streamnb.engine.verification.recount.entity_chains import ChainRecount, compare_chains
@@ -25,9 +22,9 @@ from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.softmax.feature_table import KEY, KEY_BITS
 from streamnb.wire.snapshot import Part
 
 __all__ = ["Compared", "State", "compare", "recount_of"]
@@ -40,7 +37,6 @@ class State(NamedTuple):
     consumed: int
     dead_letters: int
     books: Books | None = None
-    features: FeatureState | None = None
     chains: ChainRecount | None = None
 
     @classmethod
@@ -50,11 +46,9 @@ class State(NamedTuple):
         if not isinstance(model, NaiveBayes):
             raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
         statistics = model.statistics
-        has_more = isinstance(model, (BayesOptimalNB, HiddenMarkovNB))
-        meta, learned = model.state() if has_more else ({}, {})
-        features = FeatureState.of(statistics, learned)
+        meta, learned = model.state() if isinstance(model, HiddenMarkovNB) else ({}, {})
         chains = ChainRecount.of_state(meta, learned)
-        return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), features, chains)
+        return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), chains)
 
     @classmethod
     def read(cls, parts: Mapping[str, Part]) -> State:
@@ -65,12 +59,21 @@ class State(NamedTuple):
             groups = arrays["groups"]
             np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
             statistics = Statistics.from_state(meta, arrays)
-            features = FeatureState.of(statistics, arrays)
+            _check_features(arrays)
             chains = ChainRecount.of_state(meta, arrays)
             seen = counters["consumed"], counters["dead_letters"]
-            return cls(statistics, *seen, Books.read(model), features, chains)
+            return cls(statistics, *seen, Books.read(model), chains)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
+
+
+def _check_features(arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Raise ValueError for a feature that is there twice, or out of order: a model that loads it hides it."""
+    if "learned_features" in arrays:
+        rows, once = arrays["learned_features"][:, KEY], arrays["learned_features_met_once"]
+        keys = np.append(rows.astype(np.uint64), once & KEY_BITS)
+        if np.unique(keys).size < keys.size or not (once[1:] > once[:-1]).all():
+            raise ValueError("a feature is there twice, or those met once are not in order")
 
 
 @dataclass
@@ -80,16 +83,13 @@ class Compared:
     Attributes:
         counts: of classes, rows and totals, those that forget among them.
         moments: cells of continuous attributes.
-        features: counts of features; None where there are none.
     """
 
     counts: int = 0
     moments: int = 0
-    features: int | None = None
 
     def __str__(self) -> str:
-        features = "" if self.features is None else f", {self.features:,} counts of features"
-        return f"{self.counts:,} counts{features} and {self.moments:,} moments equal"
+        return f"{self.counts:,} counts and {self.moments:,} moments equal"
 
 
 class _Row(NamedTuple):
@@ -170,9 +170,6 @@ def recount_of(state: State) -> Recount:
     recount.choose(state.statistics.sources)
     recount.chains = state.chains
     _forgetting(recount, state.statistics).begin()
-    if state.features is not None:
-        rows = (row.row for row in _rows(state.statistics))
-        recount.features = features_of(state.features, state.statistics, rows)
     return recount
 
 
@@ -180,9 +177,7 @@ def _forgetting(recount: Recount, statistics: Statistics) -> Forgetting:
     return Forgetting(recount, statistics, [row.row for row in _rows(statistics)] if recount.fading else [])
 
 
-def compare(
-    recount: Recount, state: State, check: str, at: int, findings: Findings, features: str = ""
-) -> Compared:
+def compare(recount: Recount, state: State, check: str, at: int, findings: Findings) -> Compared:
     """Tell every number that differs; how many are equal.
 
     Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
@@ -194,7 +189,6 @@ def compare(
         check: name of the check.
         at: number of the journal record at which both stand.
         findings: are told.
-        features: name of the check of features, where it is another.
     """
     comparing = _Comparing(check, at, findings)
     for name, counted, learned in (
@@ -222,20 +216,7 @@ def compare(
         comparing.equal.counts += counts
         comparing.equal.moments += moments
     comparing.equal.counts += compare_chains(recount.chains, state.chains, comparing.number)
-    comparing.equal.features = _compare_features(recount, state, _Comparing(features or check, at, findings))
     return comparing.equal
-
-
-def _compare_features(recount: Recount, state: State, comparing: _Comparing) -> int | None:
-    """How many counts of features are equal; None where there are none."""
-    counted = recount.features
-    if counted is None and not recount.events and state.features is not None:
-        counted = FeatureRecount()
-    if counted is None or state.features is None:
-        words = ["none" if side is None else "some" for side in (counted, state.features)]
-        comparing.number("features", {}, *words)
-        return None
-    return compare_features(counted, state.features, comparing.number)
 
 
 class _Comparing:

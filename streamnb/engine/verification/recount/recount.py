@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.decay import Clock, Fading, Group, Row
 from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.features.plan import FeaturePlan
-from streamnb.engine.verification.features.recount import FeatureRecount, Items, Values
 from streamnb.engine.verification.recount.entity_chains import ChainPlan, ChainRecount
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import Nominal, Text
@@ -23,7 +21,6 @@ from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.stats.sources import Sources
 
@@ -41,14 +38,12 @@ class Plan:
         settings: of the learner.
         kinds: declared attribute -> its kind.
         sources: what is counted beside words and values.
-        features: what is wanted of features; None where nothing learns from them.
         chains: how the chains of entities are kept; None where there are none.
     """
 
     settings: Settings
     kinds: Mapping[str, int]
     sources: Sources = field(default_factory=Sources)
-    features: FeaturePlan | None = None
     chains: ChainPlan | None = None
 
     @classmethod
@@ -67,9 +62,7 @@ class Plan:
                 kinds[name] = usual if own is None else BERNOULLI if own == "bernoulli" else MULTINOMIAL
             else:
                 kinds[name] = NOMINAL if isinstance(spec, Nominal) else _CONTINUOUS
-        weighs = isinstance(model, BayesOptimalNB)
-        features = FeaturePlan.of(model.hypotheses, model.memory) if weighs else None
-        return cls(settings, kinds, model.statistics.sources, features, ChainPlan.of(model))
+        return cls(settings, kinds, model.statistics.sources, ChainPlan.of(model))
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
@@ -94,7 +87,6 @@ class Recount:
         texts: group of texts -> class -> texts.
         clock: event time, where something forgets.
         fading: counts and moments that forget, in the order of the sources.
-        features: those of softmax regressions; None where none were counted.
         chains: those of entities; None where none were counted.
     """
 
@@ -111,7 +103,6 @@ class Recount:
         self.presence: dict[Row, dict[str, int]] = {}
         self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.clock = Clock()
-        self.features: FeatureRecount | None = None
         self.chains: ChainRecount | None = None
         self.choose(Sources())
 
@@ -136,55 +127,38 @@ class Recount:
             return
         if not self.events and plan.sources != self.sources:
             self.choose(plan.sources)
-        if not self.events and plan.features:
-            self.features = FeatureRecount()
         self.events += 1
         self.classes[event.label] += weight
         if self.fading:
             self.clock.learn(event.ts)
         for fading in self.fading:
             fading.begin(event.label, weight)
-        items, values = self._attributes(event.label, weight, event.x, plan)
-        if self.features is not None and plan.features is not None:
-            self.features.take(event.label, weight, items, values, plan.features)
+        self._attributes(event.label, weight, event.x, plan)
         every = plan.settings.pruning.every
         if every and self.events % every == 0:
             self.prune(plan.settings.pruning)
 
-    def _attributes(
-        self, label: str, weight: int, x: Mapping[str, str | float | bool], plan: Plan
-    ) -> tuple[Items, Values]:
-        """Count every attribute; what each is made of, words that are stopped left out."""
-        items: list[tuple[Group, Sequence[str | None]]] = []
-        values: list[tuple[str, float]] = []
+    def _attributes(self, label: str, weight: int, x: Mapping[str, str | float | bool], plan: Plan) -> None:
+        """Count every attribute."""
         for name, value in x.items():
             if plan.chains is not None and name == plan.chains.entity:
                 continue
             kind = plan.kind(name, value)
             if kind == _CONTINUOUS:
                 number = min(max(float(value), -LARGEST), LARGEST)
-                values.append((name, number))
                 self.moments[name, label].add(number, weight)
                 for fading in self.fading:
                     fading.value(name, label, number)
             else:
                 group = self.group(kind, name)
                 words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
-                items.append((group, self._kept(group, words)))
                 self._count(group, words, label, weight)
-        return items, values
 
     def group(self, kind: int, name: str) -> Group:
         """A group, and its totals."""
         group = self._groups.setdefault((kind, name), (kind, name))
         self.totals.setdefault(group, defaultdict(int))
         return group
-
-    def _kept(self, group: Group, words: Sequence[str]) -> Sequence[str | None]:
-        """Words in order, None for those that are stopped."""
-        if not self.stopped:
-            return words
-        return [None if (group, word) in self.stopped else word for word in words]
 
     def _count(self, group: Group, words: Sequence[str], label: str, weight: int) -> None:
         kind, _ = group

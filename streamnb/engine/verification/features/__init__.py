@@ -1,1 +1,0 @@
-"""The recount of the features of a softmax regression."""
