@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from retention import trim
 from test_topic_plan import configured, elected, granted, needed, secured_flags, until
 
 from streamnb.adapters.blocking_call import meanwhile
@@ -493,7 +494,7 @@ def test_the_embedded_log_lost_what_a_recovery_needs(capsys, tmp_path):
     for snapshot in (tmp_path / "log.db.snapshots").iterdir():
         snapshot.unlink()
     with SqliteLog(tmp_path / "log.db") as log:
-        log.trim(Partition("events", 0), 10)
+        trim(log, Partition("events", 0), 10)
     code, found = doctor(capsys, *flags)
     assert code == 1
     assert "from offset 0; kept are 10" in found["recovery"][0].found

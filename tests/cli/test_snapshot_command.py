@@ -9,6 +9,7 @@ import commands
 import msgspec
 import pytest
 from program import Program, until
+from retention import trim
 from service import predictions, raw_events, read_topic
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
@@ -129,7 +130,7 @@ def test_a_list_tells_each_fault(learned):
 
 def test_a_list_of_a_trimmed_journal(learned):
     with learned.log() as log:
-        log.trim(Partition("journal", 0), 4)
+        trim(log, Partition("journal", 0), 4)
     listed = learned.answer("snapshot", "list")["snapshots"]
     states = {snapshot["n"]: snapshot["state"] for snapshot in listed}
     assert states.pop(5) == states.pop(4, "good") == "good"
@@ -379,7 +380,7 @@ def test_good_snapshots_outlast_a_rollback_though_it_makes_them_too_many(site):
     assert [entry.n for entry in site.snapshots.list()] == [1, 2, 3, 4]
     site.snapshots.list()[-1].path.write_bytes(b"torn")
     with site.log() as log:
-        log.trim(Partition("events", 0), 60)
+        trim(log, Partition("events", 0), 60)
     assert site.digest() == others(RAWS[:20])
 
 
@@ -393,7 +394,7 @@ def test_a_state_that_is_beyond_recovery_can_be_left_for_one_that_is_not(site):
         if entry.n > last:
             entry.path.unlink()
     with site.log() as log:
-        log.trim(Partition("events", 0), 100)
+        trim(log, Partition("events", 0), 100)
     for refused in (
         ("run", "--until-end"),
         ("run", "--until-end", "--accept-loss"),

@@ -10,6 +10,7 @@ import time
 import msgspec
 import pytest
 from parameters import on_logs
+from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -419,7 +420,7 @@ def test_events_that_retention_has_eaten_before_they_were_learned(open_log, tmp_
     drained(open_log, folder, RAWS[:90])
     log = open_log()
     produce(log, RAWS[90:180])
-    log.trim(EVENTS, 120)
+    trim(log, EVENTS, 120)
     missing = ["events/0: offsets 90 to 119 were deleted before they were learned"]
     assert refused(open_log, folder) == missing
     worker, _ = after_loss(open_log, folder, {"events": {"0": 120}}, missing)
@@ -434,7 +435,7 @@ def test_retention_that_overtakes_a_learner_is_told_with_what_is_gone_and_what_t
     worker.run(until_end=True)
     with getattr(worker._log, "nothing_fetched", contextlib.nullcontext)():
         produce(open_log(), RAWS[30:90])
-        open_log().trim(EVENTS, 50)
+        trim(open_log(), EVENTS, 50)
     with pytest.raises(JournalError) as refusal:
         worker.run(until_end=True)
     worker.close()
@@ -449,7 +450,7 @@ def test_retention_that_overtakes_a_learner_is_told_with_what_is_gone_and_what_t
 def test_events_that_were_learned_may_be_eaten(open_log, tmp_path):
     folder = tmp_path / "snapshots"
     drained(open_log, folder, RAWS[:90])
-    open_log().trim(EVENTS, 90)
+    trim(open_log(), EVENTS, 90)
     told = Told()
     worker = drained(open_log, folder, RAWS[90:100], sensor=told, accepts_loss=True)
     assert told.notes == []
@@ -462,7 +463,7 @@ def test_a_loss_is_followed_by_a_snapshot_at_once(open_log, tmp_path):
     drained(open_log, folder, RAWS[:40])
     log = open_log()
     produce(log, RAWS[40:80])
-    log.trim(EVENTS, 60)
+    trim(log, EVENTS, 60)
     options = {"learner": new_learner(), "identity": IDENTITY, "topics": TOPICS}
     worker = started(open_log, folder, None, accepts_loss=True, **options)
     worker._log.close()  # killed before it learned anything
@@ -574,7 +575,7 @@ def test_an_added_partition_may_have_lost_records_before_anyone_knew_it(open_log
     log.append([NewRecord("events", key, raw) for key, raw in zip(keys, RAWS[40:100], strict=True)])
     held = [record.value for record in log.read(added, 0, 100)]
     assert len(held) > 5
-    log.trim(added, 5)
+    trim(log, added, 5)
     missing = ["events/1: offsets 0 to 4 were deleted before they were learned"]
     assert refused(open_log, folder) == missing
     after_loss(open_log, folder, {"events": {"0": 40, "1": 5}}, missing)

@@ -8,6 +8,7 @@ import sys
 import msgspec
 import pytest
 from parameters import on_logs
+from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -186,7 +187,7 @@ def trimmed(open_log, n):
     """Nothing is kept of the journal before record `n`."""
     log = open_log()
     offsets = {decode_journal(record.value).n: record.offset for record in read_topic(log, "journal")}
-    log.trim(JOURNAL, offsets[n])
+    trim(log, JOURNAL, offsets[n])
 
 
 def test_a_journal_trimmed_behind_the_oldest_snapshot_is_enough(open_log, tmp_path):
@@ -195,7 +196,7 @@ def test_a_journal_trimmed_behind_the_oldest_snapshot_is_enough(open_log, tmp_pa
     learned(open_log, folder, RAWS[:100], store=AtOnce)
     assert len(list(folder.iterdir())) == 3
     trimmed(open_log, 3)
-    open_log().trim(EVENTS, 60)
+    trim(open_log(), EVENTS, 60)
     for left in (3, 2, 1):
         assert len(list(folder.iterdir())) == left
         learner, checkpoint = recovered(open_log, folder)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from parameters import on_logs
+from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -159,8 +160,8 @@ def test_a_snapshot_on_the_path_is_enough_where_the_events_before_it_are_gone(op
     learned(open_log, folder, 300, every=90)
     rolled_back(open_log, folder, 4, keeps=False)
     log = open_log()
-    log.trim(EVENTS, 90)
-    log.trim(JOURNAL, next(r.offset for r in read_topic(log, "journal") if decode_journal(r.value).n == 3))
+    trim(log, EVENTS, 90)
+    trim(log, JOURNAL, next(r.offset for r in read_topic(log, "journal") if decode_journal(r.value).n == 3))
     alone = digests(undisturbed(range(120)))
     assert state(open_log, SnapshotFolder(folder))[0] == alone
     next(path for path in folder.iterdir() if "03.snb" in path.name).unlink()

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from kafka.errors import KafkaError
 from program import until
+from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -312,7 +313,7 @@ def test_a_learner_outlives_that_its_journal_is_emptied(open_log, tmp_path, monk
     worker = begun(log, tmp_path / "s", sensor=sensor)
     worker.run(until_end=True)
     end = operator.offsets(JOURNAL)[1]
-    operator.trim(JOURNAL, end)
+    trim(operator, JOURNAL, end)
     produce(operator, RAWS[60:])
     worker.run(until_end=True)
     del worker  # it is killed: `close` would keep a snapshot

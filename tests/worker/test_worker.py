@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from malformed import MALFORMED, kept
 from parameters import on_logs
+from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -285,7 +286,7 @@ def test_slices_that_disagree_are_refused(open_log, tmp_path):
 
 def test_retention_that_has_eaten_what_is_needed_is_refused_and_a_snapshot_helps(open_log, tmp_path):
     journalled(open_log, tmp_path)
-    open_log().trim(Partition("events", 0), 45)
+    trim(open_log(), Partition("events", 0), 45)
     with pytest.raises(JournalError, match=r"events/0 from offset 0 to 30"):
         replayed(open_log())
     worker = drain(open_log(), tmp_path / "snapshots")
@@ -367,7 +368,7 @@ def test_partitions_added_later_are_read_from_their_start(open_log, tmp_path):
 def test_learning_begins_with_the_earliest_record_kept(open_log, tmp_path):
     log = open_log(**TOPICS)
     produce(log, RAWS[:90])
-    log.trim(Partition("events", 0), 45)
+    trim(log, Partition("events", 0), 45)
     worker = drain(log, tmp_path / "snapshots")
     assert [p["id"] for p in predictions(open_log())] == [f"e{i}" for i in range(45, 90)]
     again, checkpoint = replayed(open_log())

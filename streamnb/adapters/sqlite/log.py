@@ -165,15 +165,6 @@ class SqliteLog:
         there = self.topics()
         return {topic: self.topic_id(topic) for topic in topics if topic in there}
 
-    def trim(self, partition: Partition, before: int) -> None:
-        """Drop the records below offset `before` (retention); the offsets of the others do not change.
-
-        Raises:
-            UnknownTopic: there is no such partition.
-            OutOfRange: `before` lies beyond the end.
-        """
-        self._store.trim(partition, before)
-
     # Reading
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:  # noqa: ARG002  the port's name

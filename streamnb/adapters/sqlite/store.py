@@ -281,16 +281,6 @@ class SqliteStore:
             raise UnknownTopic(f"{self.path}: there is no partition {partition.topic}[{partition.number}]")
         return Extent(*row)
 
-    def trim(self, partition: Partition, before: int) -> None:
-        """Drop the records below offset `before`. Raises `OutOfRange` where that lies beyond the end."""
-        with self.transaction("IMMEDIATE"):
-            extent = self.extent(partition)
-            if before > extent.next:
-                raise self._out_of_range(partition, extent, before)
-            self._delete_records(extent, before)
-            update = "UPDATE partitions SET earliest = max(earliest, ?) WHERE partition_id = ?"
-            self.db.execute(update, (before, extent.partition_id))
-
     def fetch(self, partition: Partition, extent: Extent, offset: int, limit: int) -> list[Record]:
         """Inside a transaction: at most `limit` records from `offset` on, as many as fill `FETCH_BYTES`.
 

@@ -7,14 +7,14 @@ or a maximum is that of the entries with the fewest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_CELLS", "Factor", "maximised", "product", "reduced", "summed", "total"]
+__all__ = ["MOST_CELLS", "Factor", "maximised", "product", "summed", "total"]
 
 MOST_CELLS = 1 << 26
 """Of a table that elimination makes: 512 MiB of doubles."""
@@ -54,14 +54,6 @@ def product(factors: Sequence[Factor]) -> Factor:
         np.array(np.broadcast_to(reduce(np.add, logs, np.zeros((1,) * len(scope))), shape)),
         np.array(np.broadcast_to(reduce(np.add, misses), shape)) if misses else None,
     )
-
-
-def reduced(factor: Factor, codes: Mapping[int, int]) -> Factor:
-    """The factor where these variables have these values, which are variables of it no longer."""
-    at = tuple(codes.get(variable, slice(None)) for variable in factor.scope)
-    scope = tuple(variable for variable in factor.scope if variable not in codes)
-    misses = None if factor.misses is None else np.asarray(factor.misses[at])
-    return Factor(scope, np.asarray(factor.logs[at]), misses)
 
 
 def summed(factor: Factor, variables: Iterable[int]) -> Factor:

@@ -181,11 +181,6 @@ class OnlineBaumWelch:
         return int(self._counts.numbers[EVENTS])
 
     @property
-    def n_held(self) -> int:
-        """How many of them are held back: they are not counted yet."""
-        return int(self._counts.numbers[FILLED])
-
-    @property
     def log_evidence(self) -> float:
         """Sum of log P(x_t | x_1..t-1) of all events, each by the best model before it, in nats."""
         return float(self._counts.evidence.sum())

@@ -43,8 +43,6 @@ from streamnb.model.stats.sources import Sources
 
 __all__ = ["Moment", "Statistics"]
 
-Arrays = dict[str, npt.NDArray[Any]]
-
 
 class Moment(NamedTuple):
     """Moments of one continuous attribute within one class: weight (examples), mean, variance (M2 / n)."""

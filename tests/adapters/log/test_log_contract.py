@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 
 import pytest
+from retention import trim
 
 from streamnb.adapters.kafka import log as kafka_log
 from streamnb.adapters.kafka.log import KafkaLog
@@ -328,13 +329,13 @@ def test_trimmed_records_are_out_of_range_and_the_rest_keeps_its_offsets(open_lo
     log.append(numbered("events", range(5)))
     third = other.read(EVENTS, 0, 5)[2]
     end = log.offsets(EVENTS)[1]
-    log.trim(EVENTS, third.offset)
+    trim(log, EVENTS, third.offset)
     for view in (log, other):
         assert view.offsets(EVENTS) == (third.offset, end)
         assert view.read(EVENTS, third.offset, 1) == [third]
         with pytest.raises(OutOfRange, match=not_held(third.offset - 1, third.offset, end)):
             view.read(EVENTS, third.offset - 1, 1)
-    log.trim(EVENTS, end)
+    trim(log, EVENTS, end)
     assert log.offsets(EVENTS) == (end, end)
     assert log.read(EVENTS, end, 5) == []
     log.append([new("events", b"after")])
@@ -345,7 +346,7 @@ def test_trimmed_records_are_out_of_range_and_the_rest_keeps_its_offsets(open_lo
 def test_poll_is_out_of_range_where_read_is_and_goes_on_after_a_seek(open_log, where):
     log = open_log(events=1, labels=1)
     log.append(numbered("events", range(5)))
-    log.trim(EVENTS, 2)
+    trim(log, EVENTS, 2)
     asked = 1 if where == "below" else 9
     log.seek({EVENTS: asked, Partition("labels", 0): 0})
     with pytest.raises(OutOfRange, match=not_held(asked, 2, 5)):
@@ -361,7 +362,7 @@ def test_a_position_that_is_trimmed_while_poll_stands_there_is_out_of_range(open
     assert content(polled(log, 2)) == [b"0", b"1"]
     with contextlib.nullcontext() if isinstance(log, SqliteLog) else log.nothing_fetched():
         other.append(numbered("events", range(2, 9)))
-        other.trim(EVENTS, 9)
+        trim(other, EVENTS, 9)
     with pytest.raises(OutOfRange, match=not_held(r"\d+", 9, r"\d+")):
         until(lambda: log.poll(5, 1.0) or other.append([new("events")]))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from malformed import MALFORMED
+from retention import trim
 from service import TOPICS, produce, raw_events, read_topic
 from test_commands import answer, streamnb
 from verifying import PACE, configured, learn, new_worker, told, verified
@@ -146,7 +147,7 @@ def test_an_accepted_loss_is_told_and_is_no_fault(open_log, tmp_path):
     produce(open_log(), RAWS[90:200])
     earliest = open_log().offsets(EVENTS)[1]
     produce(open_log(), RAWS[200:])
-    open_log().trim(EVENTS, earliest)
+    trim(open_log(), EVENTS, earliest)
     learn(open_log(), tmp_path / "snapshots", accepts_loss=True)
     outcome = verified(open_log(), tmp_path / "snapshots")
     assert_clean(outcome, 100)
@@ -190,7 +191,7 @@ def test_what_retention_took_is_said_to_be_unchecked(open_log, tmp_path, trimmed
     }
     for name, (partition, before) in cuts.items():
         if trimmed == name or (trimmed == "all" and name != "journal to a snapshot"):
-            log.trim(partition, before)
+            trim(log, partition, before)
     outcome = verified(open_log(), tmp_path / "snapshots")
     begins = 0 if trimmed == "predictions" else 180
     assert_clean(outcome, 300 - begins)
@@ -354,7 +355,7 @@ def test_what_cannot_be_read_is_said_without_a_traceback(tmp_path, what):
         path.write_bytes(path.read_bytes()[:-1])
     if what == "no journal left":
         with SqliteLog(tmp_path / "log.db") as log:
-            log.trim(JOURNAL, log.offsets(JOURNAL)[1])
+            trim(log, JOURNAL, log.offsets(JOURNAL)[1])
     done = streamnb("verify", *flags, check=False, cwd=tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 import pytest
+from retention import trim
 from service import TOPICS, AtOnce, produce, raw_events, read_topic, records
 from verifying import (
     Altered,
@@ -591,7 +592,7 @@ def test_a_dead_letter_of_what_was_not_processed_is_named(learned, folder, open_
 def test_events_deleted_before_they_were_learned_are_reported(learned, folder, open_log):
     produce(open_log(), RAWS[:10])
     end = learned.offsets(Partition("events", 0))[1]
-    learned.trim(Partition("events", 0), end)
+    trim(learned, Partition("events", 0), end)
     outcome = verified(open_log(), folder)
     assert any(
         check == "log" and "were deleted before they were learned" in text for check, text in told(outcome)
@@ -600,7 +601,7 @@ def test_events_deleted_before_they_were_learned_are_reported(learned, folder, o
 
 def test_nothing_to_begin_with_is_reported(learned, tmp_path, open_log):
     """Events are gone, and so are the snapshots."""
-    learned.trim(Partition("events", 0), read_topic(learned, "events")[100].offset)
+    trim(learned, Partition("events", 0), read_topic(learned, "events")[100].offset)
     outcome = verified(open_log(), tmp_path / "none")
     assert any("no longer holds" in text for check, text in told(outcome) if check == "recount")
     assert any("no snapshot stands after it" in text for _, text in told(outcome, Verdict.UNCHECKED))

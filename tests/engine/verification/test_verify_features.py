@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retention import trim
 from service import TOPICS, AtOnce, produce, raw_events, read_topic
 from verifying import (
     Altered,
@@ -157,7 +158,7 @@ def test_a_budget_that_is_spent_raised_and_lowered_is_clean(tmp_path):
 
 
 def test_the_replay_begins_with_a_snapshot_where_events_are_gone(log, folder):
-    log.trim(EVENTS, read_topic(log, "events")[150].offset)
+    trim(log, EVENTS, read_topic(log, "events")[150].offset)
     outcome = outcome_of(log, folder)
     assert_clean(outcome, 120)
     edit_snapshot(folder / "snapshots", one("feature_weights", WEIGHT, lambda v: v * 1.5))
@@ -447,7 +448,7 @@ def test_features_of_another_shape_are_told(log, folder, name, n):
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_replay_does_not_begin_with_features_of_another_shape(log, folder, name):
     """Nothing but the snapshot is left of what was learned before it."""
-    log.trim(EVENTS, read_topic(log, "events")[280].offset)
+    trim(log, EVENTS, read_topic(log, "events")[280].offset)
     edit_snapshot(folder / "snapshots", SHAPES[name], END)
     outcome = outcome_of(log, folder)
     assert END in [place["record"] for check in ("snapshots", "recount") for place in places(outcome, check)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from retention import trim
 from service import IDENTITY, TOPICS, new_worker, produce, raw_events
 from verifying import PACE, edit_snapshot, told
 
@@ -74,7 +75,7 @@ def test_what_was_learned_is_clean_with_the_snapshots_on_the_way(learned, tmp_pa
 
 
 def test_the_recount_begins_with_a_snapshot_where_events_are_gone(learned, tmp_path):
-    learned.trim(Partition("events", 0), 200)
+    trim(learned, Partition("events", 0), 200)
     outcome = verified(learned, tmp_path / "snapshots")
     assert told(outcome) == []
     assert 0 < outcome.events < 300
