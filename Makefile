@@ -3,15 +3,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test storm soak picture kafka check bench ablation format warm clean
+.PHONY: demo test-fast test test-all storm soak picture kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
 
 # Tests mostly wait, for brokers and for processes that they start: three at a time keep two processors busy.
 WORKERS ?= 3
-test: $(VENV)/dev.stamp  ## run every test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+
+test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
+	$(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine
+
+test: $(VENV)/dev.stamp  ## everything that shows that the product works, on both logs, with a short storm
+	$(PYTEST) -n $(WORKERS) -m "not thorough"
+
+test-all: $(VENV)/dev.stamp  ## what `make test` leaves out: crash points, every error of the clients, long runs
+	$(PYTEST) -n $(WORKERS) -m thorough
 
 SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (40 minutes; SEED=N for one storm again)

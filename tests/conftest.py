@@ -16,9 +16,10 @@ NUMBERS = count()
 LOGS = ["sqlite", "kafka"]
 """What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
 ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
 
 # What tests share, and what one room of tests takes from another.
-sys.path[:0] = sorted({str(path.parent) for path in (ROOT / "tests").rglob("*.py")})
+sys.path[:0] = sorted({str(path.parent) for path in TESTS.rglob("*.py")})
 pytest_plugins = ["broker_fixtures"]
 
 settings.register_profile("default", deadline=None)
@@ -32,10 +33,32 @@ LONG = ["storm", "crash_points", "kafka_outage", "watchdog", "zombies", "kafka_s
         "rollback", "end_to_end", "changes_between_starts", "drift", "long_work", "latency", "kafka_log", "brokers"]  # fmt: skip
 """Files that take minutes begin first: those that wait beside those that keep the processors busy with many lives."""
 
+THOROUGH = (
+    "adapters/kafka/test_brokers.py",
+    "adapters/kafka/test_failures.py",
+    "adapters/kafka/test_kafka_outage.py",
+    "adapters/kafka/test_kafka_security.py",
+    "adapters/test_watchdog.py",
+    "cli/test_latency.py",
+    "crashes/",
+    "engine/test_rollback.py",
+    "hostile/",
+    "worker/test_long_work.py",
+)
+"""What `make test-all` runs after `make test`: more of a kind of which that has one, and what waits for minutes."""
+
+BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
+
 
 def pytest_collection_modifyitems(items):
     order = {f"test_{name}": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # the sort is stable
+    for item in items:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix().startswith(THOROUGH):
+            item.add_marker("thorough")
+        log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
+        if log not in {None, "sqlite"} or BROKERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker("broker")
 
 
 @pytest.fixture(scope="session", autouse=True)
