@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
+TABLE = re.compile(r"(?<=^\| room \| what it is \|\n\| --- \| --- \|\n).*?(?=^$)", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"(?<=^```mermaid\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 OUTSIDE = ("errors", "events", "__init__", "__main__")
 """What everybody may import, and who imports by name: arrows to and from them would say nothing."""
@@ -60,5 +61,17 @@ def picture():
     return "\n".join(lines) + "\n"
 
 
+def table():
+    """A row for each room: its folder, and the first sentence that it says of itself."""
+    package = ROOT / "streamnb"
+    rows = []
+    for path in sorted(package.rglob("__init__.py")):
+        room = path.parent.relative_to(package).as_posix()
+        said = " ".join(ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[0].split())
+        rows.append(f"| `{room}/` | {said} |\n" if room != "." else "")
+    return "".join(rows)
+
+
 if __name__ == "__main__":
-    PAGE.write_text(BLOCK.sub(picture().replace("\\", r"\\"), PAGE.read_text()))
+    text = BLOCK.sub(lambda _: picture(), PAGE.read_text())
+    PAGE.write_text(TABLE.sub(lambda _: table(), text))

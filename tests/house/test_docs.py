@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from picture import BLOCK, PAGE, picture
+from picture import BLOCK, PAGE, TABLE, picture, table
 
 from streamnb import config as configuration
 from streamnb.cli import build_parser
@@ -79,3 +79,4 @@ def test_every_page_speaks_of_the_project_alone():
 
 def test_the_picture_is_of_the_imports_that_there_are():
     assert BLOCK.search(PAGE.read_text()).group() == picture(), "make picture"
+    assert TABLE.search(PAGE.read_text()).group() == table(), "make picture"

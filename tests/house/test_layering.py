@@ -1,4 +1,4 @@
-"""Imports run downhill: cli > {worker, adapters, scale, config} > engine > wire > model > events > errors."""
+"""Imports run downhill: cli > {worker, adapters, config} > engine > wire > model > events > errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ LEVELS = {
     "engine": 4,
     "worker": 5,
     "adapters": 5,
-    "scale": 5,
     "config": 5,
     "cli": 6,
     "__main__": 7,
