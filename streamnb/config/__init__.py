@@ -21,8 +21,8 @@ from streamnb.config.schema import (
     SnapshotsConfig,
     TopicsConfig,
 )
-from streamnb.config.secret import Secret
 from streamnb.config.sections import nearest_key
+from streamnb.config.values import Secret
 from streamnb.config.writing import config_hash, shaping_of, show
 
 __all__ = [

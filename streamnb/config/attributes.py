@@ -15,8 +15,7 @@ from streamnb.config.kinds import (
     refused,
     whole,
 )
-from streamnb.config.sections import Section
-from streamnb.config.table_lists import kinds_of, read_entries, write_tables
+from streamnb.config.sections import Section, kinds_of, read_entries, write_tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
 from streamnb.wire.paths import render_path

@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from streamnb.config.addresses import parse_address
 from streamnb.config.client import CLIENT
 from streamnb.config.kinds import ADDRESS, LOG_URL, SECRET, STRING, choice, duration, refused
-from streamnb.config.secret import Secret
 from streamnb.config.sections import Section
+from streamnb.config.values import Secret, parse_address
 from streamnb.errors import ConfigError
 
 __all__ = ["HttpConfig", "KafkaConfig", "LogConfig"]

@@ -22,9 +22,8 @@ from streamnb.config.kinds import (
     refused,
     whole,
 )
-from streamnb.config.sections import Section
-from streamnb.config.table_lists import kinds_of, read_entries, write_tables
-from streamnb.config.units import format_duration
+from streamnb.config.sections import Section, kinds_of, read_entries, write_tables
+from streamnb.config.values import format_duration
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
 

@@ -9,10 +9,17 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from streamnb.config.addresses import parse_address
-from streamnb.config.secret import Secret
-from streamnb.config.toml import literal
-from streamnb.config.units import BYTES, SECONDS, format_duration, format_size, parse_duration, parse_size
+from streamnb.config.values import (
+    BYTES,
+    SECONDS,
+    Secret,
+    format_duration,
+    format_size,
+    literal,
+    parse_address,
+    parse_duration,
+    parse_size,
+)
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.values import nominal

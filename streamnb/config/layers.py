@@ -16,8 +16,7 @@ from streamnb.config.hypotheses import misfits_of_attributes
 from streamnb.config.kinds import ABOVE_ZERO, SECRET, Kind, refused
 from streamnb.config.schema import KEYS, Config, ModelConfig
 from streamnb.config.sections import Section, members, unknown, walk
-from streamnb.config.toml import from_literal, literal
-from streamnb.config.units import format_duration
+from streamnb.config.values import format_duration, from_literal, literal
 from streamnb.errors import ConfigError
 from streamnb.wire.schema import ENTITY
 

@@ -37,7 +37,7 @@ from streamnb.config.kinds import (
     whole,
 )
 from streamnb.config.sections import Section, walk
-from streamnb.config.toml import literal
+from streamnb.config.values import literal
 from streamnb.events import DETECTORS, DetectorName
 from streamnb.model.attributes.attributes import EventModel
 

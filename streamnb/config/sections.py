@@ -1,4 +1,7 @@
-"""What a section is: a frozen struct whose fields are keys, each with the kind of its value, or sections."""
+"""What a section is: a frozen struct whose fields are keys, each with the kind of its value, or sections.
+
+A key may be a list of tables, each read as one section; errors name the table at fault.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,21 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from streamnb.config.kinds import Kind
+from streamnb.config.kinds import Kind, refused
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.parameters import brief
 
-__all__ = ["Member", "Section", "members", "nearest_key", "unknown", "walk"]
+__all__ = [
+    "Member",
+    "Section",
+    "kinds_of",
+    "members",
+    "nearest_key",
+    "read_entries",
+    "unknown",
+    "walk",
+    "write_tables",
+]
 
 _SHOWN = 200  # characters of a key that is unknown
 
@@ -55,3 +68,33 @@ def unknown(key: str, known: Iterable[str]) -> ConfigError:
     """The error for a key that does not exist."""
     near = nearest_key(key, known)
     return ConfigError(f"{brief(key)} is unknown" + (f"; did you mean {near}?" if near else ""))
+
+
+def kinds_of(section: type[Section]) -> dict[str, Kind[Any]]:
+    """Key of a table -> kind of its value."""
+    return {name: kind for name, kind in members(section).items() if isinstance(kind, Kind)}
+
+
+def read_entries(section: type[Section], key: str, table: object, expected: str) -> dict[str, Any]:
+    """What the table at `key` gives, each value of its kind. Raises ConfigError."""
+    if not isinstance(table, dict):
+        raise refused(key, table, expected)
+    return {name: _read_entry(section, key, name, value) for name, value in table.items()}
+
+
+def _read_entry(section: type[Section], key: str, name: str, value: object) -> Any:
+    kinds = kinds_of(section)
+    if name not in kinds:
+        raise unknown(f"{key}.{name}", [f"{key}.{known}" for known in kinds])
+    return kinds[name].read(f"{key}.{name}", value)
+
+
+def write_tables(tables: tuple[Section, ...]) -> str:
+    """A line for each table, as TOML; keys that are not set are left out."""
+    return "[\n" + "".join(f"    {_line(table)},\n" for table in tables) + "]" if tables else "[]"
+
+
+def _line(table: Section) -> str:
+    values = {name: (kind, getattr(table, name)) for name, kind in kinds_of(type(table)).items()}
+    pairs = [f"{name} = {kind.write(value)}" for name, (kind, value) in values.items() if value is not None]
+    return f"{{ {', '.join(pairs)} }}" if pairs else "{}"

@@ -11,8 +11,8 @@ import msgspec
 from streamnb.config.classifiers import CLASSIFIERS
 from streamnb.config.kinds import Kind
 from streamnb.config.schema import Config, ModelConfig
-from streamnb.config.secret import Secret
 from streamnb.config.sections import Section, members
+from streamnb.config.values import Secret
 
 __all__ = ["config_hash", "shaping_of", "show"]
 

@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamnb.engine.credible_report import class_rates, with_interval
 from streamnb.engine.ports import NewRecord, Record, tuples
-from streamnb.engine.posterior_report import posterior_of, posterior_report
+from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
 from streamnb.engine.settings import Settings
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (

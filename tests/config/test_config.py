@@ -29,16 +29,16 @@ from streamnb.config import (
     show,
     variable,
 )
-from streamnb.config.addresses import parse_address
 from streamnb.config.client import ELSEWHERE, OWN, SETTINGS
 from streamnb.config.kinds import Kind
 from streamnb.config.sections import members
-from streamnb.config.toml import literal
-from streamnb.config.units import (
+from streamnb.config.values import (
     BYTES,
     SECONDS,
     format_duration,
     format_size,
+    literal,
+    parse_address,
     parse_duration,
     parse_size,
 )

@@ -31,7 +31,7 @@ from storm.verdict import journal_faults
 
 from streamnb import NaiveBayes, Text
 from streamnb.adapters.kafka import log as kafka_log
-from streamnb.adapters.kafka.appending import send_all
+from streamnb.adapters.kafka.kafka_python import send_all
 from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.journal.identity import Identity

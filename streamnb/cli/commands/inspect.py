@@ -17,7 +17,7 @@ from streamnb.cli.reports.structures import edges, print_edges
 from streamnb.cli.reports.text_tables import print_posterior, table
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
-from streamnb.engine.posterior_report import posterior_report
+from streamnb.engine.reports import posterior_report
 from streamnb.errors import LogError
 from streamnb.events import PosteriorReport
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB

@@ -19,7 +19,7 @@ from streamnb.cli.evaluation.event_files import columns_of, events_of, numbered
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.reports.text_tables import print_posterior, table
 from streamnb.config import CLASSIFIERS
-from streamnb.engine.posterior_report import posterior_report
+from streamnb.engine.reports import posterior_report
 from streamnb.errors import ConfigError
 from streamnb.events import Event, PosteriorReport, Scores
 from streamnb.model.evaluation.progressive import ProgressiveValidation

@@ -14,7 +14,7 @@ from streamnb.cli.reports.text_tables import table
 from streamnb.config import changes, restored, shaping_of
 from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.learner import Learner
-from streamnb.engine.posterior_report import posterior_of
+from streamnb.engine.reports import posterior_of
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes

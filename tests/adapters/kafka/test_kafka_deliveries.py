@@ -10,8 +10,7 @@ from kafka import TopicPartition, errors
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.producer.record_accumulator import RecordAccumulator
 
-from streamnb.adapters.kafka.appending import send_all
-from streamnb.adapters.kafka.kafka_python import _TransactionalProducer
+from streamnb.adapters.kafka.kafka_python import _TransactionalProducer, send_all
 from streamnb.adapters.kafka.partitioner import KeyPartitioner
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.ports import NewRecord, Partition, Transaction

@@ -27,8 +27,8 @@ from streamnb.adapters.observers.http import Endpoints, Health
 from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.cli import wiring
 from streamnb.cli.reports.text_tables import print_report
-from streamnb.engine import credible_report
-from streamnb.engine.credible_report import class_rates, with_interval
+from streamnb.engine import reports
+from streamnb.engine.reports import class_rates, with_interval
 from streamnb.errors import JournalError
 from streamnb.events import ClassRate, Interval, MetricsReport, Scores
 from streamnb.model.posterior.credible_intervals import beta_intervals
@@ -267,9 +267,7 @@ def test_quantiles_of_another_scipy_do_not_end_a_recovery(open_log, tmp_path, mo
     with closing(one):
         one.run(until_end=True)
     rmtree(tmp_path / "snapshots")  # so that everything is replayed
-    monkeypatch.setattr(
-        credible_report, "beta_intervals", lambda *drawn: np.nextafter(beta_intervals(*drawn), 1.0)
-    )
+    monkeypatch.setattr(reports, "beta_intervals", lambda *drawn: np.nextafter(beta_intervals(*drawn), 1.0))
     two = new_worker(open_log(), tmp_path / "snapshots", learner=new_learner(), identity=identity())
     with closing(two), pytest.raises(JournalError, match="gave other outputs than it published"):
         two.start("two")

@@ -1,6 +1,7 @@
-"""How sure a metrics report can be of what it says: credible intervals of the accuracy and of class rates.
+"""What a metrics report says of hypotheses, and how sure it can be of accuracy and class rates.
 
-Both are chances of something that happens or not: a prediction is right, an event is of the class. The prior
+Accuracy and rates are chances of something that happens or not: a prediction is right, an event is of the
+class. Their intervals are credible ones. The prior
 of such a chance is Jeffreys's, Beta(1/2, 1/2), so that after h of n it is Beta(h + 1/2, n - h + 1/2). It
 takes no side, weighs as one event, and its equal-tailed intervals hold what they promise at all rates but the
 most extreme (Brown, Cai and DasGupta 2001). Each class stands against all others together: the interval of
@@ -21,10 +22,12 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
-from streamnb.events import ClassRate, Interval, Scores
+from streamnb.events import ClassRate, HypothesisScore, Interval, PosteriorReport, Scores
+from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.posterior.credible_intervals import beta_intervals
+from streamnb.model.posterior.sequential import SequentialPosterior
 
-__all__ = ["class_rates", "with_interval"]
+__all__ = ["class_rates", "posterior_of", "posterior_report", "with_interval"]
 
 _JEFFREYS = 0.5
 
@@ -48,3 +51,29 @@ def class_rates(weights: Collection[float], mass: float) -> tuple[ClassRate, ...
     lower, upper = beta_intervals(learned + _JEFFREYS, total - learned + _JEFFREYS, mass)
     columns = (learned, learned / total, lower, upper)
     return tuple(ClassRate(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+
+
+def posterior_of(model: StreamModel) -> SequentialPosterior | None:
+    """The posterior over its hypotheses; None where the model is a single one."""
+    return getattr(model, "posterior", None)
+
+
+def posterior_report(model: StreamModel) -> PosteriorReport | None:
+    """How probable each hypothesis is, what each has lost, and what the mixture of all has."""
+    posterior = posterior_of(model)
+    if posterior is None:
+        return None
+    priors = np.exp(posterior.weights.log_prior).tolist()
+    probabilities, losses = posterior.probabilities, posterior.losses
+    return PosteriorReport(
+        hypotheses=tuple(
+            HypothesisScore(name, prior, probabilities[name], losses[name])
+            for name, prior in zip(posterior.hypotheses, priors, strict=True)
+        ),
+        best=posterior.ml(),
+        loss=0.0 - posterior.log_evidence,
+        regret=posterior.regret(),
+        bound=posterior.bound(),
+        observations=posterior.observations,
+        switching_rate=posterior.switching_rate,
+    )

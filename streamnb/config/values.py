@@ -1,0 +1,177 @@
+"""Values as people write them: durations and sizes, addresses, secrets, and literals of TOML.
+
+Arithmetic of durations and sizes is decimal, so that "0.1s" and "100ms" are the same double. The standard
+library reads TOML and does not write it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+
+import msgspec
+
+__all__ = [
+    "BYTES",
+    "SECONDS",
+    "Secret",
+    "format_duration",
+    "format_size",
+    "from_literal",
+    "literal",
+    "parse_address",
+    "parse_duration",
+    "parse_size",
+]
+
+SECONDS = {"d": Decimal(86400), "h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
+"""Unit of time -> seconds, the longest first."""
+
+BYTES = {
+    "TiB": 1 << 40,
+    "TB": 10**12,
+    "GiB": 1 << 30,
+    "GB": 10**9,
+    "MiB": 1 << 20,
+    "MB": 10**6,
+    "KiB": 1 << 10,
+    "KB": 10**3,
+    "B": 1,
+}
+"""Unit of size -> bytes, the largest first; KB is 1000 bytes and KiB is 1024."""
+
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)([A-Za-z]+)")
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds in `text`, such as 30.0 for "30s"; "0" needs no unit. None where it is no finite duration."""
+    if text == "0":
+        return 0.0
+    quantity = _QUANTITY.fullmatch(text)
+    if quantity is None or quantity[2] not in SECONDS:
+        return None
+    seconds = float(Decimal(quantity[1]) * SECONDS[quantity[2]])
+    return seconds if math.isfinite(seconds) else None
+
+
+def format_duration(seconds: float) -> str:
+    """In the longest unit that leaves a whole number, else in seconds.
+
+    ``parse_duration(format_duration(s)) == s`` for every finite s >= 0.
+    """
+    if seconds == 0:
+        return "0s"
+    for unit, length in SECONDS.items():
+        amount = Decimal(repr(seconds)) / length
+        if amount < 10**15 and amount == amount.to_integral_value():  # exact: decimals hold 28 digits
+            return f"{amount:.0f}{unit}"
+    return f"{seconds!r}s"
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes in `text`, such as 65536 for "64KiB"; "0" needs no unit. None where they are not whole."""
+    if text == "0":
+        return 0
+    quantity = _QUANTITY.fullmatch(text)
+    if quantity is None or quantity[2] not in BYTES:
+        return None
+    size = Decimal(quantity[1]) * BYTES[quantity[2]]
+    return int(size) if size == size.to_integral_value() and size < 1 << 63 else None
+
+
+def format_size(size: int) -> str:
+    """`size` bytes in the largest unit that leaves a whole number; `parse_size` reads it back."""
+    unit = next(unit for unit, length in BYTES.items() if size % length == 0) if size else "B"
+    return f"{size // BYTES[unit]}{unit}"
+
+
+_ADDRESS = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:]+)):(?P<port>[0-9]{1,5})")
+_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"  # underscores are no part of DNS, and of many a container's name
+_HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?", re.ASCII)
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """Host (an IPv6 address without its brackets) and port, 0 to 65535; None where `text` is no address."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > 65535:
+        return None
+    host = found["ipv6"] or found["host"]
+    return (host, int(found["port"])) if _is_host(host, ipv6=found["ipv6"] is not None) else None
+
+
+def _is_host(host: str, *, ipv6: bool) -> bool:
+    try:
+        if ipv6:
+            ipaddress.IPv6Address(host)
+        elif not host.strip("0123456789."):  # numbers alone are an address, or a slip
+            ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return ipv6 or _HOST_NAME.fullmatch(host) is not None
+
+
+class Secret:
+    """A string that no repr, message, file or hash holds; only `reveal` gives it away.
+
+    It is no string on purpose: whoever writes it somewhere gets asterisks, and encoders refuse it.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The string itself."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Secret(***)" if self else "Secret()"
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def literal(value: object) -> str:
+    """The TOML literal of a string, number, boolean, list or table, on one line."""
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        pairs = (f"{_key(str(key))} = {literal(item)}" for key, item in value.items())
+        return f"{{ {', '.join(pairs)} }}" if value else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(literal, value))}]"
+    return str(value)
+
+
+def from_literal(text: str) -> object:
+    """The value of one TOML literal; `text` itself where it is none, for the key's kind to refuse."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    return table["value"] if len(table) == 1 else text
+
+
+def _string(text: str) -> str:
+    # JSON's escapes are TOML's, but for DEL, which TOML wants escaped.
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _string(name)
