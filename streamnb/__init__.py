@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from streamnb.model.linear.sigmoid_unit import SigmoidUnit
     from streamnb.model.mixture.bayes_optimal import BayesOptimalClassifier
     from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-    from streamnb.model.mixture.calibrated_nb import CalibratedNB
     from streamnb.model.mixture.components import Pool, Softmax, Tree
     from streamnb.model.mixture.hypotheses import Hypothesis
-    from streamnb.model.mixture.log_opinion_pool import LogOpinionPool
-    from streamnb.model.mixture.softmax_regression import SoftmaxRegression
+    from streamnb.model.mixture.single_members import CalibratedNB, LogOpinionPool, SoftmaxRegression
     from streamnb.model.naive_bayes.linear_view import LinearView
     from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
     from streamnb.model.naive_bayes.semi_supervised import SemiSupervisedNB
@@ -117,11 +115,9 @@ _HOMES = {
     "linear.sigmoid_unit": ("SigmoidUnit",),
     "mixture.bayes_optimal": ("BayesOptimalClassifier",),
     "mixture.bayes_optimal_nb": ("BayesOptimalNB",),
-    "mixture.calibrated_nb": ("CalibratedNB",),
     "mixture.hypotheses": ("Hypothesis",),
     "mixture.learner_state": ("Pool", "Softmax", "Tree"),
-    "mixture.log_opinion_pool": ("LogOpinionPool",),
-    "mixture.softmax_regression": ("SoftmaxRegression",),
+    "mixture.single_members": ("CalibratedNB", "LogOpinionPool", "SoftmaxRegression"),
     "naive_bayes.linear_view": ("LinearView",),
     "naive_bayes.naive_bayes": ("NaiveBayes", "Posteriors"),
     "naive_bayes.semi_supervised": ("SemiSupervisedNB",),

@@ -219,7 +219,7 @@ def test_imports_run_downhill():
     ("name", "line"),
     [
         ("model/stats/counts.py", "from streamnb.model.encoding.vocabulary import Vocabulary"),
-        ("model/linear/newton.py", "from streamnb.model.concepts.labels import Label"),
+        ("model/linear/newton.py", "from streamnb.model.concepts.hypothesis_space import Label"),
         ("model/attributes/values.py", "from streamnb.engine.ports import Log"),
         ("engine/sensor.py", "from streamnb.engine.learner import Learner"),
         ("engine/verification/exact/moments.py", "from streamnb.engine.verification.recount import recount"),

@@ -15,11 +15,17 @@ from streamnb.errors import SnapshotError
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.concepts.conjunctions import Conjunctions
 from streamnb.model.concepts.disagreements import Disagreements
-from streamnb.model.concepts.hypothesis_space import HypothesisSpace
-from streamnb.model.concepts.labels import check_labels, is_positive
-from streamnb.model.concepts.posterior import ConceptPosterior, Floats, check_noise, concept_posterior
+from streamnb.model.concepts.hypothesis_space import HypothesisSpace, check_labels, is_positive
+from streamnb.model.concepts.posterior import (
+    ConceptPosterior,
+    ConceptPrior,
+    Floats,
+    check_noise,
+    concept_posterior,
+    log_prior,
+    prior_over,
+)
 from streamnb.model.concepts.predicates import Predicate, Predicates
-from streamnb.model.concepts.prior import ConceptPrior, log_prior, prior_over
 from streamnb.model.concepts.version_space import VersionSpace
 from streamnb.model.numerics.counter_rng import choose, uniforms
 

@@ -12,7 +12,7 @@ from streamnb.errors import SnapshotError
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import value_text
 from streamnb.model.concepts.conjunctions import Conjunction
-from streamnb.model.concepts.labels import check_labels, is_positive
+from streamnb.model.concepts.hypothesis_space import check_labels, is_positive
 
 __all__ = ["FindS"]
 
