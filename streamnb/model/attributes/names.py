@@ -1,8 +1,8 @@
-"""Names of states and symbols as a saved state holds them."""
+"""Names, labels and values as a saved state holds them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,22 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.ranges import is_missing
 
-__all__ = ["checked_attributes", "checked_names", "plain_names"]
+__all__ = ["checked_attributes", "checked_names", "plain", "plain_attribute"]
 
 _PLAIN = (str, bool, int, float)
 
 
-def plain_names(names: Iterable[Any]) -> list[Any]:
-    """The same, numpy's scalars as Python's. Raises TypeError but for strings, booleans and numbers."""
-    plain = [name.item() if isinstance(name, np.generic) else name for name in names]
-    for name in plain:
-        if not isinstance(name, _PLAIN):
-            raise TypeError(f"{name!r} cannot be saved: only strings, booleans and numbers")
-    return plain
+def plain(value: Any) -> str | bool | int | float:
+    """As JSON can hold it: numpy's scalars become Python's. Raises TypeError for what is none of these."""
+    found = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(found, _PLAIN):
+        raise TypeError(f"{value!r} cannot be saved: only strings, booleans and numbers")
+    return found
+
+
+def plain_attribute(name: Any) -> str | bool | int | float | None:
+    """The name of an attribute as `plain` has it; one may be None."""
+    return None if name is None else plain(name)
 
 
 def checked_names(names: Any, declared: Sequence[Any] = ()) -> list[Any]:

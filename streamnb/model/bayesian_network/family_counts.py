@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import MOST, checked, counts, reading, reject, whole
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.bayesian_network.dag import Dag
 from streamnb.model.bayesian_network.kernels import Shape, learn_event, unlearn
@@ -178,9 +179,9 @@ class FamilyTables:
         """Values and counts. Raises TypeError for names and values that JSON does not have."""
         variables = [
             {
-                "name": _plain(self.dag.names[v]),
-                "parents": [_plain(self.dag.names[u]) for u in self.dag.parents[v]],
-                "values": [_plain(value) for value in self._codes[v]],
+                "name": plain(self.dag.names[v]),
+                "parents": [plain(self.dag.names[u]) for u in self.dag.parents[v]],
+                "values": [plain(value) for value in self._codes[v]],
             }
             for v in range(len(self.dag))
         ]
@@ -305,10 +306,3 @@ def _starts(lengths: Sequence[int]) -> Ints:
 def _cut(array: Ints, sizes: Sequence[Sequence[int]]) -> Iterator[Ints]:
     ends = _starts([math.prod(size) for size in sizes]).tolist()
     return (array[first:last] for first, last in pairwise(ends))
-
-
-def _plain(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(plain, _PLAIN):
-        raise TypeError(f"a name or value must be a string, a boolean or a number, not {value!r}")
-    return plain

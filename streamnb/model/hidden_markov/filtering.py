@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.names import checked_names, plain_names
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import units
 from streamnb.model.hidden_markov.forward_backward import filter_forward
@@ -151,8 +151,8 @@ class RunningSequence:
         """
         impossible = math.isinf(self._log_evidence)
         meta = {
-            "states": plain_names(self._states),
-            "known": plain_names([] if self._known is None else [self._known]),
+            "states": [*map(plain, self._states)],
+            "known": [] if self._known is None else [plain(self._known)],
             "events": self._events,
             "impossible": impossible,
             "is_log": self._is_log,

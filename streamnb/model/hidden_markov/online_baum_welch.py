@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import FINITE, MOST, Expected, checked
-from streamnb.model.attributes.names import checked_names, plain_names
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.hidden_markov.baum_welch import stated_model
@@ -216,7 +216,7 @@ class OnlineBaumWelch:
         """
         arrays = {name: array.copy() for name, array in self._counts._asdict().items()}
         arrays["emitted"] = arrays["emitted"][: len(self._symbols)]
-        return {**self._parameters(), "symbols": plain_names(self._symbols), "begins": self._begins}, arrays
+        return {**self._parameters(), "symbols": [*map(plain, self._symbols)], "begins": self._begins}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Replace all that was learned by the `state` of a model with the same parameters; returns self.

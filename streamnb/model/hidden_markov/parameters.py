@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.names import checked_names, plain_names
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.declared_distributions import Distributions
@@ -280,7 +280,7 @@ class HiddenMarkovTables:
         Raises TypeError for names that are not strings, booleans or numbers.
         """
         first, following = self._transitions.first, self._transitions.table
-        meta = {"states": plain_names(self._states), "symbols": plain_names(self._names)}
+        meta = {"states": [*map(plain, self._states)], "symbols": [*map(plain, self._names)]}
         arrays = {"first": first, "next": following, "seen": self._emissions.table}
         return meta, {name: array.copy() for name, array in arrays.items()}
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import MOST, count, reading
-from streamnb.model.attributes.names import checked_names
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.interface.evidence import Item
@@ -179,7 +179,7 @@ class OneAtATime:
             "type": type(self).__name__,
             "kind": self.kind,
             "events": self._events,
-            "classes": [_plain(label) for label in self._weights],
+            "classes": [plain(label) for label in self._weights],
             "weights": list(self._weights.values()),
             "classifier": meta,
         }, {name: array.copy() for name, array in arrays.items()}
@@ -230,11 +230,3 @@ def _posteriors(
     rows = [[answer.get(label, 0.0) for label in classes] for answer in answers]
     table = np.array(rows, dtype=np.float64).reshape(len(answers), len(classes))
     return Posteriors(classes, table, np.array(known, dtype=np.int64), hypotheses)
-
-
-def _plain(label: Any) -> Any:
-    """A label as JSON can hold it."""
-    plain = label.item() if isinstance(label, np.generic) else label
-    if not isinstance(plain, (str, bool, int, float)):
-        raise TypeError(f"a label must be a string, a boolean or a number, not {label!r}")
-    return plain

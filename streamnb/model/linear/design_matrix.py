@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.names import plain_attribute
 from streamnb.model.attributes.ranges import nearest_double
 from streamnb.model.attributes.values import LARGEST, value_text
 
-__all__ = ["PLAIN", "Design", "Row", "is_no_target", "plain", "real"]
+__all__ = ["PLAIN", "Design", "Row", "is_no_target", "real"]
 
 PLAIN = (str, bool, int, float, type(None))
 """What a name or label may be that is to be written down."""
@@ -118,7 +119,10 @@ class Design:
 
         Raises TypeError for names that are not strings, booleans, numbers or None.
         """
-        return [[plain(key[0]), str(key[1])] if nominal else [plain(key)] for key, nominal in self._ordered()]
+        return [
+            [plain_attribute(key[0]), str(key[1])] if nominal else [plain_attribute(key)]
+            for key, nominal in self._ordered()
+        ]
 
     @classmethod
     def from_description(cls, columns: Any, limit: int) -> Design:
@@ -175,12 +179,3 @@ def real(name: Any, value: Any) -> float:
 def is_no_target(y: Any) -> bool:
     """Whether a number to be learned is missing: None, NaN or infinite."""
     return y is None or (isinstance(y, (float, np.floating)) and not math.isfinite(y))
-
-
-def plain(value: Any) -> str | bool | int | float | None:
-    """A name or label as JSON can hold it; numpy's scalars become Python's. Raises TypeError."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, PLAIN):
-        return value
-    raise TypeError(f"a label or an attribute name of type {type(value).__name__} cannot be written down")

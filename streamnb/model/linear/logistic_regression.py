@@ -13,10 +13,11 @@ from river import base
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import named
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
-from streamnb.model.linear.design_matrix import PLAIN, Design, Row, plain
+from streamnb.model.linear.design_matrix import PLAIN, Design, Row
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows

@@ -26,7 +26,7 @@ from streamnb.model.attributes.expected import (
     whole,
 )
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
-from streamnb.model.attributes.names import checked_attributes, checked_names
+from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import Columns
@@ -302,9 +302,9 @@ class Statistics:
         """The values of a state that are no arrays."""
         return {
             "events": self.events,
-            "classes": [_plain(label) for label in self.classes],
-            "groups": [[kind, _plain(name)] for kind, name in self.layout.groups],
-            "fields": [_plain(name) for name in self.layout.fields],
+            "classes": [plain(label) for label in self.classes],
+            "groups": [[kind, plain_attribute(name)] for kind, name in self.layout.groups],
+            "fields": [plain_attribute(name) for name in self.layout.fields],
             **({} if self.sources == Sources() else {"sources": self.sources.described()}),
         }
 
@@ -367,12 +367,3 @@ def _kind(kind: Any) -> int:
     if type(kind) is not int or kind not in {MULTINOMIAL, BERNOULLI, NOMINAL}:
         raise SnapshotError(f"groups: {kind!r} is no kind of attribute")
     return kind
-
-
-def _plain(value: Any) -> str | bool | int | float | None:
-    """A label or name as JSON can hold it; numpy's scalars become Python's."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    raise TypeError(f"a label or an attribute name of type {type(value).__name__} cannot be written down")

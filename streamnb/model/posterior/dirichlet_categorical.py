@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import reading
-from streamnb.model.attributes.names import checked_names
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.numerics.rising_factorial import log_beta, log_rising_ratio
 from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
@@ -182,11 +182,11 @@ class DirichletCategorical(Conjugate):
         Raises:
             TypeError: for labels that are not strings, booleans or numbers.
         """
-        labels = [label.item() if isinstance(label, np.generic) else label for label in self._counts]
-        for label in labels:
-            if not isinstance(label, (str, bool, int, float)):
-                raise TypeError(f"a label {label!r} cannot be saved: only strings, booleans and numbers")
-        meta = {"labels": labels, "alpha": list(self._alpha.values()), "other": self._other}
+        meta = {
+            "labels": [*map(plain, self._counts)],
+            "alpha": list(self._alpha.values()),
+            "other": self._other,
+        }
         return meta, {"counts": np.array(list(self._counts.values()), dtype=np.int64)}
 
     @classmethod

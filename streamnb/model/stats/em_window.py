@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import checked, count, counts, reading, whole
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_missing, nearest_double
 from streamnb.model.attributes.values import LARGEST, value_text
 
@@ -181,14 +182,7 @@ def _typed(x: Any) -> Any:
 
 def _pairs(x: Any) -> Any:
     """A mapping as a list of pairs: JSON's names are strings alone, ours numbers too."""
-    return [[_name(name), _pairs(value)] for name, value in x.items()] if isinstance(x, dict) else x
-
-
-def _name(name: Any) -> str | bool | int | float:
-    plain = name.item() if isinstance(name, np.generic) else name
-    if not isinstance(plain, (str, bool, int, float)):
-        raise TypeError(f"a name of an attribute must be a string, a boolean or a number, not {name!r}")
-    return plain
+    return [[plain(name), _pairs(value)] for name, value in x.items()] if isinstance(x, dict) else x
 
 
 def _from_pairs(read: Any) -> Any:

@@ -12,7 +12,7 @@ from river import base
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Attribute
-from streamnb.model.attributes.names import checked_names
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
@@ -278,7 +278,7 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         Raises TypeError for labels and names that are not strings, booleans or numbers.
         """
         meta, arrays = self._model.state()
-        return {"type": type(self).__name__, "classes": list(map(_plain, self._classes)), **meta}, arrays
+        return {"type": type(self).__name__, "classes": list(map(plain, self._classes)), **meta}, arrays
 
     def copying(self) -> WholeState:
         """The `state` as it is now."""
@@ -349,11 +349,3 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
 
     def _by_class(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
         return {label: float(values[k]) for label, k in self._known().items()}
-
-
-def _plain(label: Any) -> Any:
-    """A label as JSON can hold it."""
-    plain = label.item() if isinstance(label, np.generic) else label
-    if not isinstance(plain, (str, bool, int, float)):
-        raise TypeError(f"a label must be a string, a boolean or a number, not {label!r}")
-    return plain

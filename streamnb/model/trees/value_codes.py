@@ -32,7 +32,7 @@ from streamnb.errors import SnapshotError
 from streamnb.model.attributes.attributes import TEXT, Attribute, Continuous, Nominal, Text, check_attributes
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
-from streamnb.model.attributes.names import checked_attributes
+from streamnb.model.attributes.names import checked_attributes, plain_attribute
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
@@ -182,7 +182,7 @@ class CodedValues:
     def described(self) -> list[list[Any]]:
         """As JSON can hold it: kind, name and keys of each attribute. Raises TypeError for other names."""
         return [
-            [kind, _plain(name), [key for key in codes if key is not None]]
+            [kind, plain_attribute(name), [key for key in codes if key is not None]]
             for (kind, name), codes in zip(self.numbers, self.codes, strict=True)
         ]
 
@@ -311,10 +311,3 @@ def _checked_key(kind: Any, key: Any) -> Key:
         raise SnapshotError(f"{key!r} is no value of an attribute of kind {kind!r}")
     checked: Key = key
     return checked
-
-
-def _plain(name: Any) -> Any:
-    plain = name.item() if isinstance(name, np.generic) else name
-    if plain is None or isinstance(plain, (str, bool, int, float)):
-        return plain
-    raise TypeError(f"an attribute name of type {type(name).__name__} cannot be written down")
