@@ -13,7 +13,7 @@ from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.hidden_markov.expected_counts import expect
 from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
-from streamnb.model.hidden_markov.initialisation import start_symbols, start_transitions
+from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
 from streamnb.model.hidden_markov.transitions import Counts, Floats
 
 __all__ = ["BaumWelch", "Expected", "baum_welch", "expected_counts", "stated_model"]

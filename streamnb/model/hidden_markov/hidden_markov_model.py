@@ -12,9 +12,9 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.weights import units
-from streamnb.model.hidden_markov.declared_distributions import Distributions
 from streamnb.model.hidden_markov.filtering import RunningSequence
 from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward, smooth_backward
+from streamnb.model.hidden_markov.initial_parameters import Distributions
 from streamnb.model.hidden_markov.parameters import HiddenMarkovTables, Prior
 from streamnb.model.hidden_markov.transitions import Counts, Floats
 from streamnb.model.hidden_markov.viterbi import viterbi_path

@@ -17,7 +17,7 @@ from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.hidden_markov.baum_welch import stated_model
 from streamnb.model.hidden_markov.forward_backward import Chain
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
-from streamnb.model.hidden_markov.initialisation import start_symbols, start_transitions
+from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
 from streamnb.model.hidden_markov.online_baum_welch_kernels import (
     EVENTS,
     FILLED,

@@ -14,9 +14,9 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.hidden_markov.declared_distributions import Distributions
 from streamnb.model.hidden_markov.emissions import Emissions
 from streamnb.model.hidden_markov.forward_backward import Chain
+from streamnb.model.hidden_markov.initial_parameters import Distributions
 from streamnb.model.hidden_markov.transitions import Counts, Floats, Transitions
 
 __all__ = ["Derived", "HiddenMarkovTables", "Prior"]
