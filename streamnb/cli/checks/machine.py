@@ -79,7 +79,7 @@ def check_kernels(found: Iterable[Kernel]) -> Finding:
             "set NUMBA_CACHE_DIR to a folder that can be written and lasts",
         )
     cold = sum(not kernel.is_kept for kernel in all_)
-    places = ", ".join(sorted({str(kernel.cache) for kernel in all_}))
+    places = ", ".join(sorted({str(kernel.cache.parent) for kernel in all_ if kernel.cache}))
     if cold:
         found_ = f"{cold} of {len(all_)} are not compiled yet in {places}: the next start takes longer"
         return Finding(check, State.WARNING, found_, "streamnb warm")
