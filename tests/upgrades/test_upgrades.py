@@ -208,7 +208,7 @@ def test_events_that_were_read_by_other_rules_are_not_counted_again(left, monkey
     def decode(*given):
         return msgspec.structs.replace(decode_event(*given), weight=1.0)
 
-    for reader in ("engine.learner", "engine.verification.reading"):
+    for reader in ("engine.learner", "engine.verification.log.slices"):
         monkeypatch.setattr(f"streamnb.{reader}.decode_event", decode)
     with closing(SqliteLog(folder / "log.db")) as log:
         log.append([NewRecord("events", b"k", raw) for raw in NEW])
