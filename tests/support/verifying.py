@@ -15,7 +15,7 @@ from streamnb.wire.journal import START, decode_journal, encode_journal, seal
 from streamnb.wire.snapshot import Part
 from streamnb.worker import Pace, Worker
 
-PACE = Pace(commit_events=30, snapshot_events=90)
+PACE = Pace(commit_events=30, snapshot_events=90, snapshot_seconds=3600.0)  # however long kernels compile
 
 
 def configured(*sets, file=None):
