@@ -33,7 +33,7 @@ class ClassifierKind(NamedTuple):
         prunes: whether it has a vocabulary that ``[model.prune]`` can cut.
         reads_numbers: whether a number is more to it than one value of many.
         reads_texts: whether a text is more to it than one value; where not, attributes have to be declared.
-        counts: whether it is a `NaiveBayes`, whose counts are read anew under other smoothing.
+        counts: whether it is a `CountingModel`, whose counts are read anew under other smoothing.
         reads_entity: whether it is told of which entity an event is.
         leaves_texts_out: whether it does without texts where nothing is declared.
         learns_batches: whether it is a `stream_model.StreamModel` itself, and takes many

@@ -110,7 +110,7 @@ ONLY_IN = {
         "model/linear/linear_regression.py",
         "model/linear/linear_unit.py",
         "model/linear/logistic_regression.py",
-        "model/naive_bayes/naive_bayes.py",
+        "model/naive_bayes/counting_model.py",
         "model/naive_bayes/variants.py",
         "model/naive_bayes/semi_supervised.py",
         "model/trees/tree_augmented_nb.py",
@@ -142,7 +142,7 @@ ONLY_IN = {
     "vowpalwabbit": {"cli/bench/contenders.py"},
     "sqlite3": {"adapters/sqlite/log.py", "adapters/sqlite/store.py"},
     "scipy": {"model/posterior/credible_intervals.py"},
-    "pandas": {"model/naive_bayes/naive_bayes.py", "model/trees/tree_augmented_nb.py"},
+    "pandas": {"model/naive_bayes/counting_model.py", "model/trees/tree_augmented_nb.py"},
     "zstandard": {"adapters/event_files.py"},
     "tqdm": {"cli/evaluation/event_files.py"},
 }

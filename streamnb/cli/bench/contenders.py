@@ -11,7 +11,7 @@ from river import compose, feature_extraction, naive_bayes
 
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.mixture.default_hypotheses import NAIVE_HYPOTHESES
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.variants import MultinomialNB
 
 __all__ = ["OURS", "Contender", "contenders", "count_words", "missing"]
@@ -65,7 +65,7 @@ def _default_set(texts: Sequence[str], labels: Sequence[str]) -> Predicted:
     return _progressive(BayesOptimalNB({"text": "text"}), [{"text": text} for text in texts], labels)
 
 
-def _progressive(model: NaiveBayes, texts: Sequence[Any], labels: Sequence[str]) -> Predicted:
+def _progressive(model: CountingModel, texts: Sequence[Any], labels: Sequence[str]) -> Predicted:
     predicted: Predicted = []
     for start in range(0, len(texts), _AT_ONCE):
         stop = start + _AT_ONCE

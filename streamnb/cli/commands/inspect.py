@@ -12,7 +12,7 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.entity_chains import chains, print_chains
-from streamnb.cli.reports.map_hypothesis import as_naive_bayes, map_hypothesis
+from streamnb.cli.reports.map_hypothesis import as_naive_bayes, map_hypothesis, with_state
 from streamnb.cli.reports.structures import edges, print_edges
 from streamnb.cli.reports.text_tables import print_posterior, table
 from streamnb.engine.journal.recovery import recover
@@ -23,7 +23,7 @@ from streamnb.events import PosteriorReport
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
@@ -81,15 +81,15 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     if structure is not None:
         described["edges"] = structure
     pair = [label for label, weight in weights.items() if weight]
-    if isinstance(model, NaiveBayes) and len(pair) == 2:
+    if isinstance(model, CountingModel) and len(pair) == 2:
         read_by, told = _linear_model(model)
-        described["linear"] = linear(NaiveBayes.linear_view(read_by, *pair), top) | told
+        described["linear"] = linear(read_by.linear_view(*pair), top) | told
     return described
 
 
 def _strongest(model: StreamModel, label: Any, top: int) -> list[dict[str, Any]]:
     """The words and values that speak most for a class; none of a model that is no table of counts."""
-    if not isinstance(model, NaiveBayes):
+    if not isinstance(model, CountingModel):
         return []
     return [
         {"attribute": str(a), "value": value, "log_odds": odds, "weight": seen}
@@ -99,7 +99,7 @@ def _strongest(model: StreamModel, label: Any, top: int) -> list[dict[str, Any]]
 
 def _moments(model: StreamModel) -> dict[str, Any]:
     """Of each continuous attribute and class; none of a model that is no table of counts."""
-    if not isinstance(model, NaiveBayes):
+    if not isinstance(model, CountingModel):
         return {}
     return {
         str(name): {
@@ -110,17 +110,19 @@ def _moments(model: StreamModel) -> dict[str, Any]:
     }
 
 
-def _linear_model(model: NaiveBayes) -> tuple[NaiveBayes, dict[str, str]]:
+def _linear_model(model: CountingModel) -> tuple[NaiveBayes, dict[str, str]]:
     """A model that is a linear function of the event; and of many hypotheses which, where one of them is."""
-    if isinstance(model, HiddenMarkovNB):
-        return model, {"of": "the event alone, by the prior: what is known of its entity comes beside it"}
-    if not isinstance(model, BayesOptimalNB):
+    if isinstance(model, NaiveBayes):
         return model, {}
+    if isinstance(model, HiddenMarkovNB):
+        plain = NaiveBayes(model.attributes, model.alpha, model.m, model.p, model.prior, model.event_model)
+        told = "the event alone, by the prior: what is known of its entity comes beside it"
+        return with_state(plain, *model.state()), {"of": told}
     hypothesis = map_hypothesis(model)
-    plain = as_naive_bayes(model, hypothesis)
-    if plain is not None:
-        return plain, {"of": f"the most probable hypothesis, {hypothesis.label}"}
-    return model, {
+    read_by = as_naive_bayes(model, hypothesis)
+    if read_by is not None:
+        return read_by, {"of": f"the most probable hypothesis, {hypothesis.label}"}
+    return with_state(NaiveBayes(model.attributes), *model.state()), {
         "of": f"the shared counts, read as multinomial with alpha = 1: the most probable hypothesis, "
         f"{hypothesis.label}, is no linear function of them"
     }

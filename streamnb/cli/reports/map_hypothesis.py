@@ -8,6 +8,7 @@ that are no integers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from streamnb.model.mixture.components import AnyHypothesis
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
-__all__ = ["as_naive_bayes", "map_hypothesis"]
+__all__ = ["as_naive_bayes", "map_hypothesis", "with_state"]
 
 
 def map_hypothesis(model: BayesOptimalNB) -> AnyHypothesis:
@@ -50,7 +51,6 @@ def as_naive_bayes(model: BayesOptimalNB, hypothesis: AnyHypothesis) -> NaiveBay
         event_model="bernoulli" if is_bernoulli else "multinomial",
     )
     meta, arrays = model.state()
-    meta = {name: value for name, value in meta.items() if name not in {"sources", "posterior"}}
     if hypothesis.counts_presence:
         kind_of_texts = BERNOULLI if is_bernoulli else MULTINOMIAL
         texts = np.array([kind in {BERNOULLI, MULTINOMIAL} for kind, _ in meta["groups"]], dtype=np.bool_)
@@ -59,7 +59,15 @@ def as_naive_bayes(model: BayesOptimalNB, hypothesis: AnyHypothesis) -> NaiveBay
             for is_text, (kind, name) in zip(texts.tolist(), meta["groups"], strict=True)
         ]
         arrays = arrays | _presence(model, arrays, texts, of_texts=is_bernoulli)
-    return plain.load_state({**meta, "type": "NaiveBayes"}, arrays)
+    return with_state(plain, meta, arrays)
+
+
+def with_state(
+    plain: NaiveBayes, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+) -> NaiveBayes:
+    """The model with the counts alone of a state, of any `CountingModel`."""
+    own = {name: value for name, value in meta.items() if name not in {"sources", "posterior"}}
+    return plain.load_state({**own, "type": "NaiveBayes"}, arrays)
 
 
 def _presence(

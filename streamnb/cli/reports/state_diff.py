@@ -17,7 +17,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.reports import posterior_of
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 
 __all__ = ["State", "differences", "print_differences", "time_of"]
@@ -193,7 +193,7 @@ def _moments_of(learner: Learner, name: Any) -> Mapping[Any, Moment]:
 
 def _statistics(learner: Learner) -> Statistics | None:
     """What a model has counted; None of one that is no table of counts: its words have no weight to tell."""
-    return learner.model.statistics if isinstance(learner.model, NaiveBayes) else None
+    return learner.model.statistics if isinstance(learner.model, CountingModel) else None
 
 
 def print_differences(answer: Mapping[str, Any]) -> None:

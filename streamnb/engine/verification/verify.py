@@ -23,7 +23,7 @@ from streamnb.engine.verification.log.slices import SLICES, EventReader
 from streamnb.engine.verification.recount.comparison import Compared, State, compare, recount_of
 from streamnb.engine.verification.recount.recount import Plan, Recount
 from streamnb.errors import JournalError, LogError, SnapshotError
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
 
 __all__ = ["Source", "Verified", "verify"]
 
@@ -162,7 +162,7 @@ class _Recounting:
         self._verified = verified
         self._findings = verified.findings
         self._progress = progress
-        self._counts = isinstance(source.learner().model, NaiveBayes)
+        self._counts = isinstance(source.learner().model, CountingModel)
         self.base = -1
 
     def run(self, reader: EventReader) -> None:
@@ -244,7 +244,7 @@ class _Recounting:
 def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, verified: Verified) -> None:
     """The state that a learner would begin with, beside the recount."""
     findings = verified.findings
-    if not isinstance(learner.model, NaiveBayes):
+    if not isinstance(learner.model, CountingModel):
         return
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")

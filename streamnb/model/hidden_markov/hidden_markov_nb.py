@@ -18,13 +18,12 @@ from streamnb.model.attributes.values import value_text
 from streamnb.model.attributes.weights import units
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.hidden_markov.entities import Entities
 from streamnb.model.hidden_markov.entity_filter_kernels import Chains, Steps, filter_batch
 from streamnb.model.hidden_markov.transitions import Transitions
 from streamnb.model.interface.evidence import LIMIT, Item, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.tables import Tables
 
@@ -41,7 +40,7 @@ class _OfEntities(Encoded):
     entities: Sequence[str | None]
 
 
-class HiddenMarkovNB(NaiveBayes):
+class HiddenMarkovNB(SmoothedModel):
     r"""Naive Bayes over events that follow each other: each entity is a chain, its hidden state the class.
 
         P(s_t | x_1..t) ~ P(x_t | s_t) sum_s P(s_t | s) P(s | x_1..t-1)
@@ -130,8 +129,8 @@ class HiddenMarkovNB(NaiveBayes):
     def joint_log_likelihood(self, x: Any, t: float | None = None) -> dict[Any, float]:
         """Log P(s_t, x_t | the entity so far) of every class s with examples (nats), at the time `t`."""
         encoded = self._encode([x], ts=[t])
-        usual, joints = (np.empty((1, len(self._statistics.classes))) for _ in range(2))
-        self._in_order(encoded, self._emissions, usual, joints, predict=True, learn=False)
+        joints = np.empty((1, len(self._statistics.classes)))
+        self._run(encoded, self._emissions, joints, predict=True)
         equal = math.log(max(1, len(self._known())))  # less the logarithm of equal priors
         emissions, ahead = self._by_class(joints[0] + equal), self._ahead(encoded)
         return {label: emissions[label] + ahead[label] for label in ahead}
@@ -160,7 +159,7 @@ class HiddenMarkovNB(NaiveBayes):
         if weight:
             self._transitions.unlearn(None, k, weight)
 
-    def merge(self, other: NaiveBayes) -> Self:
+    def merge(self, other: Self) -> Self:
         """Add all that `other` has learned of other entities, as if its events had come here after these.
 
         Exact on counts and on entities whose last event had a label. What is believed of the others stays
@@ -168,14 +167,13 @@ class HiddenMarkovNB(NaiveBayes):
         entity: which of its events came first is not known.
         """
         if isinstance(other, HiddenMarkovNB):
-            shared = self._entities.rows.keys() & other._entities.rows.keys()  # noqa: SLF001  of this class
+            shared = self._entities.rows.keys() & other._entities.rows.keys()
             if shared:
                 raise ValueError(f"both have met {min(shared)!r}: which events came first is not known")
         super().merge(other)
-        assert isinstance(other, HiddenMarkovNB)  # noqa: S101  the other merge has seen to it
         places = np.array([self._statistics.classes[label] for label in other.classes], dtype=np.int64)
         self._transitions.merge(other.transitions, places)
-        self._entities.merge(other._entities, places, len(self.classes))  # noqa: SLF001
+        self._entities.merge(other._entities, places, len(self.classes))
         return self
 
     # -- state --------------------------------------------------------------------------------------------
@@ -199,9 +197,6 @@ class HiddenMarkovNB(NaiveBayes):
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
-
-    def _predicted(self, x: Any) -> None:
-        """Every prediction is one of a batch."""
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
         """As any model; where an event has a label, its chain goes on without a filter. It has no time."""
@@ -235,12 +230,6 @@ class HiddenMarkovNB(NaiveBayes):
 
     def _without_entity(self, x: Any) -> Any:
         return {name: value for name, value in x.items() if name != self.entity} if self.entity in x else x
-
-    def _texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
-        return super()._texts(self._without_entity(x))
-
-    def _write(self, writer: EventWriter, x: Any) -> None:
-        super()._write(writer, self._without_entity(x))
 
     def _encode(
         self,
@@ -286,8 +275,8 @@ class HiddenMarkovNB(NaiveBayes):
         batch, statistics = encoded.batch, self._statistics
         n, K = batch.label.size, len(statistics.classes)
         weights = statistics.class_weights[:K].copy()  # as they were before the batch
-        joints, usual = (np.empty((n if predict else 0, K)) for _ in range(2))
-        self._in_order(encoded, self._emissions, usual, joints, predict=predict, learn=learn)
+        joints = np.empty((n if predict else 0, K))
+        usual = self._run(encoded, self._emissions, joints, predict=predict, learn=learn)
         transitions, kept = self.transitions, self._entities
         row, begins = kept.meet(encoded.entities, K) if learn else kept.find(encoded.entities)
         if not learn:
@@ -326,7 +315,7 @@ class HiddenMarkovNB(NaiveBayes):
 
     def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
         """As any model; what is known of the entity is one item, beside what any entity begins with."""
-        _, items = super()._taken_apart(x, encoded, first, second)
+        _, items = super()._taken_apart(self._without_entity(x), encoded, first, second)
         context, nothing = self._ahead(encoded), dict.fromkeys(self.classes, 0.0)
         begins = self._ahead(self._encode([{}]))
         prior = odds(begins, nothing, first, second)

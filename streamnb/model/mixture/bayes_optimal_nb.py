@@ -15,11 +15,12 @@ from streamnb.model.attributes.expected import count, named
 from streamnb.model.attributes.expected import reading as reading_state
 from streamnb.model.attributes.kinds import NOMINAL, text_kind
 from streamnb.model.attributes.parameters import check_whole
-from streamnb.model.attributes.priors import UNIFORM
+from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.bags import Bags, bags_of
 from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
@@ -31,10 +32,11 @@ from streamnb.model.mixture.kernels import GIBBS, MAP, MIXTURE, Answers, chosen,
 from streamnb.model.mixture.learner_state import Learners, Plan, Room
 from streamnb.model.mixture.scoring import Scratch
 from streamnb.model.mixture.tree_members import TreeOpinions
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.tables import Reading
 from streamnb.model.numerics.counter_rng import check_seed, uniforms
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.softmax.feature_extraction import most_features
@@ -52,7 +54,16 @@ _TREES = "trees_"
 _MODES = {"mixture": MIXTURE, "map": MAP, "gibbs": GIBBS}
 
 
-class BayesOptimalNB(NaiveBayes):
+class _BagReader(EventReader):
+    def place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """As any; but a bag whose words all occur zero times is a text without words."""
+        super().place(writer, name, value)
+        bag = isinstance(self.declared.get(name), Text) and isinstance(value, Mapping)
+        if bag and not all(is_missing(times) for times in value.values()):
+            writer.text(text_kind("multinomial"), name, "")
+
+
+class BayesOptimalNB(CountingModel):
     r"""Naive Bayes models that share their counts, and what learns from them, under one posterior.
 
         P(v | x, D) = sum_h P_h(v | x, D) P(h | D)        P(h | D) ~ P(h) prod_t P_h(v_t | x_t, D_<t)
@@ -98,7 +109,7 @@ class BayesOptimalNB(NaiveBayes):
         seed: int = 0,
         memory: int = 256 << 20,
     ) -> None:
-        super().__init__(attributes)
+        super().__init__(_BagReader(attributes))
         check_names([hypothesis.label for hypothesis in hypotheses])
         if not any(hypothesis.weight for hypothesis in hypotheses):
             raise ValueError("at least one hypothesis must have a weight above zero")
@@ -106,11 +117,12 @@ class BayesOptimalNB(NaiveBayes):
             raise ValueError(f"prediction must be one of {', '.join(_MODES)}, not {prediction!r}")
         check_seed(seed)
         check_whole("memory", memory, 0)
-        for name, spec in self._declared.items():
+        for name, spec in self._reader.declared.items():
             if isinstance(spec, Text) and spec.event_model is not None:
                 raise ValueError(f"attribute {name!r}: how a text is read is said by the hypotheses")
             if isinstance(spec, (Text, Nominal)) and 0.0 in (spec.alpha, spec.m):
                 raise ValueError(f"attribute {name!r}: smoothing of hypotheses must be above zero")
+        self.attributes = attributes
         self.hypotheses = hypotheses
         self.switching_rate = switching_rate
         self.prediction = prediction
@@ -127,6 +139,7 @@ class BayesOptimalNB(NaiveBayes):
         self._posterior = self._new_posterior()
         self._met = 0
         self._smoothings = np.zeros((3, len(self._readings), 0))
+        self._sizes = np.zeros((4, 0))  # of each group, how many values are declared, last
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -190,7 +203,7 @@ class BayesOptimalNB(NaiveBayes):
             self._statistics.room_for_texts(bags.most)
             count_presence(self._presence(), self._statistics.counts.kinds, bags, 0, k, -weight)
 
-    def merge(self, other: NaiveBayes) -> Self:  # noqa: ARG002
+    def merge(self, other: Self) -> Self:  # noqa: ARG002
         """Refused with ValueError: posteriors of two streams are no posterior of both.
 
         What a hypothesis would have said of the other stream's events, had it learned this one's before, is
@@ -239,7 +252,7 @@ class BayesOptimalNB(NaiveBayes):
                 learners.load(named(arrays, _LEARNED), len(meta["classes"]))
         super().load_state(meta, arrays)
         self._posterior, self._met, self._learners, self._trees = posterior, met, learners, trees
-        self._smoothings = self._smoothings[:, :, :0]
+        self._smoothings, self._sizes = self._smoothings[:, :, :0], self._sizes[:, :0]
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -254,21 +267,8 @@ class BayesOptimalNB(NaiveBayes):
         """As any model, and the keys of features."""
         return super()._encode(xs, ys, ws, ts).with_keys()
 
-    def _predicted(self, x: Any) -> None:
-        """Every event of many hypotheses needs a batch."""
-
-    def _learned(self, x: Any, y: Any, w: float) -> bool:  # noqa: ARG002
-        return False
-
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
-
-    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
-        """As any model; but a bag whose words all occur zero times is a text without words."""
-        super()._place(writer, name, value)
-        bag = isinstance(self._declared.get(name), Text) and isinstance(value, Mapping)
-        if bag and not all(is_missing(times) for times in value.values()):
-            writer.text(text_kind("multinomial"), name, "")
 
     def _may_hold(self, bags: Bags, k: int, weight: int) -> bool:
         """Whether class k can have learned these texts: the words that are in all its texts are in these."""
@@ -365,10 +365,8 @@ class BayesOptimalNB(NaiveBayes):
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
             draws += uniforms(self.seed, self._met, n if learn else 1)
         trees = self._trees.joints(batch, statistics, learn=learn)
-        if learn:
-            statistics.keep(batch.rows)
-        done = 0
-        while done < n:
+
+        def step(done: int) -> int:
             state = (
                 self._tables(),
                 self._presence(),
@@ -394,12 +392,13 @@ class BayesOptimalNB(NaiveBayes):
                 answers,
             )
             if done < n:
-                statistics.room_for_texts(bags.most)
                 self._make_room(
                     2 * most, int(most and room_for_values(self._learners.bins.tables, batch, done))
                 )
+            return done
+
+        self._in_order(encoded, bags.most, step, learn=learn)
         if learn:
-            statistics.events += int(np.count_nonzero(batch.label >= 0))
             self._met += n
         return answers
 
@@ -415,15 +414,15 @@ class BayesOptimalNB(NaiveBayes):
 
     def _smoothed(self) -> npt.NDArray[np.float64]:
         """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
-        have, groups = self._smoothings.shape[2], list(self._statistics.layout.groups)
-        if have < len(groups):
-            more = [
-                [self._smoothing_of(name, *h.smoothing) for _, name in groups[have:]] for h in self._readings
-            ]
-            shape = (len(self._readings), len(groups) - have, 3)
-            added = np.array(more, dtype=np.float64).reshape(shape).transpose(2, 0, 1)
-            self._smoothings = np.concatenate([self._smoothings, added], axis=2)
+        self._smoothings = self._by_group(
+            self._smoothings, lambda name: [self._smoothing_of(name, *h.smoothing) for h in self._readings]
+        )
         return self._smoothings
+
+    def _reading(self) -> Reading:
+        """How many values are declared, and nothing else: smoothing and priors are the hypotheses' affair."""
+        self._sizes = self._by_group(self._sizes, lambda name: (0.0, 0.0, 0.0, self._n_declared(name)))
+        return self._sizes, np.zeros(0), LEARNED
 
 
 def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> SequentialPosterior:

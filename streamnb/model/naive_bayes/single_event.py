@@ -19,11 +19,10 @@ from streamnb.model.attributes.kinds import BERNOULLI, CONTINUOUS, NOMINAL
 from streamnb.model.encoding.tokenizer import SPARE, character_table, encode_text
 from streamnb.model.naive_bayes.single_event_kernel import room_for_one, run_one
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.naive_bayes.tables import Reading
 
-__all__ = ["OneByOne", "OneEvent", "Reading"]
+__all__ = ["OneByOne", "OneEvent"]
 
-Reading = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]
-"""Smoothing (4, groups), weights of given priors (K,), and the mode of the prior."""
 OneEvent = tuple[
     npt.NDArray[np.uint8],  # the text of all items, with bytes to spare
     npt.NDArray[np.int64],  # how many bytes each has

@@ -9,7 +9,10 @@ import numpy.typing as npt
 
 from streamnb.model.stats.histograms import Histograms
 
-__all__ = ["Tables"]
+__all__ = ["Reading", "Tables"]
+
+Reading = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]
+"""Smoothing (4, groups), weights of given priors (K,), and the mode of the prior."""
 
 
 class Tables(NamedTuple):

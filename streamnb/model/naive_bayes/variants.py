@@ -8,38 +8,29 @@ from typing import Any, ClassVar
 
 from river.base import tags
 
-from streamnb.model.attributes.attributes import Attribute, Nominal
-from streamnb.model.attributes.kinds import BERNOULLI, CONTINUOUS, MULTINOMIAL, NOMINAL
+from streamnb.model.attributes.attributes import Attribute, EventModel, Nominal
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL, text_kind
 from streamnb.model.attributes.priors import Prior
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import value_text
+from streamnb.model.encoding.event_reader import EventReader, place_text
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes, place_text
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.single_event import OneEvent
 
 __all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
 
 
-class _WordsNB(NaiveBayes):
-    """A model of one text: strings are cut into words, numbers count the word that is their name."""
+class _WordsReader(EventReader):
+    """Of one text: strings are cut into words, numbers count the word that is their name."""
 
-    _text_kind: int
     _implied: ClassVar[Mapping[Any, Attribute]] = {}
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        m: float | None = None,
-        p: float | None = None,
-        prior: Prior = "learned",
-    ) -> None:
-        super().__init__(alpha=alpha, m=m, p=p, prior=prior)
+    def write(self, writer: EventWriter, x: Any) -> None:
+        super().write(writer, {"text": x} if isinstance(x, str) else x)
 
-    def _write(self, writer: EventWriter, x: Any) -> None:
-        super()._write(writer, {"text": x} if isinstance(x, str) else x)
-
-    def _texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
+    def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
         bag: Counter[str] = Counter()
         for name, value in ({"text": x} if isinstance(x, str) else x).items():
             if isinstance(value, str):
@@ -48,23 +39,54 @@ class _WordsNB(NaiveBayes):
                 bag[value_text(name)] += value
         return {"text": bag}, frozenset({"text"})
 
-    def _in_one(self, x: Any) -> OneEvent | None:
-        if type(x) is str:
-            return self._one_by_one.of_text(self._statistics, self._text_kind, "text", x)
-        return self._one_by_one.of_bag(self._statistics, self._text_kind, "text", x)
-
-    def _columns(self, frame: Any) -> None:
+    def columns(self, frame: Any) -> None:
         """A column is a word, or a text, as its values have it."""
 
-    def _write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
-        if not self._write_texts(writer, self._text_kind, "text", xs):
-            super()._write_all(writer, xs)
+    def write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
+        if not self.write_texts(writer, text_kind(self.event_model), "text", xs):
+            super().write_all(writer, xs)
 
-    def _place(self, writer: EventWriter, name: Any, value: Any) -> None:
+    def place(self, writer: EventWriter, name: Any, value: Any) -> None:
         bag_or_text = (
             value if isinstance(value, str) or hasattr(value, "items") else {value_text(name): value}
         )
-        place_text(writer, self._text_kind, "text", bag_or_text)
+        place_text(writer, text_kind(self.event_model), "text", bag_or_text)
+
+
+class _NominalReader(EventReader):
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+
+    def kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+        return NOMINAL
+
+
+class _NumberReader(EventReader):
+    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+
+    def kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+        return CONTINUOUS
+
+
+class _WordsNB(NaiveBayes):
+    """A model of one text."""
+
+    _reads_by = _WordsReader
+    _event_model: EventModel
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        prior: Prior = "learned",
+    ) -> None:
+        super().__init__(alpha=alpha, m=m, p=p, prior=prior, event_model=self._event_model)
+
+    def _in_one(self, x: Any) -> OneEvent | None:
+        kind = text_kind(self._event_model)
+        if type(x) is str:
+            return self._one_by_one.of_text(self._statistics, kind, "text", x)
+        return self._one_by_one.of_bag(self._statistics, kind, "text", x)
 
 
 class MultinomialNB(_WordsNB):
@@ -94,7 +116,7 @@ class MultinomialNB(_WordsNB):
         {'yes': 0.6898, 'no': 0.3102}
     """
 
-    _text_kind = MULTINOMIAL
+    _event_model = "multinomial"
 
     def _more_tags(self) -> set[str]:
         return {tags.POSITIVE_INPUT}
@@ -124,7 +146,7 @@ class BernoulliNB(_WordsNB):
         'spam'
     """
 
-    _text_kind = BERNOULLI
+    _event_model = "bernoulli"
 
 
 class CategoricalNB(NaiveBayes):
@@ -149,7 +171,7 @@ class CategoricalNB(NaiveBayes):
         'yes'
     """
 
-    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+    _reads_by = _NominalReader
 
     def __init__(
         self,
@@ -160,12 +182,9 @@ class CategoricalNB(NaiveBayes):
         attributes: Mapping[Any, Attribute | str] | None = None,
     ) -> None:
         super().__init__(attributes, alpha, m, p, prior)
-        for name, spec in self._declared.items():
+        for name, spec in self._reader.declared.items():
             if not isinstance(spec, Nominal):
                 raise ValueError(f"attribute {name!r}: every attribute is nominal here, not {spec!r}")  # noqa: TRY004
-
-    def _kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
-        return NOMINAL
 
 
 class GaussianNB(NaiveBayes):
@@ -193,10 +212,7 @@ class GaussianNB(NaiveBayes):
         0
     """
 
-    _implied: ClassVar[Mapping[Any, Attribute]] = {}
+    _reads_by = _NumberReader
 
     def __init__(self, prior: Prior = "learned") -> None:
         super().__init__(prior=prior)
-
-    def _kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
-        return CONTINUOUS

@@ -21,7 +21,7 @@ from streamnb.engine.verification.recount.entity_chains import BELIEFS
 from streamnb.errors import StreamnbError
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.wire.snapshot import Part, part_digest
 
 __all__ = ["LEARNERS", "REPLAY", "Replays"]
@@ -111,7 +111,7 @@ class Replays:
             self._outputs.expect(outputs)
             if names.learns:
                 kept.compare_learned(checkpoint.n, replayed, names, one=one)
-            elif one and (isinstance(model, HiddenMarkovNB) or not isinstance(model, NaiveBayes)):
+            elif one and (isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)):
                 kept.compare_model(checkpoint.n, replayed)
 
         replayed = self._recovered(start, REPLAY, passed)

@@ -22,7 +22,7 @@ from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.softmax.feature_table import KEY, KEY_BITS
 from streamnb.wire.snapshot import Part
@@ -43,7 +43,7 @@ class State(NamedTuple):
     def of(cls, learner: Learner) -> State:
         """That of a learner."""
         model = learner.model
-        if not isinstance(model, NaiveBayes):
+        if not isinstance(model, CountingModel):
             raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
         statistics = model.statistics
         meta, learned = model.state() if isinstance(model, HiddenMarkovNB) else ({}, {})

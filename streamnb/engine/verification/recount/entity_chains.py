@@ -18,7 +18,7 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.entities import Entities
 from streamnb.model.hidden_markov.hidden_markov_nb import ENTITIES, TRANSITIONS, HiddenMarkovNB
 from streamnb.model.hidden_markov.transitions import Transitions
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
 
 __all__ = ["BELIEFS", "ChainPlan", "ChainRecount", "compare_chains"]
 
@@ -40,7 +40,7 @@ class ChainPlan(NamedTuple):
     time_to_live: float
 
     @classmethod
-    def of(cls, model: NaiveBayes) -> ChainPlan | None:
+    def of(cls, model: CountingModel) -> ChainPlan | None:
         """That of a model; None where it has no chains."""
         if not isinstance(model, HiddenMarkovNB):
             return None

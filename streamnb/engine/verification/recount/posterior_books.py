@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from streamnb.errors import SnapshotError
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB, posterior_in
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.wire.snapshot import Part
 
@@ -50,7 +50,7 @@ class Books(NamedTuple):
     met: int
 
     @classmethod
-    def of(cls, model: NaiveBayes) -> Books | None:
+    def of(cls, model: CountingModel) -> Books | None:
         """Those of a model; None where it weighs no hypotheses."""
         return cls(model.posterior, model.n_met) if isinstance(model, BayesOptimalNB) else None
 

@@ -21,7 +21,8 @@ from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.stats.sources import Sources
 
 __all__ = ["Group", "Plan", "Recount"]
@@ -52,9 +53,10 @@ class Plan:
 
         What a model learns that is no table of counts is not counted.
         """
-        if not isinstance(model, NaiveBayes):
+        if not isinstance(model, CountingModel):
             return cls(settings, {})
-        usual = BERNOULLI if model.event_model == "bernoulli" else MULTINOMIAL
+        is_bernoulli = isinstance(model, SmoothedModel) and model.event_model == "bernoulli"
+        usual = BERNOULLI if is_bernoulli else MULTINOMIAL
         kinds = {}
         for name, spec in model.declared.items():
             if isinstance(spec, Text):

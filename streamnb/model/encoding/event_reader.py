@@ -1,0 +1,183 @@
+"""Events -> `EventWriter`: which attribute is a text, which a nominal value, and which a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streamnb.model.attributes.attributes import (
+    TEXT,
+    Attribute,
+    Continuous,
+    EventModel,
+    Nominal,
+    Text,
+    check_attributes,
+    some_of,
+)
+from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL, text_kind
+from streamnb.model.attributes.parameters import brief
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.values import declared_texts, value_text
+from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_frame
+from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.encoding.layout import Layout
+
+__all__ = ["EventReader", "place_text"]
+
+_KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
+
+
+class EventReader:
+    """Writes events as their attributes are declared; those that are not, by the type of their value.
+
+    Args:
+        attributes: name -> `Text`, `Nominal` or `Continuous`, or just "text", "nominal", "continuous".
+        event_model: of texts that do not say otherwise, "multinomial" or "bernoulli".
+
+    Attributes:
+        declared: what attributes are by declaration, or by name alone.
+        closed: the texts of the values of attributes whose values are listed.
+    """
+
+    _implied: ClassVar[Mapping[Any, Attribute]] = {TEXT: Text()}
+
+    def __init__(
+        self, attributes: Mapping[Any, Attribute | str] | None, event_model: EventModel = "multinomial"
+    ) -> None:
+        check_attributes(attributes)
+        Text(event_model=event_model)  # checks the name
+        self.event_model = event_model
+        self._given = {name: _attribute(name, spec) for name, spec in (attributes or {}).items()}
+        self.declared = {**self._implied, **self._given}
+        self.closed = {
+            name: _texts_of(name, values)
+            for name, spec in self._given.items()
+            if (values := getattr(spec, "values", None)) is not None
+        }
+
+    def go_on(self, layout: Layout) -> None:
+        """Go on from a state; in one from before, what is called `text` may be a value."""
+        is_value = (NOMINAL, TEXT) in layout.groups or TEXT in layout.fields
+        self.declared = self._given if is_value else {**self._implied, **self._given}
+
+    def written(self, events: Any) -> EventWriter | Columns:
+        """Many events: a data frame, or a sequence of them."""
+        columns = self.columns(events) if is_frame(events) else None
+        if columns is not None:
+            return Columns(columns)
+        writer = EventWriter()
+        self.write_all(writer, events.to_dict("records") if is_frame(events) else events)
+        return writer
+
+    def texts(self, x: Any) -> tuple[Mapping[Any, Any], frozenset[Any]]:
+        """The event, and which of its attributes are texts."""
+        return x, frozenset(name for name, spec in self.declared.items() if isinstance(spec, Text))
+
+    def kind(self, name: Any, value: Any) -> int:
+        """MULTINOMIAL, BERNOULLI, NOMINAL or CONTINUOUS; it hangs on the value's type alone."""
+        spec = self.declared.get(name)
+        if isinstance(spec, Text):
+            return text_kind(spec.event_model or self.event_model)
+        if isinstance(spec, Nominal) or (spec is None and isinstance(value, (str, bool, np.bool_))):
+            return NOMINAL
+        return CONTINUOUS
+
+    def place(self, writer: EventWriter, name: Any, value: Any) -> None:
+        """Write one attribute that is not missing where its kind wants it."""
+        kind = self.kind(name, value)
+        if kind == NOMINAL:
+            if name in self.closed:
+                _check_listed(value, self.closed[name])
+            writer.nominal(name, value)
+        elif kind == CONTINUOUS:
+            writer.continuous(name, value)
+        else:
+            place_text(writer, kind, name, value)
+
+    def write(self, writer: EventWriter, x: Any) -> None:
+        """Write every attribute of an event that is not missing."""
+        for name, value in x.items():
+            if not is_missing(value):
+                try:
+                    self.place(writer, name, value)
+                except (TypeError, ValueError) as error:
+                    kind = TypeError if isinstance(error, TypeError) else ValueError
+                    raise kind(f"attribute {name!r}: {error}") from error
+
+    def columns(self, frame: Any) -> list[Column] | None:
+        """The columns of a data frame; None where its rows are to be written one by one, or be refused."""
+        columns = columns_of(frame, self.kind)
+        if any(
+            name in self.closed and not self.closed[name].keys() >= set(map(bytes.decode, texts))
+            for _, name, _, _, texts in columns or ()
+        ):
+            return None
+        return columns
+
+    def takes(self, x: Any) -> bool:
+        """Whether every value of an attribute whose values are listed is one of them."""
+        given = ((x.get(name), texts) for name, texts in self.closed.items())
+        return all(
+            is_missing(value) or (type(value) in {str, int, bool} and value_text(value) in texts)
+            for value, texts in given
+        )
+
+    def write_all(self, writer: EventWriter, xs: Sequence[Any]) -> None:
+        """Write events and finish each; those that are one text each go the short way, all at once."""
+        name = next(iter(xs[0])) if set(map(type, xs)) == {dict} and xs[0] else None
+        spec = self.declared.get(name)
+        if isinstance(spec, Text):
+            texts: list[Any] = [x.get(name) if len(x) == 1 else None for x in xs]
+            if self.write_texts(writer, text_kind(spec.event_model or self.event_model), name, texts):
+                return
+        for x in xs:
+            self.write(writer, x)
+            writer.end()
+
+    @staticmethod
+    def write_texts(writer: EventWriter, kind: int, name: Any, texts: Sequence[Any]) -> bool:
+        """Write events that are a text each; False, and nothing written, where one is none that can be."""
+        if set(map(type, texts)) != {str}:
+            return False
+        try:
+            writer.text_each(kind, name, texts)
+        except UnicodeEncodeError:  # whoever writes them one by one says of which attribute it is
+            return False
+        return True
+
+
+def place_text(writer: EventWriter, kind: int, name: Any, value: Any) -> None:
+    """Write a text: a string, or a bag of words (token -> how often)."""
+    if isinstance(value, str):
+        writer.text(kind, name, value)
+    elif isinstance(value, Mapping):
+        for token, times in value.items():
+            if not is_missing(times):
+                writer.token(kind, name, value_text(token), times)
+    else:
+        raise TypeError(f"expected a text or a bag of words, got {type(value).__name__}")
+
+
+def _attribute(name: Any, spec: Attribute | str) -> Attribute:
+    if isinstance(spec, (Text, Nominal, Continuous)):
+        return spec
+    if spec in _KINDS:
+        return _KINDS[spec]
+    raise ValueError(f"attribute {name!r}: expected one of {', '.join(_KINDS)}, not {spec!r}")
+
+
+def _texts_of(name: Any, values: Iterable[Any]) -> dict[str, None]:
+    """The texts by which the values of an attribute are compared, in order. Raises ValueError."""
+    texts = declared_texts(values)
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"attribute {name!r}: one of its values is there twice: {some_of(texts)}")
+    return dict.fromkeys(texts)
+
+
+def _check_listed(value: Any, texts: Mapping[str, None]) -> None:
+    """Raise ValueError for a value that is not declared."""
+    if value_text(value) not in texts:
+        raise ValueError(f"{brief(repr(value))} is not one of its values ({some_of(texts)})")

@@ -1,0 +1,347 @@
+"""What every classifier that counts has: events become arrays, and arrays counts and moments."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes.attributes import Attribute, Nominal, Text
+from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.data_frame import is_frame
+from streamnb.model.encoding.event_reader import EventReader
+from streamnb.model.encoding.targets import Asked
+from streamnb.model.interface.evidence import Explanation, Item
+from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.naive_bayes.kernels import unlearn_event
+from streamnb.model.naive_bayes.state_copy import StateCopy
+from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
+from streamnb.model.naive_bayes.tables import Reading, Tables
+
+__all__ = ["CountingModel"]
+
+
+class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+    """A classifier that learns counts and moments, and nothing that cannot be read from them or beside them.
+
+    It reads events, and owns the statistics, their state and the order of learning. What the counts say of an
+    event is the affair of those that inherit it: `_posteriors`, `_learn`, `_taken_apart` and `_reading`.
+    """
+
+    def __init__(self, reader: EventReader) -> None:
+        self._reader = reader
+        self._statistics = Statistics()
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def declared(self) -> dict[Any, Attribute]:
+        """What attributes are by declaration, or by name alone; others go by the type of their value."""
+        return dict(self._reader.declared)
+
+    @property
+    def classes(self) -> list[Any]:
+        """Every class met, in the order in which they were met."""
+        return list(self._statistics.classes)
+
+    @property
+    def statistics(self) -> Statistics:
+        """All that was learned."""
+        return self._statistics
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """Class -> weight learned, in examples."""
+        weights = self._statistics.class_weights
+        return {label: int(weights[k]) / UNIT for label, k in self._statistics.classes.items()}
+
+    @property
+    def n_events(self) -> int:
+        """How many events were learned, less those unlearned."""
+        return self._statistics.events
+
+    @property
+    def n_attributes(self) -> int:
+        """How many words and nominal values have a count above zero."""
+        return int(self._statistics.counts.live.sum())
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all that was learned, bytes, room to grow included."""
+        return self._statistics.n_bytes
+
+    def class_counts(self, name: Any) -> dict[str, dict[Any, float]]:
+        """Word or value -> class -> weight of one text or nominal attribute. Raises KeyError."""
+        return self._statistics.class_counts(name)
+
+    def class_moments(self, name: Any) -> dict[Any, Moment]:
+        """Class -> moments of one continuous attribute. Raises KeyError."""
+        return self._statistics.class_moments(name)
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
+        return self._by_class(self.predict_posteriors([x]).probabilities[0])
+
+    def predict_posteriors(self, xs: Iterable[Any], ts: Iterable[float | None] | None = None) -> Posteriors:
+        """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""
+        return self._posteriors(self._encode(xs, ts=ts))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """P(v | x) of each row of a data frame (NaN = missing), as a data frame; columns = classes."""
+        import pandas as pd  # noqa: PLC0415  optional: whoever passes a data frame has it
+
+        probabilities = self.predict_posteriors(X).probabilities
+        columns = {label: probabilities[:, k] for label, k in self._known().items()}
+        return pd.DataFrame(columns, index=X.index)
+
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
+        """What each attribute value adds to the log odds of the predicted class against the runner-up.
+
+        At the time `t` (seconds), for models that forget.
+
+        The strongest first, at most `top`; values that say nothing are left out. Empty with fewer than two
+        classes. See `evidence` for what an item is.
+        """
+        explanation = self.explanation_one(x, t)
+        return [] if explanation is None else explanation.items[:top]
+
+    def explanation_one(self, x: Any, t: float | None = None) -> Explanation | None:
+        """`explain_one` in full: the two classes, the prior's log odds, and all items.
+
+        None with fewer than two classes.
+        """
+        encoded = self._encode([x], ts=[t])
+        probabilities = self._by_class(self._posteriors(encoded).probabilities[0])
+        if len(probabilities) < 2:
+            return None
+        first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
+        return Explanation(first, second, *self._taken_apart(x, encoded, first, second))
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
+        """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024), of time `t` (seconds).
+
+        Time matters to models that forget alone; None is the latest so far.
+
+        Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
+        """
+        if t is not None or not self._learned(x, y, w):
+            self._learn(self._encode([x], [y], [w], [t]))
+
+    def learn_many(
+        self, X: Any, y: Any, w: Iterable[float] | None = None, ts: Iterable[float | None] | None = None
+    ) -> None:
+        """Learn many events in order: a data frame and a series, or any iterables of one length."""
+        self._learn(self._encode(X, y, w, ts))
+
+    def predict_then_learn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> Posteriors:
+        """Predict each event by all that was learned before it, then learn it, strictly in order.
+
+        An event whose label is None is only predicted. How a stream is cut into calls changes nothing, but
+        that classes first met in a later call have no column in an earlier one's answer.
+
+        Args:
+            xs: the events; a data frame has one in each row (NaN = missing), and is the fastest for tables.
+            ys: their labels.
+            ws: their weights; 1 by default.
+            ts: their times in seconds, for models that forget; the others count alike at all times.
+        """
+        return self._posteriors(self._encode(xs, ys, ws, ts), learn=True)
+
+    def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Undo ``learn_one(x, y, w)``: exactly on counts, to rounding on moments.
+
+        That is the rounding of the largest value that the class has held of the attribute (see `moments` for
+        the bound): one that is some 1e7 standard deviations of the others away leaves noise of their size.
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        """
+        weight = units(w)
+        if weight == 0:
+            return
+        k = self._statistics.classes.get(y, -1)
+        encoded = self._encode([x])
+        batch = encoded.batch._replace(label=np.array([k]), weight=np.array([weight]))
+        self._statistics.room_for_texts(encoded.most)
+        self._statistics.settle()
+        if k < 0 or encoded.skipped or not unlearn_event(self._tables(), batch, 0):
+            raise UnlearnError(f"this event was never learned as {y!r} with weight {w}")
+        self._statistics.events -= 1
+
+    def prune(
+        self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
+    ) -> int:
+        """Forget words of the text attributes; returns how many.
+
+        Drops the `drop_most_frequent` most frequent words for good (they are stop words from then on), then
+        those with a total weight below `min_count`, then the rarest until at most `max_attributes` words
+        and values are left. Of equals, those met later go first. What was forgotten cannot be unlearned.
+
+        Joachims (1996) removed the 100 most frequent words and those seen fewer than 3 times.
+        """
+        return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
+
+        Raises TypeError for labels and names that are not strings, booleans or numbers.
+        """
+        return self.copying().state()
+
+    def copying(self) -> StateCopy:
+        """The `state` as it is now, to be copied while the model goes on learning."""
+        return self._statistics.copying(type(self).__name__)
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Replace all that was learned by the `state` of a model of the same class; returns self.
+
+        Raises ValueError for one of another class, and SnapshotError for one that is damaged.
+        """
+        if meta.get("type") != type(self).__name__:
+            raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
+        self._statistics = Statistics.from_state(meta, arrays)
+        self._reader.go_on(self._statistics.layout)
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @abstractmethod
+    def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
+        """Predict events in order, and learn them where they are to be learned."""
+
+    @abstractmethod
+    def _learn(self, encoded: Encoded) -> None:
+        """Learn events in order."""
+
+    @abstractmethod
+    def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
+        """What the prior and each value add to the log odds of the first class against the second."""
+
+    @abstractmethod
+    def _reading(self) -> Reading:
+        """Smoothing (alpha, m, p, declared) of groups, weights of given priors, and the prior's mode, now."""
+
+    def _learned(self, x: Any, y: Any, w: float) -> bool:  # noqa: ARG002
+        """Learn an event without a batch; False, and nothing learned, where it needs one."""
+        return False
+
+    def _encode(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any] | None = None,
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> Encoded:
+        """Events as arrays; those with a label and a weight get their class, groups and rows."""
+        rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
+        asked = Asked.of(len(rows), *(None if given is None else _listed(given) for given in (ys, ws, ts)))
+        return self._statistics.encode(self._reader.written(rows), asked)
+
+    def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
+        """Let `step` take events in order, from the one that it is given on.
+
+        It returns n, or the event before which histograms need room for `most` more counts.
+        """
+        batch, done = encoded.batch, 0
+        if learn:
+            self._statistics.keep(batch.rows)
+        while done < batch.label.size:
+            done = step(done)
+            if done < batch.label.size:
+                self._statistics.room_for_texts(most)
+        if learn:
+            self._statistics.events += int(np.count_nonzero(batch.label >= 0))
+
+    def _tables(self) -> Tables:
+        """The statistics as the kernels take them, with the smoothing and priors to read them by."""
+        statistics = self._statistics
+        counts, K = statistics.counts, len(statistics.classes)
+        smoothing, prior, mode = self._reading()
+        return Tables(
+            statistics.class_weights[:K],
+            counts.table,
+            counts.totals,
+            counts.live,
+            counts.kinds,
+            counts.slot,
+            counts.histograms,
+            statistics.moments.n,
+            statistics.moments.mean,
+            statistics.moments.M2,
+            smoothing[0],
+            smoothing[1],
+            smoothing[2],
+            smoothing[3],
+            prior,
+            mode,
+        )
+
+    def _by_group(
+        self, columns: npt.NDArray[np.float64], column: Callable[[Any], Any]
+    ) -> npt.NDArray[np.float64]:
+        """`columns` of the groups, and one for each met since then, which `column` makes of its attribute."""
+        groups = self._statistics.layout.groups
+        if columns.shape[-1] == len(groups):
+            return columns
+        made = [column(name) for _, name in islice(groups, columns.shape[-1], None)]
+        more = np.array(made, dtype=np.float64).reshape(len(made), *columns.shape[-2::-1]).T
+        # By rows, always: kernels are compiled for a layout, and numpy would choose it by those of both.
+        return np.ascontiguousarray(np.concatenate([columns, more], axis=-1))
+
+    def _n_declared(self, name: Any) -> int:
+        """How many values are declared of an attribute, with those learned before they were; 0 for none.
+
+        The latter can grow no more: values that are not listed are refused.
+        """
+        spec = self._reader.declared.get(name)
+        declared = spec.declared if isinstance(spec, Nominal) else 0
+        if name in self._reader.closed:
+            declared += len(self._statistics.class_counts(name).keys() - self._reader.closed[name].keys())
+        return declared
+
+    def _check_p(self, p: float | None) -> None:
+        """Raise ValueError where p, or an attribute's own, does not sum to 1 over its declared values."""
+        for name, spec in self._reader.declared.items():
+            if isinstance(spec, Nominal):
+                spec.check_p(name, p if (spec.alpha, spec.m) == (None, None) else spec.p)
+
+    def _smoothing_of(
+        self, name: Any, alpha: float | None, m: float | None, p: float | None
+    ) -> tuple[float, float, float]:
+        """alpha, m (-1: use alpha) and p (nan: uniform) of an attribute: its own, or those given."""
+        spec = self._reader.declared.get(name)
+        if isinstance(spec, (Text, Nominal)) and (spec.alpha, spec.m) != (None, None):
+            alpha, m, p = spec.alpha, spec.m, spec.p
+        return alpha or 0.0, -1.0 if m is None else m, np.nan if p is None else p
+
+    def _known(self) -> dict[Any, int]:
+        """Label -> column, of the classes with examples."""
+        weights = self._statistics.class_weights
+        return {label: k for label, k in self._statistics.classes.items() if weights[k] > 0}
+
+    def _by_class(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
+        return {label: float(values[k]) for label, k in self._known().items()}
+
+
+def _listed(given: Iterable[Any]) -> Sequence[Any]:
+    return given if isinstance(given, Sequence) else list(given)
