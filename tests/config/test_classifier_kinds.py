@@ -73,7 +73,9 @@ def test_every_kind_can_be_made_learns_and_goes_on(kind):
 
 
 def test_a_kind_more_is_a_line_more(monkeypatch):
-    monkeypatch.setitem(CLASSIFIERS, "words", ClassifierKind("one_kind:MultinomialNB", shared=("alpha",)))
+    monkeypatch.setitem(
+        CLASSIFIERS, "words", ClassifierKind("naive_bayes.variants:MultinomialNB", shared=("alpha",))
+    )
     config = configured("model.alpha=0.5", KIND)
     model = wiring.model(replace(config, model=replace(config.model, kind="words")))
     assert (type(model.classifier).__name__, model.classifier.alpha, model.kind) == (
@@ -141,7 +143,9 @@ def test_what_contradicts_the_kind_is_refused(flags, said):
 
 def test_what_a_kind_does_not_read_is_refused(monkeypatch):
     monkeypatch.setitem(
-        CLASSIFIERS, "semi_supervised", ClassifierKind("one_kind:MultinomialNB", shared=("alpha",))
+        CLASSIFIERS,
+        "semi_supervised",
+        ClassifierKind("naive_bayes.variants:MultinomialNB", shared=("alpha",)),
     )
     assert configured(KIND, "model.alpha=0.5").model.own == {}
     for flag in ("model.event_model=bernoulli", "model.prior=uniform", "model.prune.every=100"):
