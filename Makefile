@@ -13,7 +13,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
-	$(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine
 
 test: $(VENV)/dev.stamp  ## everything that shows that the product works, on both logs, with a short storm
 	$(PYTEST) -n $(WORKERS) -m "not thorough"

@@ -24,7 +24,10 @@ pytest_plugins = ["broker_fixtures"]
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
+settings.register_profile("fast", deadline=None, max_examples=10)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default")
+)
 
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -36,16 +39,39 @@ LONG = ["storm", "crash_points", "kafka_outage", "watchdog", "zombies", "kafka_s
 THOROUGH = (
     "adapters/kafka/test_brokers.py",
     "adapters/kafka/test_failures.py",
+    "adapters/kafka/test_kafka_log.py",
     "adapters/kafka/test_kafka_outage.py",
     "adapters/kafka/test_kafka_security.py",
     "adapters/test_watchdog.py",
+    "cli/test_bench.py",
     "cli/test_latency.py",
+    "cli/test_service_bench.py",
+    "cli/test_snapshot_command.py",
     "crashes/",
+    "engine/test_changes_between_starts.py",
     "engine/test_rollback.py",
+    "engine/test_saving.py",
+    "engine/test_strays.py",
+    "engine/verification/test_verify.py",
+    "engine/verification/test_verify_damage.py",
     "hostile/",
+    "laws/test_river_checks.py",
+    "laws/test_streams.py",
+    "model/concepts/",
+    "model/evaluation/test_drift.py",
+    "model/linear/test_logistic_regression.py",
+    "model/mixture/test_binned_density.py",
+    "model/mixture/test_evidence.py",
+    "model/mixture/test_hypotheses.py",
+    "model/mixture/test_learners.py",
+    "model/posterior/",
+    "model/trees/",
+    "service/test_mixture.py",
+    "worker/test_commit_under_way.py",
     "worker/test_long_work.py",
+    "worker/test_unattended.py",
 )
-"""What `make test-all` runs after `make test`: more of a kind of which that has one, and what waits for minutes."""
+"""What `make test-all` runs after `make test`: what takes half a minute or more, and more of a kind of which that has one."""
 
 BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
 

@@ -22,9 +22,9 @@ from streamnb.model.attributes.names import plain_attribute
 from streamnb.model.attributes.ranges import nearest_double
 from streamnb.model.attributes.values import LARGEST, value_text
 
-__all__ = ["PLAIN", "Design", "Row", "is_no_target", "real"]
+__all__ = ["Design", "Row", "is_no_target", "real"]
 
-PLAIN = (str, bool, int, float, type(None))
+_PLAIN = (str, bool, int, float, type(None))
 """What a name or label may be that is to be written down."""
 Row = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """The columns of an event, and their values; no column occurs twice, and but for column 0 no value is 0."""
@@ -155,7 +155,7 @@ def _is_column(column: Any) -> bool:
     """Whether this describes a column: [name], or [name, value]."""
     if not isinstance(column, list) or len(column) not in {1, 2}:
         return False
-    return isinstance(column[0], PLAIN) and all(isinstance(value, str) for value in column[1:])
+    return isinstance(column[0], _PLAIN) and all(isinstance(value, str) for value in column[1:])
 
 
 def real(name: Any, value: Any) -> float:

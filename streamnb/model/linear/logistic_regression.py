@@ -13,11 +13,11 @@ from river import base
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import named
-from streamnb.model.attributes.names import plain
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
-from streamnb.model.linear.design_matrix import PLAIN, Design, Row
+from streamnb.model.linear.design_matrix import Design, Row
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows
@@ -235,11 +235,7 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         for name, own in (("type", type(self).__name__), ("C", self.C)):
             if meta.get(name) != own:
                 raise SnapshotError(f"this is a state of the {name} {meta.get(name)!r}, not {own!r}")
-        classes = meta.get("classes")
-        if not isinstance(classes, list) or not all(isinstance(label, PLAIN) for label in classes):
-            raise SnapshotError(f"expected a list of classes, found {classes!r}")
-        if len(set(classes)) < len(classes):
-            raise SnapshotError("a class occurs twice")
+        classes = checked_names(meta.get("classes"))
         design = Design.from_description(meta.get("columns"), self.features)
         count = {0: 1, 1: 1, 2: 2}.get(len(classes), len(classes) + 1)
         size = meta.get("memory", 0)
