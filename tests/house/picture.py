@@ -7,6 +7,8 @@ import re
 from itertools import groupby
 from pathlib import Path
 
+from test_layering import imports, modules
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
 TABLE = re.compile(r"(?<=^\| room \| what it is \|\n\| --- \| --- \|\n).*?(?=^$)", re.DOTALL | re.MULTILINE)
@@ -24,15 +26,12 @@ def room_of(module):
 
 def arrows():
     """(room, room that it imports), but for those that another way leads to."""
-    found = set()
-    package = ROOT / "streamnb"
-    for path in package.rglob("*.py"):
-        own = room_of(path.relative_to(package).as_posix())
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamnb."):
-                for alias in node.names:
-                    inner = f"{node.module}.{alias.name}".removeprefix("streamnb.").replace(".", "/")
-                    found.add((own, room_of(inner)))
+    found = {
+        (room_of(name), room_of(imported.removeprefix("streamnb.").replace(".", "/")))
+        for name, tree in modules()
+        for imported in imports(tree)
+        if imported.startswith("streamnb.")
+    }
     found = {(a, b) for a, b in found if a != b and not {a, b} & {*OUTSIDE}}
     below = {}
     for a, b in found:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from streamnb.adapters.kafka.tool_line import COMMAND_CONFIG, ToolLine
+from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Acl, Difference
 
-__all__ = ["COMMAND_CONFIG", "KafkaTools", "principal_of"]
+__all__ = ["KafkaTools", "principal_of"]
 
 _ANYBODY = "User:NAME"
 

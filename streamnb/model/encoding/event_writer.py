@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.kinds import BERNOULLI, NOMINAL
-from streamnb.model.attributes.ranges import is_above_zero, is_missing
+from streamnb.model.attributes.ranges import is_above_zero
 from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.batch import Batch, Encoded
@@ -22,7 +22,7 @@ from streamnb.model.encoding.targets import Asked
 from streamnb.model.encoding.tokenizer import Tokens, encode_text
 from streamnb.model.encoding.vocabulary import Vocabulary
 
-__all__ = ["EventWriter", "is_missing"]
+__all__ = ["EventWriter"]
 
 
 class EventWriter:

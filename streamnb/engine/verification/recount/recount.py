@@ -25,7 +25,7 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.stats.sources import Sources
 
-__all__ = ["Group", "Plan", "Recount"]
+__all__ = ["Plan", "Recount"]
 
 _CONTINUOUS = -1
 _WORDS = re.compile(r"\w+")
