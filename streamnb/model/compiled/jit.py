@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core.registry import CPUDispatcher
+
+from streamnb.model.compiled.nested_kernels import NestedCompiler
 
 __all__ = ["allocating", "inlined", "kernel"]
 
@@ -67,10 +70,37 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compiled(function: Callable[P, R], **more: bool) -> Callable[P, R]:
-    options = {"nogil": True, "fastmath": False, "error_model": "numpy", "_nrt": False, **more}
-    try:
-        with _own_cache():
-            compiled: Callable[P, R] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:
-        compiled = numba.njit(**options)(function)
-    return compiled
+    options = {
+        "nopython": True,
+        "nogil": True,
+        "fastmath": False,
+        "error_model": "numpy",
+        "_nrt": False,
+        **more,
+    }
+    compiled = _Kernel(function, targetoptions=options)
+    with suppress(RuntimeError), _own_cache():
+        compiled.enable_caching()
+    return cast("Callable[P, R]", compiled)
+
+
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel that Python may call, and that is compiled into those that call it."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        super().__init__(function, **options)
+        self._nested = _Nested(function, pipeline_class=NestedCompiler, **options)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What numba asks for where a kernel calls this one."""
+        return self._nested.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """What numba asks for where a kernel calls this one."""
+        return self._nested.get_overload(sig)
+
+
+class _Nested(CPUDispatcher):  # type: ignore[misc]
+    def add_overload(self, cres: Any) -> None:
+        """Keep it for kernels; Python cannot call it."""
+        self.overloads[tuple(cres.signature.args)] = cres

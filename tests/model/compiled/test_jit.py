@@ -77,6 +77,21 @@ print(four_times(3), len(four_times.signatures), type(four_times._cache).__name_
 """
 
 
+def test_a_kernel_in_another_is_made_machine_code_with_it_alone(tmp_path):
+    """Else it is optimised anew at every level of calls, and for Python, which does not call it."""
+    (tmp_path / "own.py").write_text(OWN + "print(len(twice.signatures), twice(0.5))")
+    done = subprocess.run(
+        [sys.executable, tmp_path / "own.py"],
+        env=os.environ | {"PYTHONPATH": str(PACKAGES), "NUMBA_CACHE_DIR": str(tmp_path / "kept")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split()[-2:] == ["0", "1.0"]
+    kept = sorted(path.name.split("-")[0] for path in tmp_path.rglob("*.nbc"))
+    assert kept == ["own.four_times", "own.twice"]
+
+
 def test_a_cache_folder_that_cannot_be_written_is_survived(tmp_path):
     """The kernels are compiled in memory then; numba's settings are what they were."""
     for taken in ("taken", "__pycache__"):  # root may write to any folder, but not below a file
