@@ -99,7 +99,7 @@ IMPURE = {
     "prometheus_client",
 }
 ONLY_IN = {
-    "numba": {"model/compiled/jit.py", "model/compiled/intrinsics.py"},
+    "numba": {"model/compiled/jit.py", "model/compiled/nested_kernels.py", "model/compiled/intrinsics.py"},
     "river": {
         "model/mixture/bayes_optimal.py",
         "model/bayesian_network/classifier.py",
