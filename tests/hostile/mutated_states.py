@@ -73,10 +73,10 @@ MEMORY = 3 << 30  # bytes that a case may ask for
 MOST = None if os.environ.get("ALL_MUTATIONS") else 400  # cases of a model, of all of them evenly
 WORDS = "free entry win now lunch see you ünïcødé incomprehensibilities cash prize".split()
 ATTRIBUTES = {"text": "text", "title": "text", "code": "nominal", "bits": "nominal"}
-FADING = Hypothesis("presence", m=2.0, p=0.25, half_life=3.0, calibrated=True)
+DECAYING = Hypothesis("presence", m=2.0, p=0.25, half_life=3.0, calibrated=True)
 MANY = [
     *DEFAULT_HYPOTHESES,
-    FADING,
+    DECAYING,
     Hypothesis("bernoulli", alpha=1e-3, calibrated=True),
     Hypothesis("complement", half_life=2.0),
     Hypothesis("multinomial", density="binned"),

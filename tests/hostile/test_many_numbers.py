@@ -28,7 +28,7 @@ def learned(by_field):
     for t in range(max(map(len, by_field))):
         for f, values in enumerate(by_field):
             if t < len(values):
-                bins.room(len(by_field), 4000)
+                bins.reserve(len(by_field), 4000)
                 note_value(bins.tables, f, values[t])
     return bins
 
@@ -79,7 +79,7 @@ def test_states_from_before_and_of_now_go_on_the_same(lengths, is_old):
     for one in (bins, again):
         for f in range(len(lengths)):
             for value in drawn(f, 300, 1):
-                one.room(len(lengths), 4000)
+                one.reserve(len(lengths), 4000)
                 note_value(one.tables, f, value)
     assert same(again.state(), bins.state())
 

@@ -143,13 +143,13 @@ def test_river_check_of_a_concept(model, check):
     check(model.clone())
 
 
-FORGETTING = (Hypothesis(), Hypothesis("presence", half_life=60.0), Hypothesis("bernoulli"))
+DECAYING = (Hypothesis(), Hypothesis("presence", half_life=60.0), Hypothesis("bernoulli"))
 SHARED = {
     "mixture": {},
-    "map, forgetting": {"prediction": "map", "hypotheses": FORGETTING},
+    "map, forgetting": {"prediction": "map", "hypotheses": DECAYING},
     "gibbs, forgetting and switching": {
         "prediction": "gibbs",
-        "hypotheses": FORGETTING,
+        "hypotheses": DECAYING,
         "switching_rate": 0.01,
     },
 }

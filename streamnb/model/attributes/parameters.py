@@ -31,7 +31,7 @@ def check_mapping(name: str, given: Any, example: str) -> None:
         raise ValueError(f"{name} must be a mapping such as {example}, not {brief(repr(given))}")
 
 
-def check_room(max_values: int, memory: int) -> None:
+def check_capacity(max_values: int, memory: int) -> None:
     """Raise ValueError for limits that have no meaning."""
     check_whole("max_values", max_values, 1, 1 << 20)
     check_whole("memory", memory, 0)

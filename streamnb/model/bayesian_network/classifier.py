@@ -141,7 +141,7 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, bytes, room to grow included."""
+        """Memory of the tables, bytes, spare capacity included."""
         return self._network.n_bytes
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
@@ -152,8 +152,8 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
         tables = self._network.tables
         codes = np.array([self._network.encoded(x, adds=False)], dtype=np.int64)
         codes[0, 0] = -1  # what the event calls as the label is called is not one
-        smoothed, room, shares = self._reading()
-        if run_network(tables.shape, smoothed, codes, _NOT_LEARNED, 0, 0, *room, shares) == 0:
+        smoothed, scratch, shares = self._reading()
+        if run_network(tables.shape, smoothed, codes, _NOT_LEARNED, 0, 0, *scratch, shares) == 0:
             shares[0] = self._network.posterior(codes[0].tolist())
         live = tables.is_live(0).tolist()
         found = shares[0].tolist()
@@ -266,9 +266,9 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
         events.add_values()
         network, tables, n = self._network, self._network.tables, len(events)
         probabilities = np.zeros((n, len(self.classes)))
-        smoothed, room, _ = self._reading()
+        smoothed, scratch, _ = self._reading()
         codes, weights, at = events.codes, events.weights, 0
-        while (at := run_network(tables.shape, smoothed, codes, weights, 0, at, *room, probabilities)) < n:
+        while (at := run_network(tables.shape, smoothed, codes, weights, 0, at, *scratch, probabilities)) < n:
             probabilities[at] = network.posterior(codes[at].tolist())
             if weights[at]:
                 tables.learn(codes[at], int(weights[at]))
@@ -277,13 +277,18 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
         return Posteriors(self.classes, probabilities, events.known())
 
     def _reading(self) -> _Reading:
-        """How counts are read, and room for the kernel and one answer; anew where there is a class more."""
+        """How counts are read, scratch for the kernel, and one answer; anew where there is a class more."""
         classes = len(self._network.tables.lookup(0))
         if self._read is None or self._read[2].shape[1] != classes:
             variables = len(self._network.tables.dag)
             joint, products = np.zeros((2, classes))
-            room = (np.zeros(variables, dtype=np.bool_), joint, np.zeros(classes, dtype=np.int64), products)
-            self._read = self._network.smoothed(), room, np.zeros((1, classes))
+            scratch = (
+                np.zeros(variables, dtype=np.bool_),
+                joint,
+                np.zeros(classes, dtype=np.int64),
+                products,
+            )
+            self._read = self._network.smoothed(), scratch, np.zeros((1, classes))
         return self._read
 
     @property

@@ -127,16 +127,16 @@ def _weigh(
     `codes` is int64[V], of which those of `gaps`, int64[G], are filled in on the way. `live` is int64[G,
     most], the values of each gap, of which there are `sizes`. In `found` variable v begins at
     ``first[v]``, and a value of gap g is ``strides[v, g]`` further on. A count is that of `shape` and
-    `step` times that of `fine`. The others are room for as many worlds as there are.
+    `step` times that of `fine`. The others are scratch for as many worlds as there are.
     """
     for w in range(logs.size):
         _fill(w, codes, gaps, live, sizes)
         logs[w], misses[w] = 0.0, 0
-        for v in range(shape.room.size):
+        for v in range(shape.capacity.size):
             _multiply_by(shape, smoothed, fine, step, codes, v, w, logs, misses)
     normalise(logs, misses, shares)
     for w in range(logs.size):
-        for v in range(shape.room.size):
+        for v in range(shape.capacity.size):
             at, rest = first[v], w
             for g in range(gaps.size):
                 at += strides[v, g] * (rest % sizes[g])
@@ -161,9 +161,9 @@ def _multiply_by(
     row = 0
     for i in range(shape.starts[v], shape.starts[v + 1]):
         row += codes[shape.parent[i]] * shape.stride[i]
-    begin = shape.offset[v] + row * shape.room[v]
+    begin = shape.offset[v] + row * shape.capacity[v]
     total = 0.0
-    for cell in range(begin, begin + shape.room[v]):
+    for cell in range(begin, begin + shape.capacity[v]):
         total += shape.counts[cell] + step * fine[cell]
     cell = begin + codes[v]
     count = shape.counts[cell] + step * fine[cell]

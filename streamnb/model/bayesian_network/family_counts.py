@@ -63,8 +63,8 @@ class FamilyTables:
         for v in range(len(dag)):
             if (size := math.prod(max(1, self._size(u)) for u in self.family(v))) > cells:
                 raise ValueError(f"the table of {dag.names[v]!r} has {size:,} cells; at most {cells:,}")
-        room = [2 if self.is_open[v] else self._size(v) for v in range(len(dag))]
-        self.shape = _shape(dag, room, self.is_open)
+        capacity = [2 if self.is_open[v] else self._size(v) for v in range(len(dag))]
+        self.shape = _shape(dag, capacity, self.is_open)
         self.fine = np.zeros(0, dtype=np.int64)  # laid out as the counts; empty where nothing was expected
         self._derive()
 
@@ -111,7 +111,7 @@ class FamilyTables:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, bytes, room to grow included."""
+        """Memory of the tables, bytes, spare capacity included."""
         shape = self.shape
         return sum(array.nbytes for array in (shape.counts, shape.totals, shape.met, self.fine))
 
@@ -132,10 +132,10 @@ class FamilyTables:
         if not self.admits(v):
             return -1
         codes = self._codes[v]
-        if len(codes) == self.shape.room[v]:
-            room = self.shape.room.tolist()
-            room[v] += max(2, room[v] // 4)
-            self._make_room(room)
+        if len(codes) == self.shape.capacity[v]:
+            capacity = self.shape.capacity.tolist()
+            capacity[v] += max(2, capacity[v] // 4)
+            self._reserve(capacity)
         return codes.setdefault(value, len(codes))
 
     def learn(self, codes: Ints, weight: int) -> None:
@@ -163,7 +163,7 @@ class FamilyTables:
             if math.prod(max(1, len(known[u])) for u in self.family(v)) > self.cells:
                 raise ValueError(f"together the table of {self.dag.names[v]!r} has too many cells")
         self._codes = known
-        self._make_room([max(int(r), len(c)) for r, c in zip(self.shape.room, known, strict=True)])
+        self._reserve([max(int(r), len(c)) for r, c in zip(self.shape.capacity, known, strict=True)])
         for v in range(len(self.dag)):
             at = np.ix_(*(places[u] for u in self.family(v)))
             self._whole_table(v)[at] += other.table(v)
@@ -212,8 +212,8 @@ class FamilyTables:
         if len(codes) != len(self.dag) or max(map(math.prod, sizes), default=0) > self.cells:
             raise SnapshotError("a state of a network with other variables, or with more cells")
         self._codes = codes
-        room = [max(2, len(c)) if self.is_open[v] else len(c) for v, c in enumerate(codes)]
-        self.shape = _shape(self.dag, room, self.is_open)
+        capacity = [max(2, len(c)) if self.is_open[v] else len(c) for v, c in enumerate(codes)]
+        self.shape = _shape(self.dag, capacity, self.is_open)
         for v, part in enumerate(_cut(found["counts"], sizes)):
             self.table(v)[...] = part.reshape(sizes[v])
         self.fine = np.zeros_like(self.shape.counts) if fine.any() else fine[:0]
@@ -229,11 +229,11 @@ class FamilyTables:
         return len(self._codes[v])
 
     def _whole_table(self, v: int, tables: Ints | None = None) -> Ints:
-        """With the room to grow: of the counts, or of others that are laid out as they are."""
-        room = [int(self.shape.room[u]) for u in self.family(v)]
+        """With spare capacity: of the counts, or of others that are laid out as they are."""
+        capacity = [int(self.shape.capacity[u]) for u in self.family(v)]
         first = int(self.shape.offset[v])
         tables = self.shape.counts if tables is None else tables
-        return tables[first : first + math.prod(room)].reshape(room)
+        return tables[first : first + math.prod(capacity)].reshape(capacity)
 
     def _codes_of(self, v: int, tables: Ints) -> Ints:
         """Without it: a view with an entry for each code."""
@@ -252,12 +252,12 @@ class FamilyTables:
             raise SnapshotError(f"a state of {name!r} with the values {values}, not {self.values(v)}")
         return codes
 
-    def _make_room(self, room: Sequence[int]) -> None:
+    def _reserve(self, capacity: Sequence[int]) -> None:
         """Let each variable have so many values, no fewer than before."""
         every = range(len(self.dag))
         tables, met = [self._whole_table(v) for v in every], self.shape.met
         fine = [self._whole_table(v, self.fine) for v in every] if self.fine.size else []
-        self.shape = _shape(self.dag, room, self.is_open)
+        self.shape = _shape(self.dag, capacity, self.is_open)
         self.fine = np.zeros_like(self.shape.counts) if fine else self.fine
         for into, of in ((self.shape.counts, tables), (self.fine, fine)):
             for v, table in enumerate(of):
@@ -274,21 +274,23 @@ class FamilyTables:
             self.shape.live[v] = np.count_nonzero(self.is_live(v))
 
 
-def _shape(dag: Dag, room: Sequence[int], is_open: npt.NDArray[np.bool_]) -> Shape:
-    """Empty tables with so much room."""
-    rows = [math.prod(room[u] for u in dag.parents[v]) for v in range(len(dag))]
-    cells = [count * room[v] for v, count in enumerate(rows)]
+def _shape(dag: Dag, capacity: Sequence[int], is_open: npt.NDArray[np.bool_]) -> Shape:
+    """Empty tables of this capacity."""
+    rows = [math.prod(capacity[u] for u in dag.parents[v]) for v in range(len(dag))]
+    cells = [count * capacity[v] for v, count in enumerate(rows)]
     strides = [
-        math.prod(room[u] for u in parents[i + 1 :]) for parents in dag.parents for i in range(len(parents))
+        math.prod(capacity[u] for u in parents[i + 1 :])
+        for parents in dag.parents
+        for i in range(len(parents))
     ]
     return Shape(
         counts=np.zeros(sum(cells), dtype=np.int64),
         totals=np.zeros(sum(rows), dtype=np.int64),
-        met=np.zeros((len(dag), max(room, default=0)), dtype=np.int64),
+        met=np.zeros((len(dag), max(capacity, default=0)), dtype=np.int64),
         live=np.zeros(len(dag), dtype=np.int64),
         offset=_starts(cells)[:-1],
         first_row=_starts(rows)[:-1],
-        room=np.array(room, dtype=np.int64),
+        capacity=np.array(capacity, dtype=np.int64),
         starts=_starts([len(parents) for parents in dag.parents]),
         parent=np.array([u for parents in dag.parents for u in parents], dtype=np.int64),
         stride=np.array(strides, dtype=np.int64),

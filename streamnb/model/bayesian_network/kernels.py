@@ -1,7 +1,7 @@
 """The compiled steps of a network: count an event, and score its classes where all that matters is known.
 
 Tables lie one behind another in one array. A variable's table has a row for each way its parents can be, and
-in it a column for each of its values; there is room for more values than there are.
+in it a column for each of its values; there is capacity for more values than there are.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Shape(NamedTuple):
     """Where everything lies, and what was counted.
 
     Attributes:
-        counts: int64, all tables; a cell is ``offset[v] + row * room[v] + value``.
+        counts: int64, all tables; a cell is ``offset[v] + row * capacity[v] + value``.
         totals: int64, the sums of their rows; a row's is at ``first_row[v] + row``.
-        met: int64[V, most room], weight of the events learned that have this value.
+        met: int64[V, most capacity], weight of the events learned that have this value.
         live: int64[V], how many values there are to a variable: declared, or met with a weight above zero.
-        offset, first_row, room: int64[V].
+        offset, first_row, capacity: int64[V].
         starts: int64[V + 1]; the parents of v are ``parent[starts[v]:starts[v + 1]]``.
         parent, stride: int64, of each parent its number, and how many rows its next value is away.
         downhill: int64[V], children before parents.
@@ -45,7 +45,7 @@ class Shape(NamedTuple):
     live: Ints
     offset: Ints
     first_row: Ints
-    room: Ints
+    capacity: Ints
     starts: Ints
     parent: Ints
     stride: Ints
@@ -87,7 +87,7 @@ def _row(shape: Any, codes: Any, v: int, skipped: int) -> Any:
 @kernel
 def learn_event(shape: Any, codes: Any, weight: int) -> None:
     """Count every variable that the event has, and every family that it has whole."""
-    for v in range(shape.room.size):
+    for v in range(shape.capacity.size):
         if codes[v] < 0:
             continue
         if shape.is_open[v] and shape.met[v, codes[v]] == 0:
@@ -95,27 +95,27 @@ def learn_event(shape: Any, codes: Any, weight: int) -> None:
         shape.met[v, codes[v]] += weight
         row = _row(shape, codes, v, -1)
         if row >= 0:
-            shape.counts[shape.offset[v] + row * shape.room[v] + codes[v]] += weight
+            shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] += weight
             shape.totals[shape.first_row[v] + row] += weight
 
 
 @kernel
 def unlearn(shape: Any, codes: Any, weight: int) -> bool:
     """Undo `learn_event`; False, and nothing is changed, where a count is smaller."""
-    for v in range(shape.room.size):
+    for v in range(shape.capacity.size):
         if codes[v] >= 0:
             row = _row(shape, codes, v, -1)
-            too_few = row >= 0 and shape.counts[shape.offset[v] + row * shape.room[v] + codes[v]] < weight
+            too_few = row >= 0 and shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] < weight
             if too_few or shape.met[v, codes[v]] < weight:
                 return False
-    for v in range(shape.room.size):
+    for v in range(shape.capacity.size):
         if codes[v] >= 0:
             shape.met[v, codes[v]] -= weight
             if shape.is_open[v] and shape.met[v, codes[v]] == 0:
                 shape.live[v] -= 1
             row = _row(shape, codes, v, -1)
             if row >= 0:
-                shape.counts[shape.offset[v] + row * shape.room[v] + codes[v]] -= weight
+                shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] -= weight
                 shape.totals[shape.first_row[v] + row] -= weight
     return True
 
@@ -190,7 +190,7 @@ def _score(
         row = _row(shape, codes, target, -1)
         for k in range(classes):
             if joint[k] > -np.inf:
-                cell = shape.offset[target] + row * shape.room[target] + k
+                cell = shape.offset[target] + row * shape.capacity[target] + k
                 _multiply(shape, smoothed, target, cell, row, k, joint, misses, products)
     for i in range(shape.child_starts[target], shape.child_starts[target + 1]):
         v = shape.child[i]
@@ -204,7 +204,7 @@ def _score(
         for k in range(classes):
             if joint[k] > -np.inf:
                 row = first + k * step
-                cell = shape.offset[v] + row * shape.room[v] + codes[v]
+                cell = shape.offset[v] + row * shape.capacity[v] + codes[v]
                 _multiply(shape, smoothed, v, cell, row, k, joint, misses, products)
     for k in range(classes):
         if joint[k] > -np.inf:
@@ -229,7 +229,7 @@ def run_network(
 
     `codes` is int64[n, V], each event's values, -1 where missing; the target's is its label. `weights` is
     int64[n], in units; 0 is not learned. `probabilities` is float64[n, K or more], and is filled in. The
-    others are room for V variables, and for K classes.
+    others are scratch for V variables, and for K classes.
 
     Returns the number of the first event in which a variable has to be summed out, which is neither predicted
     nor learned; n where there is none.

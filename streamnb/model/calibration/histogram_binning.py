@@ -11,11 +11,11 @@ What one power cannot mend it can: a classifier too sure where it is sure, and n
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive
 
@@ -30,7 +30,7 @@ _LEAST, _MOST = 1e-7, 1.0 - 1e-4  # of what is answered for all but the first ch
 
 
 @inlined
-def _rest(log_probabilities: Any, top: int) -> float:
+def _rest(log_probabilities: Floats, top: int) -> float:
     """1 - P(top), added up from the others: a difference would lose its digits where P(top) is near one."""
     rest = 0.0
     for k in range(log_probabilities.size):
@@ -46,7 +46,7 @@ def _bin_of(rest: float) -> int:
 
 
 @kernel
-def correct_confidence(log_probabilities: Any, counts: Any, known: Any, scores: Any) -> None:
+def correct_confidence(log_probabilities: Floats, counts: Ints, known: Ints, scores: Floats) -> None:
     """Fill scores (K,) with logs of the corrected probabilities; -inf for classes that are not known.
 
     Args:
@@ -72,7 +72,7 @@ def correct_confidence(log_probabilities: Any, counts: Any, known: Any, scores: 
 
 
 @kernel
-def learn_confidence(log_probabilities: Any, label: int, weight: int, counts: Any) -> None:
+def learn_confidence(log_probabilities: Floats, label: int, weight: int, counts: Ints) -> None:
     """Count an event; `weight` in units."""
     top = int(np.argmax(log_probabilities))
     b = _bin_of(_rest(log_probabilities, top))

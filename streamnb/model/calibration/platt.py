@@ -80,7 +80,7 @@ class PlattScaling:
         self._kept = KeptRows(memory)
         self._counts = [0, 0]
         self._units = LaplaceUnits(1, _VARIANCE)
-        self._units.room(2)
+        self._units.reserve(2)
 
     @property
     def A(self) -> float:  # noqa: N802  Platt's symbol

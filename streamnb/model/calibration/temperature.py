@@ -10,8 +10,7 @@ smaller.
 
 from __future__ import annotations
 
-from typing import Any
-
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
 
 __all__ = ["FIRST_POWER", "FLOOR", "LEAST_POWER", "MOST_POWER", "learn_power", "temper"]
@@ -23,7 +22,7 @@ _MEMORY = 0.999  # of the curvature, which is thereby a mean over about a thousa
 
 
 @kernel
-def temper(log_probabilities: Any, power: float, known: Any, scores: Any) -> None:
+def temper(log_probabilities: Floats, power: float, known: Ints, scores: Floats) -> None:
     """Fill scores (K,) with a ln P(v); -inf for classes that are not known."""
     for k in range(scores.size):
         scores[k] = power * max(log_probabilities[k], FLOOR) if known[k] > 0 else -float("inf")
@@ -31,7 +30,7 @@ def temper(log_probabilities: Any, power: float, known: Any, scores: Any) -> Non
 
 @kernel
 def learn_power(
-    log_probabilities: Any, probabilities: Any, label: int, weight: float, powers: Any, c: int
+    log_probabilities: Floats, probabilities: Floats, label: int, weight: float, powers: Floats, c: int
 ) -> None:
     """One step of calibrator c, with power and curvature powers[c], of an event it gave these probabilities.
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["empty_slots", "grown", "with_room"]
+__all__ = ["capacity_for", "empty_slots", "grown"]
 
 _STAYS = 1 << 18  # bytes
 _LARGE = 2 << 20  # bytes: a large page
@@ -25,7 +25,7 @@ _RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an 
 _NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
 
 
-def with_room(rows: int) -> int:
+def capacity_for(rows: int) -> int:
     """So many rows and as many again, or an eighth of many."""
     return rows + max(rows // 8, min(rows, 8192)) + 32
 

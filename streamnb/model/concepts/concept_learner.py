@@ -294,8 +294,8 @@ class ConceptLearner(base.Classifier):  # type: ignore[misc]  # River is untyped
         """The posterior with the noise as it is now; read once for all predictions between two examples."""
         if self._read is None or self._read_with != self.noise:
             check_noise(self.noise)
-            room = None if self._read is None else self._read.weights
-            self._read = concept_posterior(self._counts, self.noise, self._prior, room)
+            scratch = None if self._read is None else self._read.weights
+            self._read = concept_posterior(self._counts, self.noise, self._prior, scratch)
             self._read_with = self.noise
         return self._read
 

@@ -118,12 +118,12 @@ def check_noise(noise: float) -> None:
 
 
 def concept_posterior(
-    counts: Disagreements, noise: float, prior: LogPrior | None, room: Floats | None = None
+    counts: Disagreements, noise: float, prior: LogPrior | None, scratch: Floats | None = None
 ) -> ConceptPosterior:
-    """The posterior after all that was counted; no prior is the uniform one. `room` is written over."""
+    """The posterior after all that was counted; no prior is the uniform one. `scratch` is written over."""
     possible: Any = True if prior is None else prior.possible
     least = int(np.min(counts.margin, where=possible, initial=np.iinfo(np.int64).max))
-    weights = np.empty(counts.margin.size) if room is None else room
+    weights = np.empty(counts.margin.size) if scratch is None else scratch
     top, best = -math.inf, 0
     for part in _blocks(weights.size):
         logs = weights[part]

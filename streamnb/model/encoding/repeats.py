@@ -29,8 +29,8 @@ def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:
 
 
 @kernel
-def mark_repeats_within(batch: Any, kinds: Any, secret: Any, room: Any) -> int:
-    """The same; `room` holds a power of two that is at least twice the rows of any event, or more."""
+def mark_repeats_within(batch: Any, kinds: Any, secret: Any, scratch: Any) -> int:
+    """The same; `scratch` holds a power of two that is at least twice the rows of any event, or more."""
     most = 0
     for e in range(batch.event_items.size - 1):
         first, stop = batch.event_items[e], batch.event_items[e + 1]
@@ -41,26 +41,26 @@ def mark_repeats_within(batch: Any, kinds: Any, secret: Any, room: Any) -> int:
             start, end = batch.item_rows[first], batch.item_rows[last]
             if kinds[batch.item_group[first]] == BERNOULLI and end > start:
                 most = max(most, end - start)
-                _keep_first(batch.rows, start, end, secret, room)
+                _keep_first(batch.rows, start, end, secret, scratch)
             first = last
     return most
 
 
 @inlined
-def _keep_first(rows: Any, start: int, end: int, secret: Any, room: Any) -> None:
+def _keep_first(rows: Any, start: int, end: int, secret: Any, scratch: Any) -> None:
     """Of equal rows from `start` to `end`, keep the first."""
     size = 2
     while size < 2 * (end - start):
         size *= 2
     for place in range(size):
-        room[place] = -1
+        scratch[place] = -1
     for j in range(start, end):
         row = rows[j]
         if row < 0:
             continue
         at: Any = np.int64(hash_number(secret, row)) & (size - 1)
-        while room[at] >= 0 and room[at] != row:
+        while scratch[at] >= 0 and scratch[at] != row:
             at = (at + 1) & (size - 1)
-        if room[at] == row:
+        if scratch[at] == row:
             rows[j] = STOPPED
-        room[at] = row
+        scratch[at] = row

@@ -247,7 +247,7 @@ def tokenize(
     """Fill `out`, `token_ends`, `places` and `item_tokens`; how many tokens there are.
 
     `text` has eight bytes to spare after the last item; `room_for_tokens` says how long the others must be.
-    `lowered` is room to work in, as long as the text.
+    `lowered` is scratch, as long as the text.
     """
     i = 0
     end = 0

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import reject
-from streamnb.model.compiled.growable import empty_slots, grown, with_room
+from streamnb.model.compiled.growable import capacity_for, empty_slots, grown
 from streamnb.model.compiled.intrinsics import load8, prefetch, store8
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import begun, hash_after, process_secret
@@ -129,7 +129,7 @@ def _find(
 
 
 @inlined
-def _room_for_key(length: int, size: int, cells: Any, arena: Any, used: Any) -> bool:
+def _has_capacity_for_key(length: int, size: int, cells: Any, arena: Any, used: Any) -> bool:
     """Whether one more key fits."""
     if _CELL * (size + 1) > cells.size:
         return False
@@ -214,7 +214,7 @@ def look_up(
         group = np.int64(item_group[item])
         row, place = _find(buffer, start, stop, hashes[token], group, slots, cells, arena, groups)
         if row == UNKNOWN and item_adds[item]:
-            if size >= limit or not _room_for_key(stop - start, size, cells, arena, used):
+            if size >= limit or not _has_capacity_for_key(stop - start, size, cells, arena, used):
                 return token, size
             _add_key(buffer, start, stop - start, size, cells, arena, used)
             groups[size] = group
@@ -400,11 +400,11 @@ class Vocabulary:
         return self.from_state({"cells": cells, "arena": arena, "groups": self.groups[rows]})
 
     def _grow(self, length: int) -> None:
-        """Room for one more key of `length` bytes."""
+        """Reserve one more key of `length` bytes."""
         if length > _SHORT and self.used[0] + length + 8 > self.arena.size:
-            self.arena = grown(self.arena, (with_room(self.arena.size) + length,))
+            self.arena = grown(self.arena, (capacity_for(self.arena.size) + length,))
         if _CELL * (self.size + 1) > self.cells.size:
-            self.groups = grown(self.groups, (with_room(self.size),))
+            self.groups = grown(self.groups, (capacity_for(self.size),))
             self.cells = grown(self.cells, (self.groups.size * _CELL,))
         if self.size + 1 > int(self.slots.size * _MAX_LOAD):
             self._rehash()

@@ -75,7 +75,7 @@ class _Cells:
     for each.
 
     Attributes:
-        waiting: int64, room for cells; the first `waits` of them are not among the counts yet.
+        waiting: int64, capacity for cells; the first `waits` of them are not among the counts yet.
         waits: how many.
     """
 
@@ -84,7 +84,7 @@ class _Cells:
         self.waiting = np.zeros(_AT_LEAST, dtype=np.int64)
         self.waits = 0
 
-    def room(self, more: int) -> None:
+    def reserve(self, more: int) -> None:
         """Let so many more wait."""
         if self.waits + more > self.waiting.size:
             self._sort_in()
@@ -298,7 +298,7 @@ class ProgressiveValidation:
         if n_classes is not None and n_classes < shown:
             raise ValueError(f"n_classes = {n_classes}, but {shown} classes have been shown")
         self._grow(shown if n_classes is None else n_classes)
-        self._cells.room(truths.size)
+        self._cells.reserve(truths.size)
         batch, cells = (probabilities, truths), self._cells.waiting[self._cells.waits :]
         events = _update(self._events, batch, cells, self._margins, self._ring, self._tally)
         self._cells.waits += events - self._events
@@ -376,9 +376,11 @@ class ProgressiveValidation:
     def _grow(self, classes: int) -> None:
         """Know `classes` classes, which are no fewer than before."""
         self._classes = classes
-        room = self._margins.shape[1]
-        if classes > room:
-            self._margins = np.pad(self._margins, ((0, 0), (0, max(classes, room + room // 2) - room)))
+        capacity = self._margins.shape[1]
+        if classes > capacity:
+            self._margins = np.pad(
+                self._margins, ((0, 0), (0, max(classes, capacity + capacity // 2) - capacity))
+            )
 
 
 def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:

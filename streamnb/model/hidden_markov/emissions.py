@@ -61,7 +61,8 @@ class Emissions:
         """Let there be at least so many of each."""
         rows, columns = self._table.shape
         more = [
-            max(n, 2 * room) - room if n > room else 0 for n, room in ((symbols, rows), (states, columns))
+            max(n, 2 * capacity) - capacity if n > capacity else 0
+            for n, capacity in ((symbols, rows), (states, columns))
         ]
         if any(more):
             self._table = np.pad(self._table, ((0, more[0]), (0, more[1])))

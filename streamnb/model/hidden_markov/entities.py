@@ -44,7 +44,7 @@ class Entities:
 
     @property
     def n_bytes(self) -> int:
-        """Memory, bytes, about, room to grow included."""
+        """Memory, bytes, about, spare capacity included."""
         arrays = self.beliefs.nbytes + self.last.nbytes + self.seen.nbytes
         return arrays + self._text_bytes + _OBJECTS * len(self.rows)
 
@@ -71,7 +71,7 @@ class Entities:
                 row = self._begin(name)
                 fresh.append(i)
             add(row)
-        self.room(K)
+        self.reserve(K)
         begins = np.zeros(len(rows), dtype=np.bool_)
         begins[fresh] = True
         return np.array(rows, dtype=np.int64), begins
@@ -85,8 +85,8 @@ class Entities:
         self._text_bytes += _text_bytes(name)
         return row
 
-    def room(self, K: int) -> None:
-        """Let there be room for every row, and for K states."""
+    def reserve(self, K: int) -> None:
+        """Reserve every row, and K states."""
         rows, columns = self.beliefs.shape
         more = 0 if rows >= len(self.rows) else min(self._limit, max(len(self.rows), 2 * rows)) - rows
         wider = 0 if columns >= K else max(K, columns + columns // 2) - columns

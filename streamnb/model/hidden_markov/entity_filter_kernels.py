@@ -188,7 +188,7 @@ def filter_batch(
         chains: what was learned; `weights`, `first`, `table` and the rows change where `learn`.
         steps: the events.
         learn: whether the chains go on. Otherwise each event is predicted as the next of its chain.
-        prior: float64[K], room to work in.
+        prior: float64[K], scratch.
         ahead: float64[K], the same.
         probabilities: float64[n, K], gets P(s_t | x_1..t); not looked at where `joints` has no rows.
         predicted: float64[n, K], gets P(s_t | x_1..t-1) where it has rows.

@@ -22,7 +22,7 @@ __all__ = ["RunningSequence"]
 Name = Hashable
 
 
-class _Room(NamedTuple):
+class _Scratch(NamedTuple):
     """What the kernel takes of one event, and memory to work in: nothing in it outlives a step."""
 
     K: int
@@ -34,7 +34,7 @@ class _Room(NamedTuple):
     no_rows: tuple[Floats, Floats]
 
     @classmethod
-    def of(cls, K: int) -> _Room:
+    def of(cls, K: int) -> _Scratch:
         """For so many states."""
         return cls(
             K=K,
@@ -73,7 +73,7 @@ class RunningSequence:
         self._states: list[Any] = []
         self._now: Floats = np.empty(0)  # of logarithms where `_is_log`: see `filter_forward`
         self._is_log = False
-        self._room = _Room.of(0)
+        self._scratch = _Scratch.of(0)
         self._known: Name = None
         self._events = 0
         self._log_evidence = 0.0
@@ -193,24 +193,26 @@ class RunningSequence:
         states, _, chain = self._tables.derived()
         self._known = None
         if states:
-            room = self._room = self._room if len(states) == self._room.K else _Room.of(len(states))
-            log_rows, rows = self._tables.rows_of(code) if code >= 0 else room.no_rows
+            scratch = self._scratch = (
+                self._scratch if len(states) == self._scratch.K else _Scratch.of(len(states))
+            )
+            log_rows, rows = self._tables.rows_of(code) if code >= 0 else scratch.no_rows
             begins = self._events == 0 or not self._now.size
-            room.symbol[0], room.begins[0] = min(code, 0), begins
+            scratch.symbol[0], scratch.begins[0] = min(code, 0), begins
             self._log_evidence += filter_forward(
-                room.symbol,
-                room.begins,
+                scratch.symbol,
+                scratch.begins,
                 log_rows,
                 rows,
                 chain,
-                room.filtered[0] if begins else self._now,  # where it begins nothing is read from there
+                scratch.filtered[0] if begins else self._now,  # where it begins nothing is read from there
                 self._is_log and not begins,
-                room.filtered,
-                room.is_log,
-                room.work,
+                scratch.filtered,
+                scratch.is_log,
+                scratch.work,
             )
-            self._states, self._is_log = states, bool(room.is_log[0])
-            self._now = room.filtered[0].copy()
+            self._states, self._is_log = states, bool(scratch.is_log[0])
+            self._now = scratch.filtered[0].copy()
         self._events += 1
 
     def _probabilities(self) -> Floats:

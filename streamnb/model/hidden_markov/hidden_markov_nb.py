@@ -123,7 +123,7 @@ class HiddenMarkovNB(SmoothedModel):
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all that was learned and is kept, bytes, room to grow included."""
+        """Memory of all that was learned and is kept, bytes, spare capacity included."""
         return super().n_bytes + self._transitions.n_bytes + self._entities.n_bytes
 
     def joint_log_likelihood(self, x: Any, t: float | None = None) -> dict[Any, float]:
@@ -280,7 +280,7 @@ class HiddenMarkovNB(SmoothedModel):
         transitions, kept = self.transitions, self._entities
         row, begins = kept.meet(encoded.entities, K) if learn else kept.find(encoded.entities)
         if not learn:
-            kept.room(K)
+            kept.reserve(K)
         _, given, mode = self._reading()
         first, table = transitions.first.copy(), transitions.table.copy()
         chains = Chains(

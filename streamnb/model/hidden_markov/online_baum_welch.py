@@ -24,7 +24,7 @@ from streamnb.model.hidden_markov.online_baum_welch_kernels import (
     MET,
     SMALLEST,
     OnlineCounts,
-    Room,
+    Scratch,
     derive_chains,
     derive_row,
     learn_events,
@@ -44,7 +44,7 @@ class OnlineBaumWelch:
         E   expected counts of a block of events, given those and `lag` events after them
         M   n <- f_b n + expected counts of block b;  each distribution is the m-estimate of its counts n
 
-    The fading f_b is such that block b has the share gamma_b = (b + 1)^-power of all counts: the start fades
+    The decay f_b is such that block b has the share gamma_b = (b + 1)^-power of all counts: the start fades
     away, and steps shrink so that the estimates settle (power = 1 is a plain sum, which forgets nothing). An
     event costs O(K^2) a start, of K states, however many symbols there are.
 
@@ -54,7 +54,7 @@ class OnlineBaumWelch:
 
     EM climbs to a local maximum that depends on where it starts. So several starts are learned side by side,
     and what is read is the one whose predictions were the best of late: that of the highest sum of
-    log P(x_t | x_1..t-1), faded as the counts are. What a state means EM cannot know. What is learned
+    log P(x_t | x_1..t-1), decayed as the counts are. What a state means EM cannot know. What is learned
     depends on the order of events: nothing can be unlearned or merged. Under replay it is the same to the
     bit, in calls of any size. Missing observations (None, NaN) have no factor.
 
@@ -127,7 +127,7 @@ class OnlineBaumWelch:
     def _derive(self) -> None:
         """What follows from the counts, and memory to work in."""
         R, K = self.starts, self.states
-        self._room = Room.of(self.block + self.lag, K)
+        self._scratch = Scratch.of(self.block + self.lag, K)
         self._chains = Chain(np.empty((R, K)), np.empty((R, K, K)), np.empty((R, K)), np.empty((R, K, K)))
         derive_chains(self._counts, self.m, self._chains)
 
@@ -148,16 +148,16 @@ class OnlineBaumWelch:
         for x in told:
             hash(x)  # what cannot be a symbol is refused before anything is learned
         codes = [-1 if is_missing(x) else self._symbols.setdefault(x, len(self._symbols)) for x in told]
-        self._make_room(met)
+        self._reserve(met)
         begins = np.zeros(len(told), dtype=np.bool_)
         begins[:1] = self._begins
         learn_events(
-            np.array(codes, dtype=np.int64), begins, self._counts, self._chains, self._room,
+            np.array(codes, dtype=np.int64), begins, self._counts, self._chains, self._scratch,
             self.block, self.power, self.m,
         )  # fmt: skip
         self._begins = self._begins and not told
 
-    def _make_room(self, met: int) -> None:
+    def _reserve(self, met: int) -> None:
         """Rows for the symbols from number `met` on, with the weights that they start with."""
         V, emitted = len(self._symbols), self._counts.emitted
         if emitted.shape[0] < V:

@@ -1,9 +1,9 @@
 """Online EM of a hidden Markov model with hidden states: what each event does, compiled.
 
 Events are held back in a buffer of block + lag events. When it is full, expected counts of the block at its
-beginning are taken, given all that is in it (`expected_counts`), added to the faded counts of earlier blocks,
-and the probabilities follow from the counts at once. Arithmetic, and so every bit, depends on the order of
-events alone, not on how they are cut into calls.
+beginning are taken, given all that is in it (`expected_counts`), added to the decayed counts of earlier
+blocks, and the probabilities follow from the counts at once. Arithmetic, and so every bit, depends on the
+order of events alone, not on how they are cut into calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "MET",
     "SMALLEST",
     "OnlineCounts",
-    "Room",
+    "Scratch",
     "derive_chains",
     "derive_row",
     "learn_events",
@@ -45,16 +45,16 @@ class OnlineCounts(NamedTuple):
     """All that was learned, of R starts with K states each. Everything is to be saved.
 
     Attributes:
-        first: float64[R, K], expected counts of first states, faded.
+        first: float64[R, K], expected counts of first states, decayed.
         pairs: float64[R, K, K], of transitions.
         emitted: float64[>= V, R, K], of symbols, to be multiplied by `scale`; of symbols not met yet the
             weights that they start with.
         totals: float64[R, K], of all symbols.
-        scale: float64[1], so that fading costs no more where there are many symbols.
+        scale: float64[1], so that decay costs no more where there are many symbols.
         log_entry: float64[R, K], the filter before the events held back.
         log_now: float64[R, K], the filter after the newest event, by the model at each event.
-        recent: float64[R], sum of log P(x_t | before), faded as counts are.
-        evidence: float64[1, 2], the same by the best start before each event, not faded; and compensation.
+        recent: float64[R], sum of log P(x_t | before), decayed as counts are.
+        evidence: float64[1, 2], the same by the best start before each event, not decayed; and compensation.
         held: int64[block + lag], the symbols held back, -1 where missing.
         begins: bool[block + lag], which of them began a sequence.
         numbers: int64[5], see `EVENTS`.
@@ -74,7 +74,7 @@ class OnlineCounts(NamedTuple):
     numbers: npt.NDArray[np.int64]
 
 
-class Room(NamedTuple):
+class Scratch(NamedTuple):
     """Memory to work in, L = block + lag: nothing in it outlives a call."""
 
     symbols: npt.NDArray[np.int64]  # [L]
@@ -89,7 +89,7 @@ class Room(NamedTuple):
     work: npt.NDArray[np.float64]  # [5, K]
 
     @classmethod
-    def of(cls, length: int, K: int) -> Room:
+    def of(cls, length: int, K: int) -> Scratch:
         """For so many events and states."""
         return cls(
             symbols=np.empty(length, dtype=np.int64),
@@ -148,11 +148,11 @@ def _chain_of(chains: Any, r: int) -> Any:
 
 @inlined
 def _log_filter(
-    held: Any, begins: Any, counts: Any, chains: Any, r: int, log_entry: Any, room: Any, m: float
+    held: Any, begins: Any, counts: Any, chains: Any, r: int, log_entry: Any, scratch: Any, m: float
 ) -> float:
-    """Let the first rows of `room` be those of n events by start r, and the log filter; the log evidence."""
+    """Let the first rows of `scratch` be those of n events by start r, the filter in logs; its evidence."""
     n = held.size
-    symbols, log_rows, rows = room.symbols[:n], room.log_rows[:n], room.rows[:n]
+    symbols, log_rows, rows = scratch.symbols[:n], scratch.log_rows[:n], scratch.rows[:n]
     for t in range(n):
         symbols[t] = t
         if held[t] >= 0:
@@ -162,13 +162,22 @@ def _log_filter(
             rows[t] = 0.0  # not read, but all rows are looked at
     chain = _chain_of(chains, r)
     found = filter_forward(
-        symbols, begins, log_rows, rows, chain, log_entry, True, room.filtered, room.is_log, room.work
+        symbols,
+        begins,
+        log_rows,
+        rows,
+        chain,
+        log_entry,
+        True,
+        scratch.filtered,
+        scratch.is_log,
+        scratch.work,
     )
     for t in range(n):
-        if not room.is_log[t]:
+        if not scratch.is_log[t]:
             for k in range(log_entry.size):
-                p = room.filtered[t, k]
-                room.filtered[t, k] = math.log(p) if p > 0.0 else -np.inf
+                p = scratch.filtered[t, k]
+                scratch.filtered[t, k] = math.log(p) if p > 0.0 else -np.inf
     return float(found)
 
 
@@ -190,25 +199,25 @@ def _meet(counts: Any) -> None:
 
 
 @inlined
-def _fading(block: int, power: float) -> float:
+def _decay(block: int, power: float) -> float:
     """What earlier counts are multiplied by, so that block b has a share of (b + 1)^-power of all."""
     step, before = (block + 1.0) ** -power, float(block) ** -power
     return float(before / step * (1.0 - step))
 
 
 @inlined
-def _expect_block(counts: Any, chains: Any, r: int, room: Any, block: int, m: float) -> None:
-    """E step of start r: fill `first`, `pairs` and `emitted` of the room, and move `log_entry` on."""
-    room.first[:] = 0.0
-    room.pairs[:] = 0.0
-    room.emitted[:] = 0.0
+def _expect_block(counts: Any, chains: Any, r: int, scratch: Any, block: int, m: float) -> None:
+    """E step of start r: fill `first`, `pairs` and `emitted` of the scratch, and move `log_entry` on."""
+    scratch.first[:] = 0.0
+    scratch.pairs[:] = 0.0
+    scratch.emitted[:] = 0.0
     log_entry = counts.log_entry[r]
-    _log_filter(counts.held, counts.begins, counts, chains, r, log_entry, room, m)
+    _log_filter(counts.held, counts.begins, counts, chains, r, log_entry, scratch, m)
     expect(
-        room.symbols, counts.begins, room.each, block, room.log_rows, _chain_of(chains, r), log_entry,
-        room.filtered, room.work, room.first, room.pairs, room.emitted,
+        scratch.symbols, counts.begins, scratch.each, block, scratch.log_rows, _chain_of(chains, r),
+        log_entry, scratch.filtered, scratch.work, scratch.first, scratch.pairs, scratch.emitted,
     )  # fmt: skip
-    copy_to(log_entry, room.filtered[block - 1])
+    copy_to(log_entry, scratch.filtered[block - 1])
 
 
 @inlined
@@ -220,31 +229,31 @@ def _rescale(counts: Any) -> None:
 
 
 @kernel
-def _count_block(counts: Any, chains: Any, room: Any, block: int, power: float, m: float) -> None:
+def _count_block(counts: Any, chains: Any, scratch: Any, block: int, power: float, m: float) -> None:
     """E and M step of the first `block` events held back, which are held no longer."""
     R, K = counts.first.shape
     counts.numbers[BLOCKS] += 1
-    rest = _fading(counts.numbers[BLOCKS], power)
+    rest = _decay(counts.numbers[BLOCKS], power)
     rest_of_first = 1.0
     for t in range(block):
         if counts.begins[t] and rest_of_first == 1.0:
             counts.numbers[BEGUN] += 1
-            rest_of_first = _fading(counts.numbers[BEGUN], power)
+            rest_of_first = _decay(counts.numbers[BEGUN], power)
     scale = counts.scale[0] * rest
     for r in range(R):
-        _expect_block(counts, chains, r, room, block, m)
+        _expect_block(counts, chains, r, scratch, block, m)
         counts.recent[r] *= rest
         multiply_by(counts.totals[r], rest)
         multiply_by(counts.first[r], rest_of_first)
-        add_to(counts.first[r], room.first)
+        add_to(counts.first[r], scratch.first)
         for i in range(K):
             multiply_by(counts.pairs[r, i], rest)
-            add_to(counts.pairs[r, i], room.pairs[i])
+            add_to(counts.pairs[r, i], scratch.pairs[i])
         for t in range(block):
             if counts.held[t] >= 0:
-                add_to(counts.totals[r], room.emitted[t])
-                multiply_by(room.emitted[t], 1.0 / scale)
-                add_to(counts.emitted[counts.held[t], r], room.emitted[t])
+                add_to(counts.totals[r], scratch.emitted[t])
+                multiply_by(scratch.emitted[t], 1.0 / scale)
+                add_to(counts.emitted[counts.held[t], r], scratch.emitted[t])
     counts.scale[0] = scale
     if scale < SMALLEST:
         _rescale(counts)
@@ -257,7 +266,7 @@ def _count_block(counts: Any, chains: Any, room: Any, block: int, power: float, 
 
 @kernel
 def learn_events(
-    symbols: Any, begins: Any, counts: Any, chains: Any, room: Any, block: int, power: float, m: float
+    symbols: Any, begins: Any, counts: Any, chains: Any, scratch: Any, block: int, power: float, m: float
 ) -> None:
     """Learn events int64[n] in order: numbers of symbols, a new one being the next, or -1 for missing."""
     for e in range(symbols.size):
@@ -266,9 +275,9 @@ def learn_events(
         best = np.argmax(counts.recent)
         for r in range(counts.recent.size):
             found = _log_filter(
-                symbols[e : e + 1], begins[e : e + 1], counts, chains, r, counts.log_now[r], room, m
+                symbols[e : e + 1], begins[e : e + 1], counts, chains, r, counts.log_now[r], scratch, m
             )
-            copy_to(counts.log_now[r], room.filtered[0])
+            copy_to(counts.log_now[r], scratch.filtered[0])
             counts.recent[r] += max(found, _IMPOSSIBLE)
             if r == best:
                 add(counts.evidence, 0, found)
@@ -277,4 +286,4 @@ def learn_events(
         counts.numbers[FILLED] += 1
         counts.numbers[EVENTS] += 1
         if counts.numbers[FILLED] == counts.held.size:
-            _count_block(counts, chains, room, block, power, m)
+            _count_block(counts, chains, scratch, block, power, m)

@@ -87,14 +87,14 @@ class Transitions:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the counts, bytes, room to grow included."""
+        """Memory of the counts, bytes, spare capacity included."""
         return self._first.nbytes + self._table.nbytes
 
     def grow(self, states: int) -> None:
         """Let there be at least so many states."""
-        room = self._first.size
-        if states > room:
-            more = max(states, 2 * room) - room
+        capacity = self._first.size
+        if states > capacity:
+            more = max(states, 2 * capacity) - capacity
             self._first = np.pad(self._first, (0, more))
             self._table = np.pad(self._table, (0, more))
         self.states = max(self.states, states)

@@ -66,10 +66,10 @@ class SecondMoments:
         self._products = np.zeros((2, 0, 0))  # of the lower triangle
 
     def __len__(self) -> int:
-        """For how many columns there is room."""
+        """For how many columns there is capacity."""
         return self._sums.shape[1]
 
-    def room(self, columns: int) -> None:
+    def reserve(self, columns: int) -> None:
         """Grow to at least so many columns: in all events so far these were 0."""
         more = columns - len(self)
         if more > 0:
@@ -100,7 +100,7 @@ class SecondMoments:
     def merge(self, other: SecondMoments, places: npt.NDArray[np.int64]) -> None:
         """Add all that another learned, whose columns stand at these places here."""
         if places.size:
-            self.room(int(places.max()) + 1)
+            self.reserve(int(places.max()) + 1)
         _merge(self._sums, self._products, other._sums, other._products, places)
         self.units += other.units
 

@@ -88,7 +88,7 @@ class LinearRegression(base.Regressor):  # type: ignore[misc]  # River is untype
         self.features = features
         self._design = Design(features)
         self._moments = SecondMoments()  # column 0 is the target
-        self._moments.room(1)
+        self._moments.reserve(1)
         self._fit: Fit | None = None
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class LinearRegression(base.Regressor):  # type: ignore[misc]  # River is untype
     # -- inside -------------------------------------------------------------------------------------------
 
     def _update(self, columns: npt.NDArray[np.int64], values: npt.NDArray[np.float64], weight: int) -> None:
-        self._moments.room(len(self._design))
+        self._moments.reserve(len(self._design))
         self._moments.update(columns, values, weight)
         self._fit = None
 

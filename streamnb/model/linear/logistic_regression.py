@@ -106,7 +106,7 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         # The first unit has every event against it: what a class that is yet to come will have learned. Two
         # classes have one more unit, that of the second; from three classes on each has its own.
         self._units = LaplaceUnits(1, C)
-        self._units.room(1)
+        self._units.reserve(1)
         self._kept = KeptRows(memory)
         self._goals = np.zeros((0, 1))  # of each class: the targets of its events
 
@@ -119,7 +119,7 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the weights and of the kept events, bytes, room to grow included."""
+        """Memory of the weights and of the kept events, bytes, spare capacity included."""
         return self._units.n_bytes + self._kept.n_bytes
 
     @property
@@ -259,7 +259,7 @@ class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is unt
         """The event with the constant as column 0; there is room for its columns."""
         row = self._design.row(x, adds=adds)
         if adds:
-            self._units.room(len(self._design))
+            self._units.reserve(len(self._design))
         return row
 
     def _meet(self, label: Any) -> None:

@@ -62,7 +62,7 @@ class KeptRows:
 
     @property
     def n_bytes(self) -> int:
-        """Memory, bytes, room to grow included."""
+        """Memory, bytes, spare capacity included."""
         return self._rows.nbytes + self._labels.nbytes + self._weights.nbytes
 
     def offer(
@@ -82,7 +82,7 @@ class KeptRows:
             place = int(self._draw(place) * self.seen)
             if place >= self.size:
                 return
-        self._make_room(place + 1, width)
+        self._reserve(place + 1, width)
         self._rows[place] = 0.0
         self._rows[place, columns] = values
         self._labels[place], self._weights[place] = label, weight
@@ -122,7 +122,7 @@ class KeptRows:
         rows = np.repeat(np.arange(n), lengths)
         if (np.diff(rows * columns + a["columns"]) <= 0).any():
             raise SnapshotError("columns of kept rows are out of order, or twice in a row")
-        restored._make_room(n, columns)
+        restored._reserve(n, columns)
         restored._rows[rows, a["columns"]] = a["values"]
         restored._labels[:n], restored._weights[:n] = a["labels"], a["weights"]
         return restored
@@ -133,7 +133,7 @@ class KeptRows:
             self._block, self._draws = block, uniforms(_SEED, block * _AT_ONCE, _AT_ONCE).tolist()
         return self._draws[at]
 
-    def _make_room(self, rows: int, columns: int) -> None:
+    def _reserve(self, rows: int, columns: int) -> None:
         have, wide = self._rows.shape
         if rows > have or columns > wide:
             more = min(self.size, max(16, have * 3 // 2)) - have if rows > have else 0

@@ -68,7 +68,7 @@ class LaplaceUnits:
         """float64[units, columns, columns], S of each unit."""
         return self._roots[:, : self._columns, : self._columns]
 
-    def room(self, columns: int) -> None:
+    def reserve(self, columns: int) -> None:
         """Have so many columns: what was 0 in all events so far has the variance it began with."""
         if columns > self._scratch.size:
             more = max(columns, self._scratch.size * 3 // 2) - self._scratch.size
@@ -129,7 +129,7 @@ class LaplaceUnits:
 
     @property
     def n_bytes(self) -> int:
-        """Memory, bytes, room to grow included."""
+        """Memory, bytes, spare capacity included."""
         return self._means.nbytes + self._roots.nbytes
 
     @classmethod

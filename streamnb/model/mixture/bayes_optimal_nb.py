@@ -29,7 +29,7 @@ from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import Parts, mean_log_odds
 from streamnb.model.mixture.hypotheses import Readings, check_names, sources_of
 from streamnb.model.mixture.kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
-from streamnb.model.mixture.learner_state import Learners, Plan, Room
+from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan
 from streamnb.model.mixture.scoring import Scratch
 from streamnb.model.mixture.tree_members import TreeOpinions
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -40,7 +40,7 @@ from streamnb.model.naive_bayes.tables import Reading
 from streamnb.model.numerics.counter_rng import check_seed, uniforms
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.softmax.feature_extraction import most_features
-from streamnb.model.softmax.quantile_bins import room_for_values
+from streamnb.model.softmax.quantile_bins import places_for_values
 from streamnb.model.stats.histograms import words_above
 from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables, count_presence
 from streamnb.model.stats.sources import Sources
@@ -155,7 +155,7 @@ class BayesOptimalNB(CountingModel):
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all that was learned, bytes, room to grow included."""
+        """Memory of all that was learned, bytes, spare capacity included."""
         return super().n_bytes + self._learners.n_bytes + self._trees.n_bytes
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
@@ -200,7 +200,7 @@ class BayesOptimalNB(CountingModel):
             raise UnlearnError(f"these words were never learned together as {y!r} with weight {w}")
         super().unlearn_one(x, y, w)
         if weight and counted:
-            self._statistics.room_for_texts(bags.most)
+            self._statistics.reserve_texts(bags.most)
             count_presence(self._presence(), self._statistics.counts.kinds, bags, 0, k, -weight)
 
     def merge(self, other: Self) -> Self:  # noqa: ARG002
@@ -300,14 +300,16 @@ class BayesOptimalNB(CountingModel):
         parts = Parts.of(batch, statistics.counts.kinds)
         readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
         K = len(statistics.classes)
-        self._make_room(0)
-        room = Room.of(self._plan, K, most_features(batch) if self._plan.takes_features else 0)
+        self._reserve(0)
+        learner_scratch = LearnerScratch.of(
+            self._plan, K, most_features(batch) if self._plan.takes_features else 0
+        )
         of_trees = np.flatnonzero(self._plan.kind == TREE)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
             for h, joint in zip(
                 of_trees, self._trees.joints(batch, statistics, learn=False)[:, 0], strict=True
             ):
-                room.logs[h] = joint - np.logaddexp.reduce(joint)
+                learner_scratch.logs[h] = joint - np.logaddexp.reduce(joint)
         found = mean_log_odds(
             (self._tables(), self._presence(), statistics.decayed.tables, self._learners.tables),
             readings,
@@ -317,7 +319,7 @@ class BayesOptimalNB(CountingModel):
             parts,
             (statistics.classes[first], statistics.classes[second]),
             Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
-            room,
+            learner_scratch,
             self._trees.log_odds(
                 batch, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
             ),
@@ -356,8 +358,8 @@ class BayesOptimalNB(CountingModel):
         readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
         scratch = Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays))
         most = most_features(batch) if self._plan.takes_features else 0
-        room = Room.of(self._plan, K, most)
-        self._make_room(2 * most if learn else 0)
+        learner_scratch = LearnerScratch.of(self._plan, K, most)
+        self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
         # The mean of one is itself, bit for bit: it is not divided by its sum.
         mode = MAP if sum(h.weight > 0.0 for h in self.hypotheses) == 1 else _MODES[self.prediction]
@@ -387,13 +389,13 @@ class BayesOptimalNB(CountingModel):
                 self.switching_rate,
                 learn,
                 scratch,
-                room,
+                learner_scratch,
                 trees,
                 answers,
             )
             if done < n:
-                self._make_room(
-                    2 * most, int(most and room_for_values(self._learners.bins.tables, batch, done))
+                self._reserve(
+                    2 * most, int(most and places_for_values(self._learners.bins.tables, batch, done))
                 )
             return done
 
@@ -402,11 +404,11 @@ class BayesOptimalNB(CountingModel):
             self._met += n
         return answers
 
-    def _make_room(self, features: int, places: int = 0) -> None:
+    def _reserve(self, features: int, places: int = 0) -> None:
         """Let the learners take what the statistics have met, so many new features, and places of bins."""
         K = len(self._statistics.classes)
         known = int(np.count_nonzero(self._statistics.class_weights[:K]))
-        self._learners.room(K, known, len(self._statistics.layout.fields), features, places)
+        self._learners.reserve(K, known, len(self._statistics.layout.fields), features, places)
 
     def _presence(self) -> PresenceTables:
         presence = self._statistics.presence

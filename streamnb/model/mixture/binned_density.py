@@ -11,7 +11,7 @@ is read by the Gaussian density. The width of a bin is the same for all classes,
 Tried on five tables: to read a bin by the next coarser layout until it has had 1, 5 or 20 examples. One did
 as well as none, more did worse. So did Gaussians in place of codes for the first 32 values.
 
-The counts are those of the features (`feature_table`, `softmax.count_features`), which have to be collected.
+The counts are those of the features (`feature_table`, `softmax.count_features`), which have to be extracted.
 """
 
 from __future__ import annotations
@@ -20,41 +20,54 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to
+from streamnb.model.encoding.batch import Batch
+from streamnb.model.mixture.learner_state import LearnerTables
 from streamnb.model.naive_bayes.scoring import score_value
+from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.softmax.feature_extraction import ExtractedFeatures
 from streamnb.model.softmax.feature_table import NOBODY, TOTAL
-from streamnb.model.softmax.quantile_bins import CODE, LAYOUTS
+from streamnb.model.softmax.quantile_bins import CODE, LAYOUTS, BinTables
 from streamnb.model.softmax.softmax import log_of_none
 
 __all__ = ["read_value", "score_binned"]
 
 
 @inlined
-def _is_learned(i: int, collected: Any, table: Any) -> bool:
+def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:
     """Whether feature i is there, and events were learned that had its attribute in this layout."""
     if i < 0:
         return False
-    owner = collected.owner_rows[collected.owners[i]]
+    owner = extracted.owner_rows[extracted.owners[i]]
     return bool(owner >= 0 and table[owner, TOTAL] > 0)
 
 
 @inlined
-def _finest(v: int, f: int, bins: Any, collected: Any, table: Any) -> int:
+def _finest(v: int, f: int, bins: BinTables, extracted: ExtractedFeatures, table: Ints) -> int:
     """By which feature value v of the event, one of attribute f, is read; or NOBODY."""
-    code = collected.of_value[v, CODE]
+    code = extracted.of_value[v, CODE]
     finest, most_edges = np.int64(NOBODY), np.int64(-1)
-    if _is_learned(code, collected, table):
+    if _is_learned(code, extracted, table):
         finest = code
     for layout in range(LAYOUTS):
-        i = collected.of_value[v, layout]
-        if bins.n_edges[f, layout] > most_edges and _is_learned(i, collected, table):
+        i = extracted.of_value[v, layout]
+        if bins.n_edges[f, layout] > most_edges and _is_learned(i, extracted, table):
             finest, most_edges = i, bins.n_edges[f, layout]
     return int(finest)
 
 
 @kernel
-def read_value(tables: Any, learners: Any, batch: Any, e: int, v: int, collected: Any, value: Any) -> None:
+def read_value(
+    tables: Tables,
+    learners: LearnerTables,
+    batch: Batch,
+    e: int,
+    v: int,
+    extracted: ExtractedFeatures,
+    value: Floats,
+) -> None:
     """Fill value float64[K] with ln P(a | class), but for a constant, of continuous value v of event e.
 
     Args:
@@ -63,17 +76,17 @@ def read_value(tables: Any, learners: Any, batch: Any, e: int, v: int, collected
         batch: the events.
         e: which event.
         v: which of its continuous values, from 0 on.
-        collected: the features of the event.
+        extracted: the features of the event.
         value: is filled.
     """
     at = batch.event_values[e] + v
     f = batch.value_field[at]
     value[:] = 0.0
-    i = _finest(v, f, learners.bins, collected, learners.features.table)
+    i = _finest(v, f, learners.bins, extracted, learners.features.table)
     if i < 0:
         score_value(tables.n[f], tables.mean[f], tables.M2[f], tables.classes, batch.value[at], value)
         return
-    row, owner = collected.rows[i], collected.owner_rows[collected.owners[i]]
+    row, owner = extracted.rows[i], extracted.owner_rows[extracted.owners[i]]
     for k in range(value.size):
         value[k] = log_of_none(learners.features.table, owner, k)
         if row >= 0:
@@ -82,7 +95,14 @@ def read_value(tables: Any, learners: Any, batch: Any, e: int, v: int, collected
 
 @kernel
 def score_binned(
-    binned: Any, tables: Any, learners: Any, batch: Any, e: int, collected: Any, value: Any, joint: Any
+    binned: Any,
+    tables: Tables,
+    learners: LearnerTables,
+    batch: Batch,
+    e: int,
+    extracted: ExtractedFeatures,
+    value: Floats,
+    joint: Floats,
 ) -> None:
     """Add the factors of all continuous attributes of event e to joint[h], for the h that are `binned`.
 
@@ -92,8 +112,8 @@ def score_binned(
         learners: `LearnerTables`.
         batch: the events.
         e: which event.
-        collected: its features.
-        value: float64[K], room to work in.
+        extracted: its features.
+        value: float64[K], scratch.
         joint: float64[H, K].
     """
     is_any = False
@@ -102,7 +122,7 @@ def score_binned(
     if not is_any:
         return
     for v in range(batch.event_values[e + 1] - batch.event_values[e]):
-        read_value(tables, learners, batch, e, v, collected, value)
+        read_value(tables, learners, batch, e, v, extracted, value)
         for h in range(binned.size):
             if binned[h]:
                 add_to(joint[h], value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamnb.model.attributes.parameters import check_room
+from streamnb.model.attributes.parameters import check_capacity
 from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
 
 __all__ = [
@@ -105,7 +105,7 @@ class Tree:
                 f"prior_weight must lie between 1e-6 and 1e6 examples, not {self.prior_weight!r}"
             )
         check_weight(self.weight)
-        check_room(self.max_values, self.memory)
+        check_capacity(self.max_values, self.memory)
 
     @property
     def label(self) -> str:

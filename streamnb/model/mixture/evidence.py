@@ -27,6 +27,7 @@ import numpy.typing as npt
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.calibration import temperature
+from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.bags import Bags, bags_of
 from streamnb.model.encoding.batch import Batch, Encoded
@@ -35,12 +36,17 @@ from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture import opinion_pool
 from streamnb.model.mixture.binned_density import read_value, score_binned
 from streamnb.model.mixture.components import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
-from streamnb.model.mixture.learner_kernels import collect_event, predict_by_learners
-from streamnb.model.mixture.scoring import score_hypotheses
-from streamnb.model.softmax.feature_extraction import Collected, put_value
+from streamnb.model.mixture.hypotheses import Readings
+from streamnb.model.mixture.learner_kernels import extract_event, predict_by_learners
+from streamnb.model.mixture.learner_state import LearnerScratch, LearnerTables, Plan
+from streamnb.model.mixture.scoring import Scratch, score_hypotheses
+from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, put_value
 from streamnb.model.softmax.feature_table import KEY_BITS, mixed
 from streamnb.model.softmax.quantile_bins import LAYOUTS
 from streamnb.model.softmax.softmax import feature_log_odds
+from streamnb.model.stats.decayed import DecayedTables
+from streamnb.model.stats.presence import PresenceTables
 
 __all__ = ["Parts", "mean_log_odds"]
 
@@ -56,14 +62,14 @@ class Parts(NamedTuple):
             words, of all else the last.
         of_token: int64[t], which part each word or nominal value of the event is.
         bags: of `batch`.
-        alone: room for the features of one number.
+        alone: scratch for the features of one number.
     """
 
     batch: Batch
     base: npt.NDArray[np.int64]
     of_token: npt.NDArray[np.int64]
     bags: Bags
-    alone: Collected
+    alone: ExtractedFeatures
 
     @classmethod
     def of(cls, event: Batch, kinds: npt.NDArray[np.int64]) -> Parts:
@@ -98,7 +104,7 @@ class Parts(NamedTuple):
             weight=np.full(n, UNIT),
             time=np.repeat(event.time, n),
         )
-        return cls(batch, base, of_token, bags_of(batch), Collected.of(LAYOUTS + 1))
+        return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.of(LAYOUTS + 1))
 
     def named(self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout) -> list[tuple[Any, Any]]:
         """(attribute, value) of every part of the event `x`; the value of a text without its words is ""."""
@@ -119,16 +125,16 @@ class Parts(NamedTuple):
 
 @allocating
 def _by_readings(
-    tables: Any,
-    presence: Any,
-    decayed: Any,
-    readings: Any,
-    flat: Any,
-    plan: Any,
-    parts: Any,
+    tables: Tables,
+    presence: PresenceTables,
+    decayed: DecayedTables,
+    readings: Readings,
+    flat: Readings,
+    plan: Plan,
+    parts: Parts,
     classes: Any,
-    scratch: Any,
-    odds: Any,
+    scratch: Scratch,
+    odds: Floats,
 ) -> None:
     """Fill odds (B, n) with what each part adds to each reading of the counts; the prior is the last.
 
@@ -151,21 +157,21 @@ def _by_readings(
 
 @kernel
 def _by_bins(
-    binned: Any,
-    tables: Any,
-    learners: Any,
-    event: Any,
+    binned: npt.NDArray[np.bool_],
+    tables: Tables,
+    learners: LearnerTables,
+    event: Batch,
     first: int,
     classes: Any,
-    collected: Any,
-    value: Any,
-    odds: Any,
+    extracted: ExtractedFeatures,
+    value: Floats,
+    odds: Floats,
 ) -> None:
     """Fill what continuous values add to binned readings: in odds (B, n) the columns from `first` on."""
     one, other = classes
     e: Any = np.int64(0)  # of a type: literals would be compiled anew
     for v in range(event.value.size):
-        read_value(tables, learners, event, e, v, collected, value)
+        read_value(tables, learners, event, e, v, extracted, value)
         for b in range(binned.size):
             if binned[b]:
                 odds[b, first + v] = value[one] - value[other]
@@ -179,7 +185,7 @@ def _part_of(key: Any, keys: Any, parts: Any, default: Any) -> Any:
 
 
 @allocating
-def _parts_of_singles(batch: Any, bits: Any, parts: Any, learners: Any) -> Any:
+def _parts_of_singles(batch: Batch, bits: Hashes, parts: Parts, learners: LearnerTables) -> Any:
     """Keys of all features that are no pairs, rising, but for the label before; and which part each is."""
     tokens, alone, n = batch.keys.size, parts.alone, batch.keys.size
     keys = np.empty(tokens + (LAYOUTS + 1) * batch.value.size, dtype=np.uint64)
@@ -199,7 +205,9 @@ def _parts_of_singles(batch: Any, bits: Any, parts: Any, learners: Any) -> Any:
 
 
 @allocating
-def _parts_of_pairs(batch: Any, parts: Any, context: Any, collected: Any, singles: Any, owners: Any) -> Any:
+def _parts_of_pairs(
+    batch: Batch, parts: Parts, context: Context, extracted: ExtractedFeatures, singles: Any, owners: Any
+) -> Any:
     """Keys of all features that are pairs, rising, and the two parts of each, (2, pairs)."""
     of_token, rest, m = parts.of_token, parts.base.size, 0
     chosen = max(context.n_chosen[0], 0)
@@ -212,11 +220,11 @@ def _parts_of_pairs(batch: Any, parts: Any, context: Any, collected: Any, single
             m += 1
     for one in range(chosen):
         for other in range(one + 1, chosen):
-            a, b = collected.slots[one], collected.slots[other]
+            a, b = extracted.slots[one], extracted.slots[other]
             if a >= 0 and b >= 0:
-                key_a, key_b = collected.attribute_keys[a], collected.attribute_keys[b]
+                key_a, key_b = extracted.attribute_keys[a], extracted.attribute_keys[b]
                 keys[m] = mixed(key_a, key_b) & KEY_BITS
-                keys[m + 1] = mixed(collected.fine_keys[a], collected.fine_keys[b]) & KEY_BITS
+                keys[m + 1] = mixed(extracted.fine_keys[a], extracted.fine_keys[b]) & KEY_BITS
                 two[0, m : m + 2] = _part_of(key_a & KEY_BITS, singles, owners, rest)
                 two[1, m : m + 2] = _part_of(key_b & KEY_BITS, singles, owners, rest)
                 m += 2
@@ -225,20 +233,22 @@ def _parts_of_pairs(batch: Any, parts: Any, context: Any, collected: Any, single
 
 
 @allocating
-def _parts_of_features(batch: Any, bits: Any, parts: Any, learners: Any, collected: Any, own: Any) -> None:
-    """Fill own int64[2, >= features] with the two parts of every feature that was collected of an event.
+def _parts_of_features(
+    batch: Batch, bits: Hashes, parts: Parts, learners: LearnerTables, extracted: ExtractedFeatures, own: Ints
+) -> None:
+    """Fill own int64[2, >= features] with the two parts of every feature that was extracted of an event.
 
     It is the same part twice but for a pair, and the last column, the prior's, for what is no part.
     """
     rest = parts.base.size
     singles, owners = _parts_of_singles(batch, bits, parts, learners)
-    for i in range(collected.n[0]):
-        own[:, i] = _part_of(collected.keys[i], singles, owners, rest)
-    if collected.n[1] > collected.n[0]:
-        pairs, two = _parts_of_pairs(batch, parts, learners.context, collected, singles, owners)
-        for i in range(collected.n[0], collected.n[1]):
+    for i in range(extracted.n[0]):
+        own[:, i] = _part_of(extracted.keys[i], singles, owners, rest)
+    if extracted.n[1] > extracted.n[0]:
+        pairs, two = _parts_of_pairs(batch, parts, learners.context, extracted, singles, owners)
+        for i in range(extracted.n[0], extracted.n[1]):
             for side in range(2):
-                own[side, i] = _part_of(collected.keys[i], pairs, two[side], rest)
+                own[side, i] = _part_of(extracted.keys[i], pairs, two[side], rest)
 
 
 @inlined
@@ -253,18 +263,24 @@ def _cut(a: float, b: float, floor: float) -> Any:
 
 @allocating
 def _of_learners(
-    plan: Any, learners: Any, collected: Any, scales: Any, own: Any, classes: Any, odds: Any
+    plan: Plan,
+    learners: LearnerTables,
+    extracted: ExtractedFeatures,
+    scales: Floats,
+    own: Ints,
+    classes: Any,
+    odds: Floats,
 ) -> None:
     """Fill the rows of softmax regressions in odds (H, n)."""
     one, other = classes
-    told = np.empty(collected.keys.size)
+    told = np.empty(extracted.keys.size)
     for h in range(plan.kind.size):
         if plan.kind[h] == SOFTMAX:
             m = plan.reads[h]
             pairs = plan.pairs[m]
-            feature_log_odds(m, pairs, scales[m], collected, learners.features, one, other, told)
+            feature_log_odds(m, pairs, scales[m], extracted, learners.features, one, other, told)
             odds[h] = 0.0
-            for i in range(collected.n[1] if pairs else collected.n[0]):
+            for i in range(extracted.n[1] if pairs else extracted.n[0]):
                 for side in range(2):
                     odds[h, own[side, i]] += told[i] / 2.0
             odds[h, -1] += learners.bias[m, 0, one] - learners.bias[m, 0, other]
@@ -272,7 +288,7 @@ def _of_learners(
 
 @allocating
 def _of_calibrated(
-    plan: Any, learners: Any, untempered: Any, classes: Any, by_reading: Any, odds: Any
+    plan: Plan, learners: LearnerTables, untempered: Floats, classes: Any, by_reading: Floats, odds: Floats
 ) -> None:
     """Fill the rows of naive Bayes hypotheses in odds (H, n), calibrated or not."""
     one, other = classes
@@ -288,12 +304,14 @@ def _of_calibrated(
 
 
 @allocating
-def _of_pools(plan: Any, learners: Any, room: Any, classes: Any, odds: Any) -> None:
+def _of_pools(
+    plan: Plan, learners: LearnerTables, learner_scratch: LearnerScratch, classes: Any, odds: Floats
+) -> None:
     """Fill the rows of pools in odds (H, n), when those of their opinions are there.
 
     What the correction of its confidence adds to a pool's log odds is told with the prior.
     """
-    opinions = room.opinions
+    opinions = learner_scratch.opinions
     one, other = classes
     for h in range(plan.kind.size):
         if plan.kind[h] == POOL or plan.kind[h] == CALIBRATED_POOL:
@@ -304,23 +322,23 @@ def _of_pools(plan: Any, learners: Any, room: Any, classes: Any, odds: Any) -> N
                 odds[h] += learners.pool_weights[p, i] * share * odds[plan.opinions[i]]
             odds[h, -1] += learners.pool_bias[p, 0, one] - learners.pool_bias[p, 0, other]
             if plan.kind[h] == CALIBRATED_POOL:
-                before, after = room.pooled[1, p], room.logs[h]
+                before, after = learner_scratch.pooled[1, p], learner_scratch.logs[h]
                 odds[h, -1] += (after[one] - after[other]) - (before[one] - before[other])
 
 
 @allocating
 def mean_log_odds(
     state: Any,
-    readings: Any,
-    flat: Any,
-    plan: Any,
+    readings: Readings,
+    flat: Readings,
+    plan: Plan,
     event: Any,
-    parts: Any,
+    parts: Parts,
     classes: Any,
-    scratch: Any,
-    room: Any,
-    trees: Any,
-    shares: Any,
+    scratch: Scratch,
+    learner_scratch: LearnerScratch,
+    trees: Floats,
+    shares: Floats,
 ) -> Any:
     """What each part adds to the log odds, on average over the hypotheses, and the prior at last: float64[n].
 
@@ -334,8 +352,8 @@ def mean_log_odds(
         event: (the batch that is the event, the bits of its values, its bags).
         parts: `Parts` of it.
         classes: the class whose log odds they are, and the one against which, as numbers.
-        scratch: room for the readings to work in.
-        room: for the learners; what trees say of the event is in its logs.
+        scratch: of the readings.
+        learner_scratch: of the learners; what trees say of the event is in its logs.
         trees: float64[T, n], the parts of the hypotheses that are trees.
         shares: float64[H], of the hypotheses in the mean.
     """
@@ -345,27 +363,27 @@ def mean_log_odds(
     by_reading, odds = np.empty((scratch.joint.shape[0], n)), np.zeros((H, n))
     _by_readings(tables, presence, decayed, readings, flat, plan, parts, classes, scratch, by_reading)
     e: Any = np.int64(0)  # of a type: literals would be compiled anew
-    collected = room.collected
-    if collected.keys.size:
+    extracted = learner_scratch.extracted
+    if extracted.keys.size:
         adds: Any = np.bool_(False)
-        collect_event(plan, learners, tables, batch, e, bits, adds, collected)
+        extract_event(plan, learners, tables, batch, e, bits, adds, extracted)
         first: Any = np.int64(parts.batch.rows.size)
-        _by_bins(plan.binned, tables, learners, batch, first, classes, collected, scratch.value, by_reading)
+        _by_bins(plan.binned, tables, learners, batch, first, classes, extracted, scratch.value, by_reading)
     if (plan.kind != NAIVE).any():
         by_hypothesis = np.empty((H, scratch.joint.shape[1]))
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
-        if collected.keys.size:
-            score_binned(plan.binned, tables, learners, batch, e, collected, scratch.value, scratch.joint)
-        predict_by_learners(plan, learners, tables.classes, scratch.joint, room, by_hypothesis)
-    _of_calibrated(plan, learners, room.untempered, classes, by_reading, odds)
+        if extracted.keys.size:
+            score_binned(plan.binned, tables, learners, batch, e, extracted, scratch.value, scratch.joint)
+        predict_by_learners(plan, learners, tables.classes, scratch.joint, learner_scratch, by_hypothesis)
+    _of_calibrated(plan, learners, learner_scratch.untempered, classes, by_reading, odds)
     if plan.rates.size:
-        own = np.empty((2, collected.keys.size), dtype=np.int64)
-        _parts_of_features(batch, bits, parts, learners, collected, own)
-        _of_learners(plan, learners, collected, room.scales, own, classes, odds)
+        own = np.empty((2, extracted.keys.size), dtype=np.int64)
+        _parts_of_features(batch, bits, parts, learners, extracted, own)
+        _of_learners(plan, learners, extracted, learner_scratch.scales, own, classes, odds)
     for h in range(H):
         if plan.kind[h] == TREE:
             odds[h] = trees[plan.reads[h]]
-    _of_pools(plan, learners, room, classes, odds)
+    _of_pools(plan, learners, learner_scratch, classes, odds)
     mean = np.zeros(n)
     for h in range(H):
         if shares[h] > 0.0:

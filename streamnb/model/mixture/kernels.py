@@ -8,25 +8,30 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.compiled.vectors import copy_to
+from streamnb.model.encoding.bags import Bags
+from streamnb.model.encoding.batch import Batch
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.binned_density import score_binned
 from streamnb.model.mixture.components import NAIVE, TREE
+from streamnb.model.mixture.hypotheses import Readings
 from streamnb.model.mixture.learner_kernels import (
-    collect_event,
-    has_room_for_features,
+    extract_event,
+    has_capacity_for_features,
     learn_by_learners,
     predict_by_learners,
 )
-from streamnb.model.mixture.scoring import score_hypotheses
+from streamnb.model.mixture.learner_state import LearnerScratch, Plan
+from streamnb.model.mixture.scoring import Scratch, score_hypotheses
 from streamnb.model.naive_bayes.kernels import learn_event
 from streamnb.model.numerics.counter_rng import choose
 from streamnb.model.numerics.logspace import log_normalise, normalise
 from streamnb.model.posterior.hypothesis_weights import observe
-from streamnb.model.softmax.quantile_bins import has_room_for_values
+from streamnb.model.softmax.quantile_bins import has_capacity_for_values
 from streamnb.model.stats.decayed import learn_decayed
-from streamnb.model.stats.histograms import has_room
+from streamnb.model.stats.histograms import has_capacity
 from streamnb.model.stats.presence import count_presence
 
 __all__ = ["GIBBS", "MAP", "MIXTURE", "Answers", "chosen", "run_hypotheses"]
@@ -49,13 +54,15 @@ class Answers(NamedTuple):
 
 
 @kernel
-def chosen(log_posterior: Any, mode: int, uniform: float) -> int:
+def chosen(log_posterior: Floats, mode: int, uniform: float) -> int:
     """The hypothesis that predicts alone: the most probable, the first of equals; or one that is drawn."""
     return choose(log_posterior, uniform) if mode == GIBBS else int(np.argmax(log_posterior))
 
 
 @kernel
-def _answer(log_posterior: Any, by_hypothesis: Any, mode: int, uniform: float, probabilities: Any) -> None:
+def _answer(
+    log_posterior: Floats, by_hypothesis: Floats, mode: int, uniform: float, probabilities: Floats
+) -> None:
     """What is predicted of one event, given P_h(class | event) (H, K).
 
     The mean is divided by its sum, for the weights sum to 1 but for rounding.
@@ -80,19 +87,19 @@ def _answer(log_posterior: Any, by_hypothesis: Any, mode: int, uniform: float, p
 def run_hypotheses(
     first: int,
     state: Any,
-    readings: Any,
-    plan: Any,
-    batch: Any,
+    readings: Readings,
+    plan: Plan,
+    batch: Batch,
     bits: Any,
-    bags: Any,
+    bags: Bags,
     mode: int,
     uniforms: Any,
     switching_rate: float,
     learn: bool,
-    scratch: Any,
-    room: Any,
+    scratch: Scratch,
+    learner_scratch: LearnerScratch,
     trees: Any,
-    answers: Any,
+    answers: Answers,
 ) -> Any:
     """From event `first` on: predict, weigh the hypotheses by what they said of the label, then learn.
 
@@ -108,43 +115,50 @@ def run_hypotheses(
         uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
         switching_rate: of the posterior.
         learn: whether to learn those that have a label.
-        scratch: room for the readings to work in.
-        room: for the learners.
+        scratch: of the readings.
+        learner_scratch: of the learners.
         trees: float64[T, n, K], log P(class, event) of the hypotheses that are trees, worked out before.
         answers: are filled.
 
-    Returns n, or the event before which the histograms need room for one more text, or features or bins do.
+    Returns n, or the event before which the histograms cannot hold one more text, nor features or bins more.
     """
     tables, presence, decayed, learners, weights = state
     H = plan.kind.size
-    most = room.collected.keys.size
+    most = learner_scratch.extracted.keys.size
     learns_more = most > 0
-    by_hypothesis, log_likelihoods = room.answers, room.log_likelihoods
+    by_hypothesis, log_likelihoods = learner_scratch.answers, learner_scratch.log_likelihoods
     for h in range(H):
         learns_more |= plan.kind[h] != NAIVE
     for e in range(first, batch.label.size):
         k = batch.label[e]
         learns = learn and k >= 0
-        if learns and not has_room(presence.histograms, presence.slot, presence.texts, k, bags.most):
+        if learns and not has_capacity(presence.histograms, presence.slot, presence.texts, k, bags.most):
             return e
-        if learns and most and not has_room_for_features(learners.features, tables.classes, most):
+        if learns and most and not has_capacity_for_features(learners.features, tables.classes, most):
             return e
-        if learns and most and not has_room_for_values(learners.bins, batch, e):
+        if learns and most and not has_capacity_for_values(learners.bins, batch, e):
             return e
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if most:  # what is fetched ahead here is read by learners soon after
-            collect_event(plan, learners, tables, batch, e, bits, learns, room.collected)
+            extract_event(plan, learners, tables, batch, e, bits, learns, learner_scratch.extracted)
         if most and batch.event_values[e + 1] > batch.event_values[e]:
             score_binned(
-                plan.binned, tables, learners, batch, e, room.collected, scratch.value, scratch.joint
+                plan.binned,
+                tables,
+                learners,
+                batch,
+                e,
+                learner_scratch.extracted,
+                scratch.value,
+                scratch.joint,
             )
         for h in range(H):
             if plan.kind[h] == NAIVE:
-                normalise(scratch.joint[plan.reads[h]], room.misses, by_hypothesis[h])
+                normalise(scratch.joint[plan.reads[h]], learner_scratch.misses, by_hypothesis[h])
             elif plan.kind[h] == TREE:
-                log_normalise(trees[plan.reads[h], e], room.logs[h], by_hypothesis[h])
+                log_normalise(trees[plan.reads[h], e], learner_scratch.logs[h], by_hypothesis[h])
         if learns_more:
-            predict_by_learners(plan, learners, tables.classes, scratch.joint, room, by_hypothesis)
+            predict_by_learners(plan, learners, tables.classes, scratch.joint, learner_scratch, by_hypothesis)
         if answers.probabilities.shape[0]:
             _answer(weights.log_posterior, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
         if answers.posteriors.shape[0]:
@@ -156,13 +170,16 @@ def run_hypotheses(
                     copy_to(answers.joints[e, h], trees[plan.reads[h], e])
                 else:
                     is_naive = plan.kind[h] == NAIVE
-                    copy_to(answers.joints[e, h], scratch.joint[plan.reads[h]] if is_naive else room.logs[h])
+                    copy_to(
+                        answers.joints[e, h],
+                        scratch.joint[plan.reads[h]] if is_naive else learner_scratch.logs[h],
+                    )
         if learns:
             for h in range(H):
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
             observe(weights, log_likelihoods, switching_rate)
             if learns_more:
-                learn_by_learners(plan, learners, tables, batch, e, room, by_hypothesis)
+                learn_by_learners(plan, learners, tables, batch, e, learner_scratch, by_hypothesis)
             learn_event(tables, batch, e)
             if presence.slot.size:
                 count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])

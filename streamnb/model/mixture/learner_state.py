@@ -27,15 +27,15 @@ from streamnb.model.mixture.components import (
     naive_part,
 )
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.softmax.feature_extraction import Collected, Context, expected_context
+from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, expected_context
 from streamnb.model.softmax.feature_table import COUNTS, Features, FeatureTables
 from streamnb.model.softmax.quantile_bins import Bins, BinTables, expected_bins, packed_bins
 
 __all__ = [
+    "LearnerScratch",
     "LearnerTables",
     "Learners",
     "Plan",
-    "Room",
 ]
 
 
@@ -146,11 +146,11 @@ class LearnerTables(NamedTuple):
     confidence: npt.NDArray[np.int64]
 
 
-class Room(NamedTuple):
-    """Room to work in for H hypotheses, M learners and K classes; holds nothing between two events.
+class LearnerScratch(NamedTuple):
+    """Scratch for H hypotheses, M learners and K classes; holds nothing between two events.
 
     Attributes:
-        collected: the features of an event.
+        extracted: the features of an event.
         logs: float64[H, K], ln P_h(v | x).
         untempered: float64[T, K], the same of each calibrator before it is raised to its power.
         opinions: float64[I, K], those that are pooled.
@@ -166,7 +166,7 @@ class Room(NamedTuple):
         misses: int64[K], zero.
     """
 
-    collected: Collected
+    extracted: ExtractedFeatures
     logs: npt.NDArray[np.float64]
     untempered: npt.NDArray[np.float64]
     opinions: npt.NDArray[np.float64]
@@ -182,11 +182,11 @@ class Room(NamedTuple):
     misses: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, plan: Plan, classes: int, most: int) -> Room:
-        """Room for events of at most so many features, 0 where none are needed."""
+    def of(cls, plan: Plan, classes: int, most: int) -> LearnerScratch:
+        """Capacity for events of at most so many features, 0 where none are needed."""
         M = plan.rates.size
         return cls(
-            Collected.of(most),
+            ExtractedFeatures.of(most),
             np.empty((plan.kind.size, classes)),
             np.empty((int(np.count_nonzero(plan.kind == CALIBRATED)), classes)),
             np.empty((plan.opinions.size, classes)),
@@ -249,11 +249,11 @@ class Learners:
             self._confidence,
         )
 
-    def room(self, classes: int, known: int, fields: int, features: int, places: int = 0) -> None:
+    def reserve(self, classes: int, known: int, fields: int, features: int, places: int = 0) -> None:
         """Let there be so many classes, of which `known` have examples, fields, features, places for bins."""
         if self._plan.takes_features:
-            self.bins.room(fields, places)
-            self.features.room(classes, known, features)
+            self.bins.reserve(fields, places)
+            self.features.reserve(classes, known, features)
         more = classes - self._bias.shape[2]
         if more > 0:
             self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
@@ -263,7 +263,7 @@ class Learners:
         """Copies of all arrays, for so many classes."""
         if not self.is_needed:
             return {}
-        self.room(classes, classes, 0, 0)
+        self.reserve(classes, classes, 0, 0)
         small = {
             "bias": self._bias[:, :, :classes].copy(),
             "powers": self._powers.copy(),

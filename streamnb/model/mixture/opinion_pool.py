@@ -11,10 +11,10 @@ little with each event, up to where it began, so that the pool follows a stream 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
 
 __all__ = ["FLOOR", "learn_pool", "score_pool"]
@@ -26,7 +26,7 @@ _BIAS_RATE, _BIAS_DAMPING = 0.02, 1e-4
 
 
 @kernel
-def score_pool(opinions: Any, weights: Any, bias: Any, known: Any, scores: Any) -> None:
+def score_pool(opinions: Floats, weights: Floats, bias: Floats, known: Ints, scores: Floats) -> None:
     """Fill scores (K,) from opinions float64[I, K], ln P_i(v); -inf for classes that are not known."""
     for k in range(scores.size):
         if known[k] > 0:
@@ -40,17 +40,17 @@ def score_pool(opinions: Any, weights: Any, bias: Any, known: Any, scores: Any) 
 
 @kernel
 def learn_pool(
-    opinions: Any,
-    probabilities: Any,
+    opinions: Floats,
+    probabilities: Floats,
     label: int,
     weight: float,
     variance: float,
-    weights: Any,
-    covariance: Any,
-    bias: Any,
-    work: Any,
+    weights: Floats,
+    covariance: Floats,
+    bias: Floats,
+    work: Floats,
 ) -> None:
-    """One step, of an event that the pool gave these probabilities (K,); `work` float64[4, I] is room.
+    """One step, of an event that the pool gave these probabilities (K,); `work` float64[4, I] is scratch.
 
     Fisher information of the weights: sum_v P(v) (u_v - u)(u_v - u)', where u_v are the opinions on v and
     u is their mean under P; it is added to the inverse of the covariance class by class (Sherman and

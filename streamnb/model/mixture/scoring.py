@@ -1,7 +1,7 @@
 """The scores of an event by many hypotheses at once: log P_h(class, event), over counts that they share.
 
 For every different word of a text the counts are fetched once, from each source (words, texts that hold the
-word, tables that forget), and every hypothesis multiplies what it makes of them:
+word, decayed tables), and every hypothesis multiplies what it makes of them:
 
     multinomial, presence   (c + s) / (n + S)
     complement              (n' + S) / (c' + s)        c', n' = c and n summed over all other classes
@@ -22,13 +22,19 @@ import numpy.typing as npt
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.priors import GIVEN
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, copy_to
-from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE
+from streamnb.model.encoding.bags import Bags
+from streamnb.model.encoding.batch import Batch
+from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE, Readings
+from streamnb.model.mixture.learner_state import Plan
 from streamnb.model.naive_bayes.scoring import log_absent, log_away, score_priors, score_value
+from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
-from streamnb.model.stats.decayed import ages, row_scale
+from streamnb.model.stats.decayed import DecayedTables, ages, row_scale
+from streamnb.model.stats.presence import PresenceTables
 from streamnb.model.stats.sources import FIRST_DECAYED, PRESENT, TOKENS
 
 __all__ = ["Scratch", "score_hypotheses"]
@@ -39,7 +45,7 @@ _LINE = 8  # counts that are fetched together
 
 
 class Scratch(NamedTuple):
-    """Room to work in for H hypotheses, K classes and D half-lives; holds nothing between two events.
+    """Scratch for H hypotheses, K classes and D half-lives; holds nothing between two events.
 
     Attributes:
         joint: float64[H + twins, K], the result.
@@ -73,7 +79,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, hypotheses: int, twins: int, classes: int, decays: int) -> Scratch:
-        """Room for so many."""
+        """Scratch for so many."""
         by_class = (hypotheses, classes)
         sources = (FIRST_DECAYED + decays, classes)
         return cls(
@@ -96,7 +102,7 @@ class Scratch(NamedTuple):
 
 
 @inlined
-def _sum_others(counts: Any, source: int, others: Any) -> float:
+def _sum_others(counts: Floats, source: int, others: Floats) -> float:
     """What all other classes have, for a difference would lose its digits; and what all have together."""
     total = 0.0
     for k in range(counts.shape[1]):
@@ -110,7 +116,7 @@ def _sum_others(counts: Any, source: int, others: Any) -> float:
 
 
 @inlined
-def _split(above: Any, below: Any, exponent: Any) -> None:
+def _split(above: Floats, below: Floats, exponent: Ints) -> None:
     """Move the exponents of all products to `exponent`."""
     for h in range(above.shape[0]):
         for k in range(above.shape[1]):
@@ -120,7 +126,7 @@ def _split(above: Any, below: Any, exponent: Any) -> None:
 
 
 @inlined
-def _set_smoothing(readings: Any, g: int, is_text: bool, values: float, scratch: Any) -> float:
+def _set_smoothing(readings: Readings, g: int, is_text: bool, values: float, scratch: Scratch) -> float:
     """The smoothing of every hypothesis for group g; the largest power of two in a factor of such a group."""
     low, high = 1.0, 1.0
     for h in range(scratch.s.size):
@@ -143,7 +149,9 @@ def _set_smoothing(readings: Any, g: int, is_text: bool, values: float, scratch:
 
 
 @inlined
-def _fetch_totals(tables: Any, presence: Any, decayed: Any, g: int, is_text: bool, scratch: Any) -> float:
+def _fetch_totals(
+    tables: Tables, presence: PresenceTables, decayed: DecayedTables, g: int, is_text: bool, scratch: Scratch
+) -> float:
     """The totals of group g from every source; the power of two of the largest."""
     K = scratch.joint.shape[1]
     for k in range(K):
@@ -162,9 +170,9 @@ def _fetch_totals(tables: Any, presence: Any, decayed: Any, g: int, is_text: boo
 
 @inlined
 def _fetch_counts(
-    row: int, table: Any, presence_table: Any, by_tokens: bool, counts: Any, others: Any
+    row: int, table: Any, presence_table: Ints, by_tokens: bool, counts: Floats, others: Floats
 ) -> bool:
-    """The counts of a row that do not forget, those of tokens where asked; False where none was counted."""
+    """The counts of a row that do not decay, those of tokens where asked; False where none was counted."""
     if not by_tokens:
         met = np.int64(0)
         for k in range(counts.shape[1]):
@@ -187,9 +195,9 @@ def _fetch_counts(
 
 @inlined
 def _fetch_decayed(
-    row: int, table: Any, epoch: Any, row_epoch: Any, scale: Any, counts: Any, others: Any
+    row: int, table: Any, epoch: Ints, row_epoch: Ints, scale: Floats, counts: Floats, others: Floats
 ) -> None:
-    """The counts of a row that forget."""
+    """The decayed counts of a row."""
     for d in range(scale.size):
         source = FIRST_DECAYED + d
         now = row_scale(epoch[d] - row_epoch[row, d], scale[d])
@@ -200,15 +208,15 @@ def _fetch_decayed(
 
 @inlined
 def _word_once(
-    likelihood: Any,
-    source: Any,
-    s: Any,
-    rest: Any,
-    texts: Any,
-    counts: Any,
-    others: Any,
-    above: Any,
-    below: Any,
+    likelihood: Ints,
+    source: Ints,
+    s: Floats,
+    rest: Floats,
+    texts: Floats,
+    counts: Floats,
+    others: Floats,
+    above: Floats,
+    below: Floats,
 ) -> None:
     """What the first occurrence of a word says; `texts` (K,) is how many texts each class has."""
     K = counts.shape[1]
@@ -226,7 +234,7 @@ def _word_once(
 
 
 @inlined
-def _multiply_by_power(product: Any, h: int, power: Any, n: int) -> None:
+def _multiply_by_power(product: Floats, h: int, power: Floats, n: int) -> None:
     """product[h] *= power^n by squaring, for n >= 1, class by class; `power` is used up."""
     while True:
         if n & 1:
@@ -241,15 +249,15 @@ def _multiply_by_power(product: Any, h: int, power: Any, n: int) -> None:
 
 @inlined
 def _word_again(
-    likelihood: Any,
-    source: Any,
-    s: Any,
+    likelihood: Ints,
+    source: Ints,
+    s: Floats,
     times: int,
-    counts: Any,
-    others: Any,
-    above: Any,
-    below: Any,
-    power: Any,
+    counts: Floats,
+    others: Floats,
+    above: Floats,
+    below: Floats,
+    power: Floats,
 ) -> None:
     """What `times` more occurrences of a word say, to those that count occurrences."""
     for h in range(likelihood.size):
@@ -266,7 +274,7 @@ def _word_again(
 
 @inlined
 def _word_in_logs(
-    likelihood: Any, source: Any, s: Any, times: float, counts: Any, others: Any, joint: Any
+    likelihood: Ints, source: Ints, s: Floats, times: float, counts: Floats, others: Floats, joint: Floats
 ) -> None:
     """The same, for as many occurrences, or parts of one, as no product can hold."""
     for h in range(likelihood.size):
@@ -279,7 +287,9 @@ def _word_in_logs(
 
 
 @kernel
-def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: Any) -> None:
+def _score_absence(
+    tables: Tables, presence: PresenceTables, readings: Readings, g: int, scratch: Scratch
+) -> None:
     """What Bernoulli hypotheses say of a text before any of its words is looked at: all are absent."""
     columns = presence.texts.shape[1]
     for k in range(scratch.joint.shape[1]):
@@ -298,7 +308,13 @@ def _score_absence(tables: Any, presence: Any, readings: Any, g: int, scratch: A
 
 @inlined
 def _score_text(
-    tables: Any, presence: Any, decayed: Any, readings: Any, bags: Any, bag: int, scratch: Any
+    tables: Tables,
+    presence: PresenceTables,
+    decayed: DecayedTables,
+    readings: Readings,
+    bags: Bags,
+    bag: int,
+    scratch: Scratch,
 ) -> None:
     """Add the factors of a text."""
     g = bags.group[bag]
@@ -307,7 +323,7 @@ def _score_text(
     if presence.slot.size > 0 and presence.slot[g] >= 0:
         _score_absence(tables, presence, readings, g, scratch)
     rows, amounts, table, presence_table = bags.rows, bags.amounts, tables.table, presence.table
-    fading, epoch, row_epoch = decayed.table, decayed.epoch, decayed.row_epoch
+    decayed_table, epoch, row_epoch = decayed.table, decayed.epoch, decayed.row_epoch
     likelihood, source, joint, exponent = readings.likelihood, readings.texts, scratch.joint, scratch.exponent
     counts, others, above, below = scratch.counts, scratch.others, scratch.above, scratch.below
     power = scratch.power
@@ -326,7 +342,7 @@ def _score_text(
         if not _fetch_counts(rows[j], table, presence_table, by_tokens, counts, others):
             continue
         if scale.size:
-            _fetch_decayed(rows[j], fading, epoch, row_epoch, scale, counts, others)
+            _fetch_decayed(rows[j], decayed_table, epoch, row_epoch, scale, counts, others)
         times = amounts[j] / UNIT
         words += 1.0
         amount += times
@@ -352,14 +368,20 @@ def _score_text(
 
 @kernel
 def _score_nominal(
-    tables: Any, presence: Any, decayed: Any, readings: Any, bags: Any, bag: int, scratch: Any
+    tables: Tables,
+    presence: PresenceTables,
+    decayed: DecayedTables,
+    readings: Readings,
+    bags: Bags,
+    bag: int,
+    scratch: Scratch,
 ) -> None:
     """Add the factor of a nominal attribute; a bag without a row is a value that was never met."""
     g, first, stop = bags.group[bag], bags.bag_rows[bag], bags.bag_rows[bag + 1]
     _set_smoothing(readings, g, False, max(float(tables.live[g]), tables.declared[g]), scratch)
     _fetch_totals(tables, presence, decayed, g, False, scratch)
     table, presence_table, counts, others = tables.table, presence.table, scratch.counts, scratch.others
-    fading, epoch, row_epoch, scale = decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale
+    decayed_table, epoch, row_epoch, scale = decayed.table, decayed.epoch, decayed.row_epoch, scratch.scale
     for j in range(first, max(stop, first + 1)):
         is_met = j < stop and _fetch_counts(bags.rows[j], table, presence_table, True, counts, others)
         if not is_met:
@@ -367,7 +389,7 @@ def _score_nominal(
                 continue
             counts[:] = 0.0
         elif scale.size:
-            _fetch_decayed(bags.rows[j], fading, epoch, row_epoch, scale, counts, others)
+            _fetch_decayed(bags.rows[j], decayed_table, epoch, row_epoch, scale, counts, others)
         for h in range(scratch.s.size):
             source, s, S = readings.plain[h], scratch.s[h], scratch.S[h]
             for k in range(scratch.joint.shape[1]):
@@ -377,7 +399,13 @@ def _score_nominal(
 
 @kernel
 def _score_values(
-    tables: Any, decayed: Any, readings: Any, binned: Any, batch: Any, e: int, scratch: Any
+    tables: Tables,
+    decayed: DecayedTables,
+    readings: Readings,
+    binned: npt.NDArray[np.bool_],
+    batch: Batch,
+    e: int,
+    scratch: Scratch,
 ) -> None:
     """Add the Gaussian factors of the continuous attributes, once for every source."""
     for source in range(scratch.counts.shape[0]):
@@ -399,7 +427,7 @@ def _score_values(
 
 
 @inlined
-def _score_class_priors(tables: Any, decayed: Any, readings: Any, joint: Any) -> None:
+def _score_class_priors(tables: Tables, decayed: DecayedTables, readings: Readings, joint: Floats) -> None:
     """joint[h, k] = log P_h(class k); neighbours mostly have the same, which is then copied."""
     mode, plain = readings.prior_mode, readings.plain
     for h in range(plain.size):
@@ -415,15 +443,15 @@ def _score_class_priors(tables: Any, decayed: Any, readings: Any, joint: Any) ->
 
 @inlined
 def score_hypotheses(
-    tables: Any,
-    presence: Any,
-    decayed: Any,
-    readings: Any,
-    plan: Any,
-    batch: Any,
-    bags: Any,
+    tables: Tables,
+    presence: PresenceTables,
+    decayed: DecayedTables,
+    readings: Readings,
+    plan: Plan,
+    batch: Batch,
+    bags: Bags,
     e: int,
-    scratch: Any,
+    scratch: Scratch,
 ) -> None:
     """scratch.joint[h, k] = log P_h(class k, event e); -inf for a class without examples.
 

@@ -74,7 +74,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all that was learned, bytes, room to grow included."""
+        """Memory of all that was learned, bytes, spare capacity included."""
         return self._statistics.n_bytes
 
     def class_counts(self, name: Any) -> dict[str, dict[Any, float]]:
@@ -104,7 +104,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What each attribute value adds to the log odds of the predicted class against the runner-up.
 
-        At the time `t` (seconds), for models that forget.
+        At the time `t` (seconds), for models that decay.
 
         The strongest first, at most `top`; values that say nothing are left out. Empty with fewer than two
         classes. See `evidence` for what an item is.
@@ -129,7 +129,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
         """Learn one event `x` of class `y`, counted `w` times (in steps of 1/1024), of time `t` (seconds).
 
-        Time matters to models that forget alone; None is the latest so far.
+        Time matters to models that decay alone; None is the latest so far.
 
         Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
         """
@@ -158,7 +158,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
             xs: the events; a data frame has one in each row (NaN = missing), and is the fastest for tables.
             ys: their labels.
             ws: their weights; 1 by default.
-            ts: their times in seconds, for models that forget; the others count alike at all times.
+            ts: their times in seconds, for models that decay; the others count alike at all times.
         """
         return self._posteriors(self._encode(xs, ys, ws, ts), learn=True)
 
@@ -176,7 +176,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
         k = self._statistics.classes.get(y, -1)
         encoded = self._encode([x])
         batch = encoded.batch._replace(label=np.array([k]), weight=np.array([weight]))
-        self._statistics.room_for_texts(encoded.most)
+        self._statistics.reserve_texts(encoded.most)
         self._statistics.settle()
         if k < 0 or encoded.skipped or not unlearn_event(self._tables(), batch, 0):
             raise UnlearnError(f"this event was never learned as {y!r} with weight {w}")
@@ -260,7 +260,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
     def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
         """Let `step` take events in order, from the one that it is given on.
 
-        It returns n, or the event before which histograms need room for `most` more counts.
+        It returns n, or the event before which histograms lack capacity for `most` more counts.
         """
         batch, done = encoded.batch, 0
         if learn:
@@ -268,7 +268,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
         while done < batch.label.size:
             done = step(done)
             if done < batch.label.size:
-                self._statistics.room_for_texts(most)
+                self._statistics.reserve_texts(most)
         if learn:
             self._statistics.events += int(np.count_nonzero(batch.label >= 0))
 

@@ -11,12 +11,15 @@ import numpy as np
 
 from streamnb.model.attributes.kinds import BERNOULLI
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.rows import UNKNOWN
 from streamnb.model.naive_bayes.scoring import known, score_event
+from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import normalise
-from streamnb.model.stats.histograms import has_room, highest_count, histogram_move
+from streamnb.model.stats.histograms import has_capacity, highest_count, histogram_move
 from streamnb.model.stats.moments import learn_value, unlearn_value
 
 __all__ = [
@@ -30,7 +33,7 @@ _NEAR = 1 << 16  # counts that the caches hold
 
 
 @inlined
-def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
+def _count_event(tables: Tables, batch: Batch, e: int, k: int, weight: int) -> Any:
     """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
     K = tables.classes.size
     tables.classes[k] += weight
@@ -79,7 +82,7 @@ def _count_event(tables: Any, batch: Any, e: int, k: int, weight: int) -> Any:
 
 
 @inlined
-def learn_event(tables: Any, batch: Any, e: int) -> None:
+def learn_event(tables: Tables, batch: Batch, e: int) -> None:
     """Add event e, which has a label, to its class."""
     k, weight = batch.label[e], batch.weight[e]
     _count_event(tables, batch, e, k, weight)
@@ -88,7 +91,7 @@ def learn_event(tables: Any, batch: Any, e: int) -> None:
 
 
 @kernel
-def _words_in_more_texts_than_there_are(tables: Any, batch: Any, e: int, k: int) -> bool:
+def _words_in_more_texts_than_there_are(tables: Tables, batch: Batch, e: int, k: int) -> bool:
     """Whether class k has a word in more texts than it has, of a Bernoulli text that event e has."""
     columns = tables.totals.shape[1]
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
@@ -101,7 +104,7 @@ def _words_in_more_texts_than_there_are(tables: Any, batch: Any, e: int, k: int)
 
 
 @kernel
-def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
+def unlearn_event(tables: Tables, batch: Batch, e: int) -> bool:
     """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
     k, weight = batch.label[e], batch.weight[e]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
@@ -120,7 +123,7 @@ def unlearn_event(tables: Any, batch: Any, e: int) -> bool:
 
 
 @inlined
-def _fetch_event(table: Any, batch: Any, e: int) -> None:
+def _fetch_event(table: Any, batch: Batch, e: int) -> None:
     """Bring the counts of an event into the cache, while the event before it is worked on."""
     columns = table.shape[1]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
@@ -132,15 +135,15 @@ def _fetch_event(table: Any, batch: Any, e: int) -> None:
 
 @inlined
 def _predict_event(
-    tables: Any,
-    batch: Any,
+    tables: Tables,
+    batch: Batch,
     e: int,
-    joint: Any,
-    misses: Any,
-    product: Any,
-    exponent: Any,
-    probabilities: Any,
-    joints: Any,
+    joint: Floats,
+    misses: Ints,
+    product: Floats,
+    exponent: Ints,
+    probabilities: Floats,
+    joints: Floats,
 ) -> None:
     score_event(tables, batch, e, joint, misses, product, exponent)
     normalise(joint, misses, probabilities[e])
@@ -153,18 +156,18 @@ def _predict_event(
 def run(
     first: int,
     most: int,
-    tables: Any,
-    batch: Any,
+    tables: Tables,
+    batch: Batch,
     predict: bool,
     learn: bool,
-    probabilities: Any,
-    joints: Any,
+    probabilities: Floats,
+    joints: Floats,
 ) -> Any:
     """From event `first` on: predict each event by what was learned before it, then learn it.
 
     Fills probabilities[n, K] where `predict`, and joints[n, K] too where it has rows: log P(class, event),
     -inf for a class that has no examples or that alpha = 0 rules out. Returns n, or the event before which
-    the histograms need room for `most` more counts (`mark_repeats` tells how many).
+    the histograms lack capacity for `most` more counts (`mark_repeats` tells how many).
     """
     K = tables.classes.size
     joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
@@ -178,24 +181,24 @@ def run(
 def run_within(
     first: int,
     most: int,
-    tables: Any,
-    batch: Any,
+    tables: Tables,
+    batch: Batch,
     predict: bool,
     learn: bool,
-    probabilities: Any,
-    joints: Any,
-    joint: Any,
-    misses: Any,
-    product: Any,
-    exponent: Any,
+    probabilities: Floats,
+    joints: Floats,
+    joint: Floats,
+    misses: Ints,
+    product: Floats,
+    exponent: Ints,
 ) -> Any:
-    """The same; the last four arrays (K,) are room to work in."""
+    """The same; the last four arrays (K,) are scratch."""
     is_far = tables.table.size > _NEAR
     for e in range(first, batch.label.size):
         if is_far and e + 1 < batch.label.size:
             _fetch_event(tables.table, batch, e + 1)
         learns = learn and batch.label[e] >= 0
-        if learns and not has_room(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
+        if learns and not has_capacity(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
             return e
         if predict:
             _predict_event(tables, batch, e, joint, misses, product, exponent, probabilities, joints)

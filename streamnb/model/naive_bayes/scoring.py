@@ -29,9 +29,12 @@ import numpy as np
 from streamnb.model.attributes.kinds import BERNOULLI, NOMINAL
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import trailing_zeros
 from streamnb.model.compiled.jit import inlined
+from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_of
+from streamnb.model.stats.histograms import Histograms
 from streamnb.model.stats.moments import spread
 
 __all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "score_value"]
@@ -45,7 +48,7 @@ _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays
 
 
 @inlined
-def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
+def _smoothing(tables: Tables, g: int) -> tuple[float, float, float, float, float]:
     """(s, S, S - s, share, floor) of group g: what is added to a count and to a total, in units.
 
     S - s is worked out by itself: for a p near 1 a difference would lose its digits. `share`, s / S, is
@@ -70,7 +73,7 @@ def known(table: Any, row: int, K: int) -> bool:
 
 
 @inlined
-def _is_declared(tables: Any, g: int) -> bool:
+def _is_declared(tables: Tables, g: int) -> bool:
     """Whether a value without a count is one of those that are declared: some of these were not met yet.
 
     A text has none declared.
@@ -79,7 +82,7 @@ def _is_declared(tables: Any, g: int) -> bool:
 
 
 @inlined
-def _split(product: Any, exponent: Any, K: int) -> None:
+def _split(product: Floats, exponent: Ints, K: int) -> None:
     """Move the exponent of each product to `exponent`: product in [1/2, 1) again."""
     for k in range(K):
         mantissa, power = math.frexp(product[k])
@@ -88,7 +91,7 @@ def _split(product: Any, exponent: Any, K: int) -> None:
 
 
 @inlined
-def score_priors(classes: Any, weights: Any, mode: int, given: Any, joint: Any) -> None:
+def score_priors(classes: Any, weights: Any, mode: int, given: Floats, joint: Floats) -> None:
     """joint[k] = log P(class k); -inf for a class without examples.
 
     Args:
@@ -119,7 +122,9 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Any, joint: Any) 
 
 
 @inlined
-def _score_unmet(tables: Any, g: int, units: int, s: float, floor: float, joint: Any, misses: Any) -> None:
+def _score_unmet(
+    tables: Tables, g: int, units: int, s: float, floor: float, joint: Floats, misses: Ints
+) -> None:
     """Add the logarithms of what is added to a count, as of a value that was declared and never met."""
     for k in range(joint.size):
         if s > 0.0:
@@ -131,7 +136,14 @@ def _score_unmet(tables: Any, g: int, units: int, s: float, floor: float, joint:
 
 @inlined
 def _score_shares(
-    tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
+    tables: Tables,
+    batch: Any,
+    first: int,
+    last: int,
+    joint: Floats,
+    misses: Ints,
+    product: Floats,
+    exponent: Ints,
 ) -> None:
     """Add the factors of items first..last, all of one multinomial or nominal group."""
     K = joint.size
@@ -140,8 +152,8 @@ def _score_shares(
     highest = 1.0
     for k in range(K):
         highest = max(highest, float(tables.totals[g, k]))
-    room = factors_until_overflow(s if 0.0 < s < 1.0 else 1.0, highest + s)
-    left = room
+    most_factors = factors_until_overflow(s if 0.0 < s < 1.0 else 1.0, highest + s)
+    left = most_factors
     amount = 0.0
     for item in range(first, last):
         units = batch.item_amount[item]
@@ -170,8 +182,8 @@ def _score_shares(
                 left -= 1
                 if left == 0:
                     _split(product, exponent, K)
-                    left = room
-    if left != room:
+                    left = most_factors
+    if left != most_factors:
         _split(product, exponent, K)
     if amount > 0.0:
         for k in range(K):
@@ -180,7 +192,7 @@ def _score_shares(
 
 
 @inlined
-def _multiply(factor: float, k: int, product: Any, exponent: Any) -> None:
+def _multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
     """Multiply the score of class k by a factor between 1e-160 and 1e165, as all are that come here."""
     product[k] *= factor
     if not _SMALL < product[k] < _LARGE:
@@ -190,7 +202,7 @@ def _multiply(factor: float, k: int, product: Any, exponent: Any) -> None:
 
 @inlined
 def _score_nominal(
-    tables: Any, batch: Any, item: int, joint: Any, misses: Any, product: Any, exponent: Any
+    tables: Tables, batch: Any, item: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
 ) -> None:
     """Multiply by the factor of one nominal value: what `_score_shares` does, without logarithms."""
     K = joint.size
@@ -223,7 +235,15 @@ def log_away(here: float, away: float) -> float:
 
 @inlined
 def _multiply_absent(
-    count: Any, words: Any, n: Any, s: float, rest: float, floor: float, whole: float, scale: float, sums: Any
+    count: Any,
+    words: Any,
+    n: Any,
+    s: float,
+    rest: float,
+    floor: float,
+    whole: float,
+    scale: float,
+    sums: Any,
 ) -> Any:
     """`sums` (total, product, factors in it, misses), and in them the absence of words with this count."""
     total, product, multiplied, misses = sums
@@ -244,7 +264,7 @@ def _multiply_absent(
 
 
 @inlined
-def log_absent(histograms: Any, b: int, n: Any, s: float, rest: float, floor: float) -> Any:
+def log_absent(histograms: Histograms, b: int, n: Any, s: float, rest: float, floor: float) -> Any:
     """(Log probability that a text of a class lacks every word of histogram b, misses), for n + s + rest > 0.
 
     The factor of a count that a few words alone have, as frequent words do, is multiplied, which costs less
@@ -275,7 +295,14 @@ def log_absent(histograms: Any, b: int, n: Any, s: float, rest: float, floor: fl
 
 @inlined
 def _score_presence(
-    tables: Any, batch: Any, first: int, last: int, joint: Any, misses: Any, product: Any, exponent: Any
+    tables: Tables,
+    batch: Any,
+    first: int,
+    last: int,
+    joint: Floats,
+    misses: Ints,
+    product: Floats,
+    exponent: Ints,
 ) -> None:
     """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
     K = joint.size
@@ -301,8 +328,8 @@ def _score_presence(
         joint[k] += histograms.absent[b] + (words - histograms.positive[b]) * log_away(s, n + rest)
         misses[k] += histograms.misses[b] * UNIT
     lowest = min(s if s > 0.0 else 1.0, rest if rest > 0.0 else 1.0, 1.0)
-    room = factors_until_overflow(lowest / (highest + max(s, rest)), 1.0)  # of odds, above 1 or below
-    left = room
+    most_factors = factors_until_overflow(lowest / (highest + max(s, rest)), 1.0)  # of odds, above 1 or below
+    left = most_factors
     for item in range(first, last):
         for j in range(batch.item_rows[item], batch.item_rows[item + 1]):
             row = batch.rows[j]
@@ -324,8 +351,8 @@ def _score_presence(
             left -= 1
             if left == 0:
                 _split(product, exponent, K)
-                left = room
-    if left != room:
+                left = most_factors
+    if left != most_factors:
         _split(product, exponent, K)
 
 
@@ -373,7 +400,7 @@ def _moments(n: Any, mean: Any, M2: Any, k: int, pooled: float) -> tuple[float, 
 
 
 @inlined
-def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) -> None:
+def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Floats) -> None:
     """Add log N(x; mean, variance) to every class; n, mean and M2 are the attribute's moments by class.
 
     Where even the variance pooled within the classes is zero the attribute says nothing, and its factor is
@@ -392,7 +419,7 @@ def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any) 
 
 @inlined
 def _multiply_value(
-    n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Any, product: Any, exponent: Any
+    n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Floats, product: Floats, exponent: Ints
 ) -> None:
     """The same; what is no exponential is multiplied."""
     pooled = _pooled(n, mean, M2)
@@ -410,7 +437,7 @@ def _multiply_value(
 
 @inlined
 def score_event(
-    tables: Any, batch: Any, e: int, joint: Any, misses: Any, product: Any, exponent: Any
+    tables: Tables, batch: Any, e: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
 ) -> None:
     """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
     K = joint.size

@@ -158,7 +158,7 @@ class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyp
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, bytes, room to grow included; the events of the window are not counted."""
+        """Memory of the tables, bytes, spare capacity included; the events of the window are not counted."""
         return self.model.n_bytes
 
     def responsibilities(self) -> list[dict[Any, float]]:

@@ -110,7 +110,7 @@ class StateCopy:
         self.advance(_ALL)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """JSON-able values, and arrays without spare room, once all has been copied."""
+        """JSON-able values, and arrays without spare capacity, once all has been copied."""
         self.finish()
         copied: Mapping[str, Array] = {name: part.copied for name, part in self._growing.items()}
         rows = {name: _without_sets(part.copied, name) for name, part in self._rows.items()}

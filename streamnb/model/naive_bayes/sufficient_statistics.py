@@ -65,7 +65,7 @@ class Statistics:
         moments: (continuous field x class).
         sources: what is counted beside these, for hypotheses that read it.
         presence: texts that hold a word, where they are counted; else None.
-        decayed: counts and moments that forget.
+        decayed: counts and moments that decay.
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
@@ -86,7 +86,7 @@ class Statistics:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, bytes: all that grows with rows and classes, room to grow included."""
+        """Memory of the tables, bytes: all that grows with rows and classes, spare capacity included."""
         arrays = [self.class_weights]
         for part in (self.vocabulary, self.counts, self.moments):
             arrays += [held for held in vars(part).values() if isinstance(held, np.ndarray)]
@@ -101,27 +101,27 @@ class Statistics:
     def encode(self, writer: EventWriter | Columns, asked: Asked) -> Encoded:
         """What was written, as arrays; every table has room for it afterwards."""
         encoded = writer.encoded(asked, self.classes, self.layout, self.vocabulary)
-        self.make_room()
+        self.reserve()
         return encoded
 
-    def make_room(self) -> None:
+    def reserve(self) -> None:
         """Grow every table to the rows, groups, fields and classes there are."""
         K = len(self.classes)
         if self.class_weights.size < K:
             self.class_weights = np.pad(self.class_weights, (0, K - self.class_weights.size + K // 2))
-        self.counts.room_for_classes(K)
+        self.counts.reserve_classes(K)
         rows, fields = self.vocabulary.size, len(self.layout.fields)
-        self.counts.room_for_rows(rows)
-        self.moments.room(fields, K)
-        self.decayed.room(self.counts.kinds.size, rows, fields, K)
+        self.counts.reserve_rows(rows)
+        self.moments.reserve(fields, K)
+        self.decayed.reserve(self.counts.kinds.size, rows, fields, K)
         if self.presence:
-            self.presence.room(self.counts.kinds, rows, K)
+            self.presence.reserve(self.counts.kinds, rows, K)
 
-    def room_for_texts(self, most: int) -> None:
+    def reserve_texts(self, most: int) -> None:
         """Let the histograms of Bernoulli texts take one more text of `most` different words."""
-        self.counts.room_for_texts(most)
+        self.counts.reserve_texts(most)
         if self.presence:
-            self.presence.room_for_texts(most)
+            self.presence.reserve_texts(most)
 
     def group_of(self, name: Hashable) -> int:
         """The group of a discrete attribute. Raises KeyError."""
@@ -172,7 +172,7 @@ class Statistics:
             [self.layout.field(name, adds=True) for name in other.layout.fields], dtype=np.int64
         )
         rows = self.vocabulary.adopt(other.vocabulary, groups)
-        self.make_room()
+        self.reserve()
         K, counted = columns.size, rows >= 0
         self.counts.table[np.ix_(rows[counted], columns)] += other.counts.table[: rows.size, :K][counted]
         self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K]
@@ -204,8 +204,8 @@ class Statistics:
         values = np.isin(groups, np.flatnonzero(self.counts.kinds == NOMINAL)) & (totals > 0)
         if max_attributes is not None:
             kept = kept[: max(0, max_attributes - int(np.count_nonzero(values)))]
-        forgotten = np.setdiff1d(ranked, kept)
-        for rows in (stopped, forgotten):
+        dropped = np.setdiff1d(ranked, kept)
+        for rows in (stopped, dropped):
             self._take_from_totals(rows)
             for table in self._row_tables():
                 table[rows] = 0
@@ -220,7 +220,7 @@ class Statistics:
         if self.presence:
             self.presence.counts.table = self.presence.counts.table[rest]
             self.presence.derive(self._groups)
-        return int(stopped.size + forgotten.size)
+        return int(stopped.size + dropped.size)
 
     def _row_tables(self) -> list[npt.NDArray[Any]]:
         """Every table that has a row for each word and value."""
@@ -247,7 +247,7 @@ class Statistics:
         booleans, numbers or None.
         """
         self.settle()
-        self.make_room()
+        self.reserve()
         vocabulary, counts = self.vocabulary, self.counts
         rows, K = vocabulary.size, len(self.classes)
         fields = len(self.layout.fields)
@@ -330,7 +330,7 @@ class Statistics:
         own = {name: array for name, array in arrays.items() if name in expected}
         found = checked(own, expected, groups=G, fields=F, classes=K, decays=len(self.sources.decays))
         self.vocabulary = Vocabulary.from_state(found)
-        self.make_room()
+        self.reserve()
         self.class_weights[:K] = found["class_weights"]
         self.counts.load("table", found["table"], found["totals"], self._groups)
         sums = np.zeros((G, K), dtype=np.int64)

@@ -93,11 +93,11 @@ def _refined(x: Floats, a: Floats, b: Floats, excess: Callable[[Floats], Floats]
         with np.errstate(all="ignore"):
             log_density = (a - 1.0) * np.log(x) + (b - 1.0) * np.log1p(-x) - constant
             step = excess(x) * np.exp(-log_density)
-            room = np.minimum(x, 1.0 - x)
-            far = np.isfinite(step) & (np.abs(step) > 1e-10 * room + 4e-16 * x)
+            to_nearer_end = np.minimum(x, 1.0 - x)
+            far = np.isfinite(step) & (np.abs(step) > 1e-10 * to_nearer_end + 4e-16 * x)
         if not far.any():
             break
-        x = np.where(far, x - np.clip(step, -room / 2.0, room / 2.0), x)
+        x = np.where(far, x - np.clip(step, -to_nearer_end / 2.0, to_nearer_end / 2.0), x)
     return x
 
 

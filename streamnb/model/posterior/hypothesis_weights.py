@@ -67,7 +67,7 @@ def start(prior: npt.ArrayLike) -> Weights:
 
 
 @kernel
-def _share(weights: Any, switching_rate: float) -> None:
+def _share(weights: Weights, switching_rate: float) -> None:
     """P(h) becomes (1 - r) P(h) + r P0(h), in log space, for 0 < r < 1."""
     log_stay, log_switch = math.log1p(-switching_rate), math.log(switching_rate)
     for h in range(weights.log_prior.size):
@@ -79,7 +79,7 @@ def _share(weights: Any, switching_rate: float) -> None:
 
 
 @kernel
-def observe(weights: Any, log_likelihoods: Any, switching_rate: float) -> float:
+def observe(weights: Weights, log_likelihoods: Floats, switching_rate: float) -> float:
     """Update by log P(d | h, D), float64[H] (-inf excludes h); log P(d | D), the evidence before the update.
 
     0 <= switching_rate < 1. Changes nothing, and returns -inf, where every remaining hypothesis excludes d;
@@ -109,7 +109,7 @@ def observe(weights: Any, log_likelihoods: Any, switching_rate: float) -> float:
 
 
 @kernel
-def observe_many(weights: Any, log_likelihoods: Any, switching_rate: float, evidences: Any) -> int:
+def observe_many(weights: Weights, log_likelihoods: Floats, switching_rate: float, evidences: Floats) -> int:
     """Observe each row in order; how many there were before one that was refused."""
     for i in range(log_likelihoods.shape[0]):
         evidences[i] = observe(weights, log_likelihoods[i], switching_rate)

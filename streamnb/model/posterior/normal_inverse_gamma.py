@@ -89,7 +89,7 @@ class NormalInverseGamma(Conjugate):
             float(mean), positive("kappa", kappa), positive("alpha", alpha), positive("beta", beta)
         )
         self._moments = Moments()
-        self._moments.room(1, 1)
+        self._moments.reserve(1, 1)
 
     @property
     def prior(self) -> NormalInverseGammaParameters:

@@ -24,8 +24,10 @@ import numpy.typing as npt
 from streamnb.model.attributes.expected import MOST, Expected, counts, whole
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.keyed_hash import hash_word
 from streamnb.model.encoding.rows import STOPPED
 from streamnb.model.softmax.feature_table import (
@@ -35,6 +37,7 @@ from streamnb.model.softmax.feature_table import (
     NOBODY,
     OWNER,
     TOTAL,
+    FeatureTables,
     add_feature,
     by_place,
     class_met,
@@ -50,6 +53,7 @@ from streamnb.model.softmax.quantile_bins import (
     CODES,
     LAYOUTS,
     PAIRED,
+    BinTables,
     bin_of,
     code_of,
     first_edge,
@@ -58,10 +62,10 @@ from streamnb.model.softmax.quantile_bins import (
 from streamnb.model.softmax.softmax import LOG_OF_ONE
 
 __all__ = [
-    "Collected",
     "Context",
-    "collect",
+    "ExtractedFeatures",
     "expected_context",
+    "extract",
     "most_features",
     "note_attributes",
     "put_value",
@@ -122,8 +126,8 @@ def expected_context(classes: int) -> dict[str, Expected]:
     }
 
 
-class Collected(NamedTuple):
-    """The features of an event: room for `most`. Singles come first, then pairs.
+class ExtractedFeatures(NamedTuple):
+    """The features of an event: capacity for `most`. Singles come first, then pairs.
 
     Attributes:
         keys: uint64[most].
@@ -161,8 +165,8 @@ class Collected(NamedTuple):
     of_value: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, most: int) -> Collected:
-        """Room for so many features."""
+    def of(cls, most: int) -> ExtractedFeatures:
+        """Capacity for so many features."""
         return cls(
             np.empty(most, dtype=np.uint64),
             np.empty(most, dtype=np.uint64),
@@ -183,7 +187,7 @@ class Collected(NamedTuple):
 
 
 @kernel
-def most_features(batch: Any) -> int:
+def most_features(batch: Batch) -> int:
     """No event of the batch has more features, or owners, or attributes, than this."""
     most = 0
     for e in range(batch.label.size):
@@ -195,7 +199,15 @@ def most_features(batch: Any) -> int:
 
 
 @inlined
-def _put(secret: Any, out: Any, places: Any, n: int, key: Any, owner: int, times: float) -> int:
+def _put(
+    secret: Any,
+    out: ExtractedFeatures,
+    places: npt.NDArray[np.int32],
+    n: int,
+    key: Any,
+    owner: int,
+    times: float,
+) -> int:
     """Add a feature, or how often it occurs where it is there already; how many there are."""
     keys, values = out.keys, out.values
     mask = np.uint64(places.size - 1)
@@ -218,7 +230,7 @@ def _put(secret: Any, out: Any, places: Any, n: int, key: Any, owner: int, times
 
 
 @inlined
-def _put_attribute(out: Any, attribute: Any, key: Any) -> None:
+def _put_attribute(out: ExtractedFeatures, attribute: Any, key: Any) -> None:
     """Note an attribute of the event and the key of its value, for pairs."""
     a = out.n[3]
     out.attributes[a] = attribute
@@ -228,7 +240,9 @@ def _put_attribute(out: Any, attribute: Any, key: Any) -> None:
 
 
 @inlined
-def _put_items(batch: Any, e: int, kinds: Any, secret: Any, places: Any, out: Any) -> None:
+def _put_items(
+    batch: Batch, e: int, kinds: Any, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
+) -> None:
     """Words and nominal values."""
     owner_keys, n, m = out.owner_keys, 0, 0
     token_keys, rows = batch.keys, batch.rows
@@ -249,7 +263,15 @@ def _put_items(batch: Any, e: int, kinds: Any, secret: Any, places: Any, out: An
 
 
 @kernel
-def put_value(f: Any, value: float, bits: Any, bins: Any, secret: Any, places: Any, out: Any) -> None:
+def put_value(
+    f: Any,
+    value: float,
+    bits: Any,
+    bins: BinTables,
+    secret: Any,
+    places: npt.NDArray[np.int32],
+    out: ExtractedFeatures,
+) -> None:
     """A continuous value: its code, and its bin in every layout in use."""
     field, told, found = np.uint64(f) << _BYTE | _FIELD, False, out.of_value[out.n[4]]
     out.n[4] += 1
@@ -280,7 +302,7 @@ def put_value(f: Any, value: float, bits: Any, bins: Any, secret: Any, places: A
 
 
 @kernel
-def _put_label(last: int, secret: Any, places: Any, out: Any) -> None:
+def _put_label(last: int, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures) -> None:
     """The label before."""
     m, key = out.n[2], mixed(_IS_LABEL, np.uint64(last))
     out.owner_keys[m] = mixed(_IS_OWNER, _IS_LABEL)
@@ -290,7 +312,9 @@ def _put_label(last: int, secret: Any, places: Any, out: Any) -> None:
 
 
 @kernel
-def _put_adjacent(batch: Any, e: int, secret: Any, places: Any, out: Any) -> None:
+def _put_adjacent(
+    batch: Batch, e: int, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
+) -> None:
     """Pairs of adjacent words; they belong to the owner of the words."""
     n, m = out.n[1], -1
     token_keys, rows = batch.keys, batch.rows
@@ -306,7 +330,9 @@ def _put_adjacent(batch: Any, e: int, secret: Any, places: Any, out: Any) -> Non
 
 
 @inlined
-def _put_pair(sort: Any, pair: Any, key: Any, secret: Any, places: Any, out: Any) -> None:
+def _put_pair(
+    sort: Any, pair: Any, key: Any, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
+) -> None:
     """A pair of two values, and its owner."""
     m = out.n[2]
     out.owner_keys[m] = mixed(_IS_OWNER, mixed(sort, pair))
@@ -315,7 +341,9 @@ def _put_pair(sort: Any, pair: Any, key: Any, secret: Any, places: Any, out: Any
 
 
 @kernel
-def _put_attribute_pairs(context: Any, secret: Any, places: Any, out: Any) -> None:
+def _put_attribute_pairs(
+    context: Context, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
+) -> None:
     """Pairs of the values of chosen attributes, each with an owner of its own."""
     chosen = max(context.n_chosen[0], 0)
     out.slots[:chosen] = -1
@@ -336,7 +364,7 @@ def _put_attribute_pairs(context: Any, secret: Any, places: Any, out: Any) -> No
 
 
 @kernel
-def _find_owners(out: Any, features: Any, most: int) -> None:
+def _find_owners(out: ExtractedFeatures, features: FeatureTables, most: int) -> None:
     """The row of each owner, a new one where there is none and less than `most` rows are in use."""
     slots, table, size = features.slots, features.table, features.size
     for o in range(out.n[2]):
@@ -350,7 +378,13 @@ def _find_owners(out: Any, features: Any, most: int) -> None:
 
 @kernel
 def _find_features(
-    out: Any, first: int, stop: int, features: Any, most: int, most_once: int, label: int
+    out: ExtractedFeatures,
+    first: int,
+    stop: int,
+    features: FeatureTables,
+    most: int,
+    most_once: int,
+    label: int,
 ) -> None:
     """The row of each feature, a new one where there is none and less than `most` rows are in use.
 
@@ -403,7 +437,7 @@ def _often(times: float) -> float:
 
 
 @inlined
-def _weigh(out: Any, table: Any, slots: Any, learned: float) -> None:
+def _weigh(out: ExtractedFeatures, table: Ints, slots: Hashes, learned: float) -> None:
     """From how often a feature occurs to what it weighs, and the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
     singles, n = out.n[0], out.n[1]
@@ -422,18 +456,18 @@ def _weigh(out: Any, table: Any, slots: Any, learned: float) -> None:
 
 
 @inlined
-def collect(
-    batch: Any,
+def extract(
+    batch: Batch,
     e: int,
     bits: Any,
     kinds: Any,
-    features: Any,
-    bins: Any,
-    context: Any,
+    features: FeatureTables,
+    bins: BinTables,
+    context: Context,
     pairs: bool,
     most: int,
     most_once: int,
-    out: Any,
+    out: ExtractedFeatures,
 ) -> None:
     """Fill `out` with the features of event e; new ones are added to `features`.
 
@@ -448,7 +482,7 @@ def collect(
         pairs: whether pairs are wanted.
         most: rows up to which new ones are added: 0 for an event that is not going to be learned.
         most_once: so many pairs may be without a row; 0 gives each a row at once.
-        out: `Collected`.
+        out: `ExtractedFeatures`.
     """
     tokens = batch.item_rows[batch.event_items[e + 1]] - batch.item_rows[batch.event_items[e]]
     values = batch.event_values[e + 1] - batch.event_values[e]
@@ -476,7 +510,7 @@ def collect(
 
 
 @allocating
-def _information(table: Any, size: int, score: Any) -> None:
+def _information(table: Ints, size: int, score: Floats) -> None:
     """For each owner, what its features tell of the class: mutual information (nats), less its bias.
 
     I = sum_v sum_k n_vk / N ln(n_vk N / (n_v n_k)) - (V - 1)(K - 1) / (2 N); Miller (1955) for the bias.
@@ -499,7 +533,7 @@ def _information(table: Any, size: int, score: Any) -> None:
 
 
 @allocating
-def _select(features: Any, context: Any, out: Any) -> None:
+def _select(features: FeatureTables, context: Context, out: ExtractedFeatures) -> None:
     """Of the attributes of this event choose the twelve that tell most of the label; of equals the first."""
     size = features.size[0]
     score = np.zeros(size)
@@ -529,7 +563,7 @@ def _select(features: Any, context: Any, out: Any) -> None:
 
 
 @kernel
-def note_attributes(features: Any, context: Any, out: Any) -> None:
+def note_attributes(features: FeatureTables, context: Context, out: ExtractedFeatures) -> None:
     """Once an event was learned: take note of its attributes, and select when it is time."""
     if context.n_chosen[0] < 0:
         if context.learned[0] >= _SELECTED_AFTER:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from streamnb.model.attributes.expected import MOST, Expected, real, whole
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Hashes, Ints
 from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
@@ -93,7 +94,7 @@ def mixed(a: Any, b: Any) -> Any:
 
 
 @inlined
-def find_slot(slots: Any, table: Any, key: Any, hashed: Any) -> Any:
+def find_slot(slots: Hashes, table: Ints, key: Any, hashed: Any) -> Any:
     """The place of a key's slot, or of the free one that ends its chain; `hashed` is the hash of the key."""
     mask = np.uint64(slots.size - 1)
     place = hashed & mask
@@ -140,7 +141,7 @@ def met_once(key: Any, k: int) -> Any:
 
 
 @inlined
-def add_feature(slots: Any, table: Any, size: Any, key: Any, owner: Any, place: int) -> int:
+def add_feature(slots: Hashes, table: Ints, size: Ints, key: Any, owner: Any, place: int) -> int:
     """The new row of a key whose slot is at `place`; there has to be room."""
     row = size[0]
     size[0] += 1
@@ -151,7 +152,7 @@ def add_feature(slots: Any, table: Any, size: Any, key: Any, owner: Any, place: 
 
 
 @inlined
-def promote(features: Any, owner: Any, place: int, log_of_one: float) -> int:
+def promote(features: FeatureTables, owner: Any, place: int, log_of_one: float) -> int:
     """The new row of a feature that was met once; `log_of_one` is what it says of the class of that event."""
     slot = features.slots[place]
     k = class_met(slot)
@@ -164,10 +165,10 @@ def promote(features: Any, owner: Any, place: int, log_of_one: float) -> int:
 
 
 @kernel
-def most_rows(features: Any, classes: Any) -> int:
+def most_rows(features: FeatureTables, classes: Any) -> int:
     """How many rows may be in use while so many classes have examples; what is in use may stay.
 
-    Room for classes that come later, or that have come already in the same batch, does not count: which
+    Capacity for classes that come later, or that have come already in the same batch, does not count: which
     features there are has to depend on the events before, and on nothing else.
     """
     left = features.memory[0] - _ENTRY_BYTES * features.size[1]
@@ -175,19 +176,19 @@ def most_rows(features: Any, classes: Any) -> int:
 
 
 @kernel
-def most_met_once(features: Any, classes: Any) -> int:
+def most_met_once(features: FeatureTables, classes: Any) -> int:
     """How many features without a row there may be; see `most_rows`."""
     left = features.memory[0] - _row_bytes(features, classes) * features.size[0]
     return int(max(features.size[1], left // _ENTRY_BYTES))
 
 
 @inlined
-def _row_bytes(features: Any, classes: Any) -> Any:
+def _row_bytes(features: FeatureTables, classes: Any) -> Any:
     return 8 * (COUNTS + classes) + 4 * features.weights.shape[1] * (1 + classes) + _ENTRY_BYTES
 
 
 @inlined
-def _enter(slots: Any, secret: Any, key: Any, slot: Any) -> None:
+def _enter(slots: Hashes, secret: Any, key: Any, slot: Any) -> None:
     """Put the slot of a key that is not there yet."""
     mask = np.uint64(slots.size - 1)
     place = hash_word(secret, key) & mask
@@ -197,7 +198,7 @@ def _enter(slots: Any, secret: Any, key: Any, slot: Any) -> None:
 
 
 @kernel
-def _fill(size: int, secret: Any, slots: Any, table: Any, once: Any) -> None:
+def _fill(size: int, secret: Any, slots: Hashes, table: Ints, once: Hashes) -> None:
     """Enter the first `size` rows into empty `slots`, and those among `once` that are features met once."""
     for row in range(size):
         key = np.uint64(table[row, KEY])
@@ -244,7 +245,7 @@ class Features:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tables, bytes, room to grow included."""
+        """Memory of the tables, bytes, spare capacity included."""
         return self._slots.nbytes + self.table.nbytes + self.weights.nbytes
 
     @property
@@ -252,7 +253,7 @@ class Features:
         """As the kernels take them."""
         return FeatureTables(self._slots, self.table, self.weights, self._size, self._memory, self._secret)
 
-    def room(self, classes: int, known: int, features: int) -> None:
+    def reserve(self, classes: int, known: int, features: int) -> None:
         """Let the tables hold `classes` columns, and so many new features as far as the budget goes.
 
         `known` of the classes have examples.
@@ -296,7 +297,7 @@ class Features:
         """Replace everything by what a state holds, which is as `expected`."""
         table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
         self._size[:] = 0
-        self.room(classes, classes, 0)
+        self.reserve(classes, classes, 0)
         if len(table) > len(self.table):
             self.table = grown(self.table, (len(table), self.table.shape[1]))
             self.weights = grown(self.weights, (len(table), *self.weights.shape[1:]))

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.expected import Expected, real, reject, whole
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 
 __all__ = [
@@ -32,11 +33,11 @@ __all__ = [
     "code_of",
     "expected_bins",
     "first_edge",
-    "has_room_for_values",
+    "has_capacity_for_values",
     "is_in_use",
     "note_value",
     "packed_bins",
-    "room_for_values",
+    "places_for_values",
 ]
 
 LAYOUTS = 4
@@ -94,13 +95,13 @@ def _sort_of(learned: Any) -> int:
 
 
 @inlined
-def first_edge(bins: Any, f: int, layout: int) -> Any:
+def first_edge(bins: BinTables, f: int, layout: int) -> Any:
     """Where the edges of one layout begin in the pool."""
     return bins.at[f] + CODES + FIRST_EDGES[layout]
 
 
 @kernel
-def bin_of(edges: Any, first: int, stop: int, value: float) -> int:
+def bin_of(edges: Floats, first: int, stop: int, value: float) -> int:
     """How many of ``edges[first:stop]`` are at most `value`."""
     low, high = first, stop
     while low < high:
@@ -113,14 +114,14 @@ def bin_of(edges: Any, first: int, stop: int, value: float) -> int:
 
 
 @inlined
-def is_in_use(bins: Any, f: int, layout: int) -> bool:
+def is_in_use(bins: BinTables, f: int, layout: int) -> bool:
     """Whether values of attribute f have a bin in this layout."""
     late = layout == PAIRED and bins.learned[f] < _PAIRED_AFTER
     return bool(bins.n_edges[f, layout] >= 0 and not late)
 
 
 @kernel
-def code_of(bins: Any, f: int, value: float) -> int:
+def code_of(bins: BinTables, f: int, value: float) -> int:
     """The number of a value of attribute f among its codes; of a new one how many there are."""
     code = 0
     while code < bins.n_codes[f] and bins.pool[bins.at[f] + code] != value:
@@ -129,7 +130,7 @@ def code_of(bins: Any, f: int, value: float) -> int:
 
 
 @kernel
-def _lay_out(ordered: Any, bins: int, edges: Any, first: int) -> int:
+def _lay_out(ordered: Floats, bins: int, edges: Floats, first: int) -> int:
     """Write edges through sorted values; how many."""
     n = ordered.size
     different = 1
@@ -153,7 +154,7 @@ def _lay_out(ordered: Any, bins: int, edges: Any, first: int) -> int:
 
 
 @allocating
-def _lay_layout(bins: Any, f: int, layout: int) -> None:
+def _lay_layout(bins: BinTables, f: int, layout: int) -> None:
     """Lay the edges of one layout through the values that were learned."""
     first = bins.at[f] + _FIRST_VALUE[layout + 1]
     ordered = np.sort(bins.pool[first : first + bins.learned[f]])
@@ -169,14 +170,14 @@ def _lay_layout(bins: Any, f: int, layout: int) -> None:
 
 
 @inlined
-def _grows(bins: Any, f: int) -> bool:
+def _grows(bins: BinTables, f: int) -> bool:
     """Whether one more value of attribute f needs a larger block."""
     n = bins.learned[f]
     return bool(n == 0 or (n < _HOLDS[-1] and _sort_of(n + 1) > _sort_of(n)))
 
 
 @kernel
-def room_for_values(bins: Any, batch: Any, e: int) -> int:
+def places_for_values(bins: BinTables, batch: Any, e: int) -> int:
     """How many places in the pool event e needs, each of its values being one of another attribute."""
     need = 0
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
@@ -187,14 +188,14 @@ def room_for_values(bins: Any, batch: Any, e: int) -> int:
 
 
 @inlined
-def has_room_for_values(bins: Any, batch: Any, e: int) -> bool:
+def has_capacity_for_values(bins: BinTables, batch: Any, e: int) -> bool:
     """Whether event e can be learned as the pool is."""
-    return bool(bins.used[0] + room_for_values(bins, batch, e) <= bins.pool.size)
+    return bool(bins.used[0] + places_for_values(bins, batch, e) <= bins.pool.size)
 
 
 @kernel
-def _grow(bins: Any, f: int) -> None:
-    """Give attribute f the block that one more value needs; there is room for it, see `room_for_values`."""
+def _grow(bins: BinTables, f: int) -> None:
+    """Give attribute f the block that one more value needs; there is room for it, see `places_for_values`."""
     n, pool, to = bins.learned[f], bins.pool, bins.used[0]
     sort = _sort_of(n + 1)
     bins.used[0] += _SIZES[sort]
@@ -208,7 +209,7 @@ def _grow(bins: Any, f: int) -> None:
 
 
 @kernel
-def note_value(bins: Any, f: int, value: float) -> None:
+def note_value(bins: BinTables, f: int, value: float) -> None:
     """Learn one value of attribute f, for which there is room in the pool."""
     n = bins.learned[f]
     if _grows(bins, f):
@@ -230,7 +231,7 @@ def note_value(bins: Any, f: int, value: float) -> None:
 
 
 @kernel
-def _move(old: Any, at: Any, firsts: Any, sizes: Any, pool: Any) -> None:
+def _move(old: Floats, at: Ints, firsts: Ints, sizes: Ints, pool: Floats) -> None:
     """Copy blocks to where they are to begin."""
     for f in range(at.size):
         for i in range(sizes[f]):
@@ -248,7 +249,7 @@ class Bins:
         """Memory, bytes."""
         return sum(array.nbytes for array in self.tables)
 
-    def room(self, fields: int, places: int = 0) -> None:
+    def reserve(self, fields: int, places: int = 0) -> None:
         """Let there be so many attributes, and so many free places in the pool."""
         have = self.tables.learned.size
         if fields > have:
@@ -262,7 +263,7 @@ class Bins:
             self._lay_anew(places)
 
     def _lay_anew(self, places: int) -> None:
-        """Move all blocks into another pool, without those that were given up, and with half as much room."""
+        """Move all blocks that are in use into another pool, which has half as much again to spare."""
         tables, sizes = self.tables, self._sizes()
         firsts, live = _one_after_the_other(sizes), int(sizes.sum())
         pool = np.zeros(live + places + live // 2)

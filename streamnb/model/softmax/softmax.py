@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.softmax.feature_table import (
     COUNTS,
@@ -30,6 +31,7 @@ from streamnb.model.softmax.feature_table import (
     NO_CLASS,
     NOBODY,
     TOTAL,
+    FeatureTables,
     by_place,
     class_met,
     met_once,
@@ -63,7 +65,7 @@ LOG_OF_ONE = float(np.float32(_LOGS[1] - _LOG_SMOOTHING))  # as it is kept, of a
 
 
 @inlined
-def _log_of(units: int, smoothing: float, logs: Any) -> float:
+def _log_of(units: int, smoothing: float, logs: Floats) -> float:
     """Ln(n + smoothing) of a weight in units; nearly all are whole and small."""
     whole = units // UNIT
     if whole * UNIT == units and whole < logs.size:
@@ -72,32 +74,37 @@ def _log_of(units: int, smoothing: float, logs: Any) -> float:
 
 
 @inlined
-def log_of_none(table: Any, owner: int, k: int) -> float:
+def log_of_none(table: Ints, owner: int, k: int) -> float:
     """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had."""
     return _LOG_SMOOTHING - _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
 
 
 @inlined
 def score_features(
-    collected: Any, features: Any, pairs: Any, likelihoods: Any, dots: Any, by_owner: Any
+    extracted: Any,
+    features: FeatureTables,
+    pairs: npt.NDArray[np.bool_],
+    likelihoods: Floats,
+    dots: Floats,
+    by_owner: Floats,
 ) -> None:
     """Sums over singles, and over pairs, of what the features say. They are to be divided by |v|.
 
     Args:
-        collected: the features of the event.
+        extracted: the features of the event.
         features: `FeatureTables`.
         pairs: bool[M], which learners take pairs.
         likelihoods: float64[2, K], filled with the sums of v l.
         dots: float64[M, 2, K], filled with those of v w.
-        by_owner: float64[2, >= owners], room to work in.
+        by_owner: float64[2, >= owners], scratch.
     """
     table, weights, slots = features.table, features.weights, features.slots
-    rows, values, owners = collected.rows, collected.values, collected.owners
-    singles, M, K = collected.n[0], dots.shape[0], likelihoods.shape[1]
+    rows, values, owners = extracted.rows, extracted.values, extracted.owners
+    singles, M, K = extracted.n[0], dots.shape[0], likelihoods.shape[1]
     likelihoods[:] = 0.0
     dots[:] = 0.0
-    by_owner[:, : collected.n[2]] = 0.0
-    for i in range(collected.n[1]):
+    by_owner[:, : extracted.n[2]] = 0.0
+    for i in range(extracted.n[1]):
         row, v = rows[i], values[i]
         if row < NOBODY:
             met = class_met(slots[by_place(row)])
@@ -116,20 +123,27 @@ def score_features(
                 for k in range(K):
                     dots[m, part, k] += v * weights[row, 1 + m, 1 + k]
     for part in range(2):
-        for o in range(collected.n[2]):
+        for o in range(extracted.n[2]):
             v = by_owner[part, o]
             if v > 0.0:
-                owner = collected.owner_rows[o]
+                owner = extracted.owner_rows[o]
                 for k in range(K):
                     likelihoods[part, k] += v * log_of_none(table, owner, k)
 
 
 @kernel
 def score_softmax(
-    m: int, takes_pairs: bool, collected: Any, likelihoods: Any, dots: Any, bias: Any, known: Any, scores: Any
+    m: int,
+    takes_pairs: bool,
+    extracted: Any,
+    likelihoods: Floats,
+    dots: Floats,
+    bias: Floats,
+    known: Ints,
+    scores: Floats,
 ) -> float:
     """Fill scores float64[K] with those of learner m, -inf for classes that are not known; 1 / |v|."""
-    square = collected.squares[0] + (collected.squares[1] if takes_pairs else 0.0)
+    square = extracted.squares[0] + (extracted.squares[1] if takes_pairs else 0.0)
     scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
     for k in range(scores.size):
         told = _TRUST * likelihoods[0, k] + dots[m, 0, k]
@@ -141,7 +155,14 @@ def score_softmax(
 
 @kernel
 def feature_log_odds(
-    m: int, takes_pairs: bool, scale: float, collected: Any, features: Any, one: int, other: int, odds: Any
+    m: int,
+    takes_pairs: bool,
+    scale: float,
+    extracted: Any,
+    features: FeatureTables,
+    one: int,
+    other: int,
+    odds: Floats,
 ) -> None:
     """Fill odds (>= features) with what each feature adds to the score of class `one` less that of `other`.
 
@@ -149,12 +170,12 @@ def feature_log_odds(
     these make the difference of the two scores, to rounding.
     """
     table, weights = features.table, features.weights
-    odds[: collected.n[1]] = 0.0
-    for i in range(collected.n[1] if takes_pairs else collected.n[0]):
-        row, v = collected.rows[i], collected.values[i]
+    odds[: extracted.n[1]] = 0.0
+    for i in range(extracted.n[1] if takes_pairs else extracted.n[0]):
+        row, v = extracted.rows[i], extracted.values[i]
         if row == NOBODY or v == 0.0 or (row >= 0 and table[row, TOTAL] == 0):
             continue
-        owner = collected.owner_rows[collected.owners[i]]
+        owner = extracted.owner_rows[extracted.owners[i]]
         for sign, k in ((1.0, one), (-1.0, other)):
             likelihood, correction = log_of_none(table, owner, k), 0.0
             if row >= 0:
@@ -173,15 +194,15 @@ def learn_softmax(
     scale: float,
     label: int,
     weight: float,
-    probabilities: Any,
-    collected: Any,
-    features: Any,
-    bias: Any,
-    gradient: Any,
+    probabilities: Floats,
+    extracted: Any,
+    features: FeatureTables,
+    bias: Floats,
+    gradient: Floats,
 ) -> None:
     """One step of learner m, of an event that it gave these probabilities (K,); `weight` in examples.
 
-    `gradient` float64[K] is room to work in.
+    `gradient` float64[K] is scratch.
     """
     if probabilities[label] >= _SURE:
         return
@@ -189,9 +210,9 @@ def learn_softmax(
     for k in range(K):
         gradient[k] = weight * (probabilities[k] - (1.0 if k == label else 0.0))
         half += gradient[k] * gradient[k] / 2.0
-    weights, rows, values = features.weights, collected.rows, collected.values
+    weights, rows, values = features.weights, extracted.rows, extracted.values
     plane = 1 + m
-    for i in range(collected.n[1] if takes_pairs else collected.n[0]):
+    for i in range(extracted.n[1] if takes_pairs else extracted.n[0]):
         row, x = rows[i], scale * values[i]
         if row < 0 or x == 0.0:
             continue
@@ -206,17 +227,17 @@ def learn_softmax(
 
 
 @inlined
-def count_features(collected: Any, features: Any, label: int, weight: int) -> None:
+def count_features(extracted: Any, features: FeatureTables, label: int, weight: int) -> None:
     """Add the event to the counts of its features and their owners; `weight` in units."""
     table, weights = features.table, features.weights
-    for o in range(collected.n[2]):
-        owner = collected.owner_rows[o]
+    for o in range(extracted.n[2]):
+        owner = extracted.owner_rows[o]
         if owner >= 0:
             table[owner, TOTAL] += weight
             table[owner, COUNTS + label] += weight
     slots = features.slots
-    for i in range(collected.n[1]):
-        row = collected.rows[i]
+    for i in range(extracted.n[1]):
+        row = extracted.rows[i]
         if row < NOBODY:
             slot = slots[by_place(row)]
             if class_met(slot) == NO_CLASS:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from streamnb.model.attributes.expected import MOST, reject
 from streamnb.model.attributes.kinds import BERNOULLI
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.compiled.growable import grown, with_room
+from streamnb.model.compiled.growable import capacity_for, grown
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.histograms import Histograms, histograms_of, resized, texts_held, widened
 
@@ -50,7 +50,7 @@ class Counts:
 
     @property
     def columns(self) -> int:
-        """For how many classes there is room."""
+        """For how many classes there is capacity."""
         return self.table.shape[1]
 
     def add_group(self, kind: int) -> int:
@@ -65,12 +65,12 @@ class Counts:
             self._resize_histograms((bernoulli + 1) * self.columns, self.histograms.weight.shape[1], 0)
         return group
 
-    def room_for_rows(self, rows: int) -> None:
+    def reserve_rows(self, rows: int) -> None:
         """Grow the table in place, if need be."""
         if rows > self.table.shape[0]:
-            self.table = grown(self.table, (with_room(rows), self.columns))
+            self.table = grown(self.table, (capacity_for(rows), self.columns))
 
-    def room_for_classes(self, classes: int) -> None:
+    def reserve_classes(self, classes: int) -> None:
         """Widen every array to hold `classes` columns.
 
         The table is widened in place, from its last row to its first, so that it is never held twice.
@@ -84,7 +84,7 @@ class Counts:
         self.totals = np.pad(self.totals, ((0, 0), (0, wider - columns)))
         self.histograms = widened(self.histograms, columns, wider)
 
-    def room_for_texts(self, most: int) -> None:
+    def reserve_texts(self, most: int) -> None:
         """Let every histogram take one more text of `most` different words."""
         columns, have = int(self.histograms.used.max(initial=0)) + most, self.histograms.weight.shape[1]
         columns = have if columns <= have else columns + have // 2
@@ -137,7 +137,7 @@ class Counts:
 
 
 @kernel
-def add_rows(table: Any, groups: Any, sums: Any) -> None:
+def add_rows(table: Any, groups: Any, sums: Ints) -> None:
     """Add each row to the sums of its group; those of stopped words, which have no counts, to none."""
     for row in range(table.shape[0]):
         if groups[row] >= 0:

@@ -1,4 +1,4 @@
-"""Counts and moments that forget: what was learned counts half after a half-life of event time.
+"""Counts and moments that decay: what was learned counts half after a half-life of event time.
 
 An event learned at time t weighs 2^((t - t0) / h) for ever, and whoever reads at time T divides by
 2^((T - t0) / h): nothing has to be gone through as time passes (forward decay: Cormode, Shkapenyuk,
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from streamnb.model.attributes.expected import FINITE, Expected, counts, real, reject
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import multiply_by
@@ -34,11 +35,11 @@ __all__ = ["Decayed", "DecayedTables", "ages", "learn_decayed", "row_scale"]
 _EPOCH = 32.0  # half-lives: weights up to 2^32 leave room for the squares of the largest values
 _HEAVIEST = 2.0**96  # units, at the beginning of an epoch
 _LATEST = 2.0**52  # half-lives that time goes on for
-_FORGOTTEN = 1e-200  # a weight of moments below it is none: squares and quotients of it would be no doubles
+_LEAST_WEIGHT = 1e-200  # of moments: squares and quotients of less would be no doubles
 
 
 class DecayedTables(NamedTuple):
-    """D sets of counts and moments that forget, as the kernels take them.
+    """D sets of counts and moments that decay, as the kernels take them.
 
     Attributes:
         half_life: float64[D], seconds.
@@ -72,7 +73,7 @@ def _epochs_gone(epochs: int) -> float:
 
 
 @kernel
-def ages(decayed: Any, time: float, age: Any) -> None:
+def ages(decayed: DecayedTables, time: float, age: Floats) -> None:
     """age[d] = half-lives from the beginning of d's epoch to `time`, or to now where that is later."""
     first, latest = decayed.clock[0], decayed.clock[1]
     now = latest if not time > latest else time
@@ -90,20 +91,20 @@ def row_scale(epochs: int, scale: float) -> float:
 
 
 @kernel
-def _age_moments(n: Any, mean: Any, M2: Any, worth: float) -> None:
+def _age_moments(n: Floats, mean: Floats, M2: Floats, worth: float) -> None:
     """Let moments be worth so much less; the mean stays, unless hardly anything is left of it."""
     for f in range(n.shape[0]):
         for k in range(n.shape[1]):
             n[f, k] *= worth
             M2[f, k] *= worth
-            if n[f, k] < _FORGOTTEN:
+            if n[f, k] < _LEAST_WEIGHT:
                 n[f, k] = 0.0
                 mean[f, k] = 0.0
                 M2[f, k] = 0.0
 
 
 @kernel
-def _advance(decayed: Any, time: float, age: Any) -> None:
+def _advance(decayed: DecayedTables, time: float, age: Floats) -> None:
     """Let it be `time`, and leave the ages then."""
     if time == time:  # noqa: PLR0124  not nan
         if math.isnan(decayed.clock[0]):
@@ -123,7 +124,7 @@ def _advance(decayed: Any, time: float, age: Any) -> None:
 
 
 @kernel
-def learn_decayed(decayed: Any, kinds: Any, batch: Any, bags: Any, e: int, age: Any) -> None:
+def learn_decayed(decayed: DecayedTables, kinds: Any, batch: Any, bags: Any, e: int, age: Floats) -> None:
     """Add event e, which has a label, to its class in every table."""
     k, weight = batch.label[e], float(batch.weight[e])
     _advance(decayed, batch.time[e], age)
@@ -178,7 +179,7 @@ class Decayed:
         """Memory of the tables."""
         return sum(array.nbytes for array in self.tables)
 
-    def room(self, groups: int, rows: int, fields: int, classes: int) -> None:
+    def reserve(self, groups: int, rows: int, fields: int, classes: int) -> None:
         """Grow to these groups, rows, fields and classes."""
         tables = self.tables
         have, D, columns = tables.table.shape
@@ -214,7 +215,7 @@ class Decayed:
             np.add.at(tables.totals[d], groups[groups >= 0], weights[groups >= 0])
 
     def state(self, groups: int, fields: int, classes: int) -> dict[str, npt.NDArray[Any]]:
-        """Copies of all but rows, without spare room."""
+        """Copies of all but rows, without spare capacity."""
         tables = self.tables
         return {
             "decayed_clock": tables.clock[~np.isnan(tables.clock)],

@@ -16,7 +16,7 @@ from streamnb.model.compiled.jit import inlined, kernel
 
 __all__ = [
     "Histograms",
-    "has_room",
+    "has_capacity",
     "highest_count",
     "histogram_move",
     "histograms_of",
@@ -151,7 +151,7 @@ def histogram_move(
 
 
 @inlined
-def has_room(histograms: Any, slot: Any, texts: Any, k: int, most: int) -> bool:
+def has_capacity(histograms: Histograms, slot: Any, texts: Any, k: int, most: int) -> bool:
     """Whether class k's histograms take one more text of `most` different words where they are to stand.
 
     Args:
@@ -172,7 +172,7 @@ def has_room(histograms: Any, slot: Any, texts: Any, k: int, most: int) -> bool:
 
 
 @kernel
-def highest_count(histograms: Any, b: int) -> int:
+def highest_count(histograms: Histograms, b: int) -> int:
     """The highest count in histogram b, in units; 0 where it is empty."""
     used, highest = histograms.used[b], np.int64(0)
     if used > 0:
@@ -207,7 +207,7 @@ def histograms_of(found: Sequence[Counted], texts: int, columns: int = 8, places
     Args:
         found: for each group and class.
         texts: how many texts a class has at most; counts up to it get a place, while there are enough.
-        columns: for how many other counts there is to be room at least.
+        columns: for how many other counts there is to be capacity at least.
         places: how many places there are to be at least, unless they are too many.
     """
     places = _places(len(found), texts, places)
@@ -252,7 +252,7 @@ def widened(old: Histograms, columns: int, wider: int) -> Histograms:
 
 
 def _widen(array: npt.NDArray[Any], columns: int, wider: int) -> npt.NDArray[Any]:
-    """An array whose first axis is (group x class), with room for more classes in each group."""
+    """An array whose first axis is (group x class), with capacity for more classes in each group."""
     by_group = array.reshape(-1, columns, *array.shape[1:])
     pad = [(0, 0), (0, wider - columns)] + [(0, 0)] * (array.ndim - 1)
     return np.pad(by_group, pad).reshape(-1, *array.shape[1:])

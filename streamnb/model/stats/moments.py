@@ -128,7 +128,7 @@ class Moments:
         """n, mean and M2."""
         return iter((self.n, self.mean, self.M2))
 
-    def room(self, attributes: int, classes: int) -> None:
+    def reserve(self, attributes: int, classes: int) -> None:
         """Grow to at least this shape."""
         have, columns = self.n.shape
         if attributes <= have and classes <= columns:

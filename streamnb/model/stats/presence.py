@@ -37,7 +37,7 @@ class PresenceTables(NamedTuple):
 
 
 @kernel
-def count_presence(presence: Any, kinds: Any, bags: Any, e: int, k: int, weight: int) -> None:
+def count_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: int, weight: int) -> None:
     """Add `weight` (which may be negative) to class k for every text of event e and every word in it.
 
     A word that occurs so small a part of once that, times the weight, it counts nothing is not in the text:
@@ -91,19 +91,19 @@ class Presence:
         arrays = [self.words, self._absent, self.counts.table, self.counts.totals]
         return sum(array.nbytes for array in arrays) + self.counts.histograms.n_bytes
 
-    def room(self, kinds: npt.NDArray[np.int64], rows: int, classes: int) -> None:
+    def reserve(self, kinds: npt.NDArray[np.int64], rows: int, classes: int) -> None:
         """Grow to these groups, rows and classes."""
         for kind in kinds[self.counts.kinds.size :].tolist():
             self.counts.add_group(NOMINAL if kind == NOMINAL else self._text_kind)
-        self.counts.room_for_classes(classes)
-        self.counts.room_for_rows(rows)
+        self.counts.reserve_classes(classes)
+        self.counts.reserve_rows(rows)
         pad = [(0, have - had) for have, had in zip(self.counts.totals.shape, self.words.shape, strict=True)]
         if pad != [(0, 0), (0, 0)]:
             self.words = np.pad(self.words, pad)
 
-    def room_for_texts(self, most: int) -> None:
+    def reserve_texts(self, most: int) -> None:
         """Let the histograms take one more text of `most` different words."""
-        self.counts.room_for_texts(most)
+        self.counts.reserve_texts(most)
 
     def load(self, table: Ints, texts: Ints, groups: npt.NDArray[np.int32]) -> None:
         """Take over the table and texts of a state, as `Counts.load` does."""

@@ -16,7 +16,7 @@ class Sources(NamedTuple):
     Attributes:
         presence: texts that hold a word are counted.
         bernoulli: and how many words have which of these counts.
-        decays: (half-life, whether presence is counted) of each table that forgets.
+        decays: (half-life, whether presence is counted) of each decayed table.
     """
 
     presence: bool = False
@@ -36,7 +36,7 @@ class Sources(NamedTuple):
         return cls(described.get("presence", False), described.get("bernoulli", False), decays)
 
     def plain(self, half_life: float | None, *, counts_presence: bool) -> int:
-        """Where a hypothesis finds its classes, nominal values and moments: TOKENS, or tables that forget."""
+        """Where a hypothesis finds its classes, nominal values and moments: TOKENS, or decayed tables."""
         if half_life is None:
             return TOKENS
         return FIRST_DECAYED + self.decays.index((half_life, counts_presence))

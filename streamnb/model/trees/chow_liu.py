@@ -103,7 +103,7 @@ class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped her
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all counts, bytes, room to grow included."""
+        """Memory of all counts, bytes, spare capacity included."""
         return self._model.counts.n_bytes
 
     @property

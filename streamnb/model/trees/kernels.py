@@ -52,7 +52,7 @@ class TreeTables(NamedTuple):
         classes: int64[C], weight learned (units).
         totals: int64[d, C], of the events that have the attribute.
         live: int64[d], how many values have a count.
-        rows: int64[d], for how many values there is room.
+        rows: int64[d], for how many values there is capacity.
         first: int64[d], where an attribute's values begin.
         values: int64[rows, C].
         pair_first: int64[P, P], where the pairs of values of attributes i < j begin, those of one value of i

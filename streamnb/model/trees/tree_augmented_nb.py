@@ -132,7 +132,7 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all counts, bytes, room to grow included."""
+        """Memory of all counts, bytes, spare capacity included."""
         return self._model.counts.n_bytes
 
     @property

@@ -71,7 +71,7 @@ class TreeCounts:
     many fit depends on how many values and classes there are: those that no longer fit lose their pairs.
 
     Args:
-        memory: of the pairs, bytes, room to grow included.
+        memory: of the pairs, bytes, spare capacity included.
 
     Attributes:
         sizes: int64[d], how many codes each attribute has.
@@ -93,7 +93,7 @@ class TreeCounts:
 
     @property
     def n_bytes(self) -> int:
-        """Memory, bytes, room to grow included."""
+        """Memory, bytes, spare capacity included."""
         return sum(array.nbytes for array in self.tables)
 
     @property
@@ -122,7 +122,7 @@ class TreeCounts:
         fits = int(np.searchsorted(n_bytes[:limit], self.memory, side="right"))
         return self.paired if fits == limit else fits
 
-    def room(self, sizes: Counts, classes: int) -> None:
+    def reserve(self, sizes: Counts, classes: int) -> None:
         """Let there be so many values of each attribute, and so many classes."""
         self.paired = self.fitting(sizes, classes)
         tables, d = self.tables, sizes.size
@@ -220,7 +220,7 @@ class TreeCounts:
         self._is_stale = False
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """All counts, without spare room, and the parents."""
+        """All counts, without spare capacity, and the parents."""
         tables, K = self.tables, self.classes
         P = tables.pair_first.shape[0]
         bare = _laid_out(self.sizes, K, P, spare=False)
@@ -274,7 +274,7 @@ class TreeCounts:
                 counts.tables.values[first : first + sizes[a]].any(axis=1)
             )
         counts._plant(arrays["parents"][:P])
-        counts.room(sizes, K)
+        counts.reserve(sizes, K)
         return counts
 
     # -- inside -------------------------------------------------------------------------------------------

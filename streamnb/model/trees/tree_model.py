@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import reading
-from streamnb.model.attributes.parameters import check_room
+from streamnb.model.attributes.parameters import check_capacity
 from streamnb.model.attributes.ranges import lies_between
 from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_counts import TreeCounts
@@ -45,7 +45,7 @@ class TreeModel:
     """
 
     def __init__(self, max_values: int, memory: int) -> None:
-        check_room(max_values, memory)
+        check_capacity(max_values, memory)
         self.coded = CodedValues(max_values)
         self.counts = TreeCounts(memory)
 
@@ -78,7 +78,7 @@ class TreeModel:
         """Predict events in order, and learn them; see `kernels.run_tree`."""
         sizes = self.coded.sizes
         if not learn or self.counts.fitting(sizes, classes) == self.counts.paired:
-            self.counts.room(sizes, classes)
+            self.counts.reserve(sizes, classes)
             self.counts.run(
                 codes, labels, weights, reading, learn=learn, joints=joints, probabilities=probabilities
             )
@@ -93,7 +93,7 @@ class TreeModel:
                     asked[e, : row.size] = row
             if labels[e] >= 0:
                 self._learn_one(codes[one], labels[one], weights[one], reading)
-        self.counts.room(sizes, classes)
+        self.counts.reserve(sizes, classes)
 
     def _predict_one(
         self, codes: npt.NDArray[np.int32], reading: TreeReading
@@ -114,11 +114,11 @@ class TreeModel:
         weights: npt.NDArray[np.int64],
         reading: TreeReading,
     ) -> None:
-        """Make room for what an event brings, and for nothing that comes after it; then learn it."""
+        """Reserve what an event brings, and for nothing that comes after it; then learn it."""
         before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
         sizes = np.maximum(before, codes[0] + 1)
         sizes = sizes[: np.count_nonzero(sizes)].astype(np.int64)
-        self.counts.room(sizes, max(self.counts.classes, int(labels[0]) + 1))
+        self.counts.reserve(sizes, max(self.counts.classes, int(labels[0]) + 1))
         self.counts.run(codes[:, : sizes.size].copy(), labels, weights, reading, learn=True)
 
     def unlearn(self, x: Any, kinds: Kinds, k: int, weight: int) -> None:
@@ -132,7 +132,7 @@ class TreeModel:
         """Add all that `other` has learned, of whose classes these are the columns here, of so many."""
         attributes, codes = self.coded.adopt(other.coded)
         self._rank()
-        self.counts.room(self.coded.sizes, classes)
+        self.counts.reserve(self.coded.sizes, classes)
         self.counts.merge(other.counts, columns, attributes, codes)
 
     @property

@@ -20,7 +20,7 @@ from streamnb.cli.reports.state_diff import differences, print_differences
 from streamnb.engine.journal.checkpoint import BEFORE
 from streamnb.engine.learner import Learner
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.exact.decay import Clock, Fading
+from streamnb.engine.verification.exact.decay import Clock, DecayedCount
 from streamnb.engine.verification.recount.comparison import State, recount_of
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.weights import UNIT
@@ -114,16 +114,16 @@ def test_a_recount_goes_on_from_a_state_that_forgets(before, after, pruning):
 def test_weights_are_what_their_definition_says(events):
     """Against the definition at the latest time, in doubles, for weights of the order of one."""
     clock = Clock()
-    fading = Fading(100.0, clock, presence=False)
+    decayed = DecayedCount(100.0, clock, presence=False)
     now, at = 0.0, []
     for time, weight, times in events:
         now = max(now, time) if at else time
         at.append((now, weight * times))
         clock.learn(time)
-        fading.begin("a", weight)
-        fading.count(((0, "text"), "w"), "a", times)
+        decayed.begin("a", weight)
+        decayed.count(((0, "text"), "w"), "a", times)
     defined = math.fsum(weight * 2.0 ** ((time - now) / 100.0) for time, weight in at) / UNIT
-    assert fading.worth(fading.rows[(0, "text"), "w"]["a"]) == pytest.approx(defined, rel=1e-12)
+    assert decayed.worth(decayed.rows[(0, "text"), "w"]["a"]) == pytest.approx(defined, rel=1e-12)
 
 
 def some_events(n=120):

@@ -272,7 +272,7 @@ def test_a_state_with_moments_that_are_none_is_no_beginning(mean, M2):
 
 def welford(values, weights, n=0, mean=0.0, M2=0.0):
     moments = Moments()
-    moments.room(1, 1)
+    moments.reserve(1, 1)
     moments.n[0, 0], moments.mean[0, 0], moments.M2[0, 0] = n, mean, M2
     for x, w in zip(values, weights, strict=True):
         learn_value(*moments, 0, 0, x, w)

@@ -269,7 +269,7 @@ def test_sums_are_exact_to_their_last_bits():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(200, 2)) * [1e8, 1e-8] + [1e9, 1.0]
     moments = SecondMoments()
-    moments.room(2)
+    moments.reserve(2)
     for x in X:
         moments.update(np.arange(2), x)
     truth = sum(Fraction(a) * Fraction(b) for a, b in X.tolist())

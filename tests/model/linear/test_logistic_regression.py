@@ -177,7 +177,7 @@ def test_an_event_moves_the_mean_to_the_mode(target, scale, weight):
     """Against a minimum found by scipy, and the covariance against the inverse of the narrowed precision."""
     rng = np.random.default_rng(2)
     units = LaplaceUnits(1, 3.0)
-    units.room(3)
+    units.reserve(3)
     for _ in range(4):
         units.learn(np.arange(3), rng.normal(size=3), rng.integers(2, size=1).astype(float), 1.0)
     mean, root = units.means[0].copy(), units.roots[0].copy()
@@ -203,7 +203,7 @@ def test_an_event_moves_the_mean_to_the_mode(target, scale, weight):
 def test_a_sure_and_wrong_unit_does_not_overshoot():
     """A Newton step from h = 1 - 5e-5 would go to -20,000 and more."""
     units = LaplaceUnits(1, 100.0)
-    units.room(1)
+    units.reserve(1)
     one = np.ones(1)
     for _ in range(30):
         units.learn(np.zeros(1, dtype=np.int64), one, np.ones(1), 1.0)

@@ -22,10 +22,14 @@ from streamnb.errors import UnlearnError
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 
 ROWS = [(x, y, w, float(t)) for t, (x, y, w) in enumerate(mixed_stream(11, 150))]
-FADING = Hypothesis(
+DECAYING = Hypothesis(
     "presence", m=2.0, p=0.25, prior={"a": 1.0, "b": 3.0, "c": 1.0}, half_life=40.0, calibrated=True
 )
-COMPANY = [*DEFAULT_HYPOTHESES, FADING, Hypothesis("bernoulli", alpha=0.5, calibrated=True, prior="uniform")]
+COMPANY = [
+    *DEFAULT_HYPOTHESES,
+    DECAYING,
+    Hypothesis("bernoulli", alpha=0.5, calibrated=True, prior="uniform"),
+]
 OPINIONS = [h for h in COMPANY if isinstance(h, Softmax) or (isinstance(h, Hypothesis) and h.calibrated)]
 
 

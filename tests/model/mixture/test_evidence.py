@@ -34,13 +34,13 @@ from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.wire.schema import EventSchema
 
-FORGETTING = [
+DECAYING = [
     Hypothesis("presence", half_life=30.0),
     Hypothesis("multinomial", half_life=9.0, calibrated=True),
 ]
 EVERYTHING = [
     *MANY,
-    *FORGETTING,
+    *DECAYING,
     *(replace(h, name=f"{h.label} plain", calibrated=False) for h in CALIBRATED[1:3]),
 ]
 

@@ -48,10 +48,10 @@ class Recount:
             clock = max((c for c in (clock, t) if c is not None), default=None)
             aged.append((x, y, w, first if clock is None else clock))
         now = max((t for t in (clock, at) if t is not None), default=None)
-        self.examples = [(x, y, mpmath.mpf(w), self.faded(w, t, now)) for x, y, w, t in aged if w]
+        self.examples = [(x, y, mpmath.mpf(w), self.decayed(w, t, now)) for x, y, w, t in aged if w]
         self.classes = list(dict.fromkeys(y for _, y, _, _ in self.examples))
 
-    def faded(self, w, t, now):
+    def decayed(self, w, t, now):
         if self.hypothesis.half_life is None or t is None or now is None:
             return mpmath.mpf(w)
         return w * mpmath.mpf(2) ** (
@@ -651,15 +651,15 @@ def test_a_word_that_was_in_one_text_is_not_unlearned_of_two():
 
 
 def test_what_cannot_be_done_is_refused():
-    forgetting, lasting = rich(), rich(hypotheses=LASTING)
-    for model in (forgetting, lasting):
+    decaying, lasting = rich(), rich(hypotheses=LASTING)
+    for model in (decaying, lasting):
         model.learn_one({"body": "a"}, "ham")
         with pytest.raises(ValueError, match="cannot be merged"):
             model.merge(model.clone())
-    before = bytes_of(forgetting)
+    before = bytes_of(decaying)
     with pytest.raises(UnlearnError, match="forget"):
-        forgetting.unlearn_one({"body": "a"}, "ham")
-    assert bytes_of(forgetting) == before
+        decaying.unlearn_one({"body": "a"}, "ham")
+    assert bytes_of(decaying) == before
 
 
 # -- the bound ----------------------------------------------------------------------------------------------
@@ -706,11 +706,11 @@ def test_a_concept_that_switches_is_followed_by_forgetting_and_switching():
     n, switch = 3000, 1500
     rows = concept_stream(n, switch)
     lasting = [Hypothesis("multinomial"), Hypothesis("presence")]
-    fading = [Hypothesis("multinomial", half_life=h) for h in (50.0, 1000.0)]
+    decaying = [Hypothesis("multinomial", half_life=h) for h in (50.0, 1000.0)]
     models = {
         "lasting": BayesOptimalNB({"text": "text"}, lasting, switching_rate=0.0),
-        "fading": BayesOptimalNB({"text": "text"}, [*lasting, *fading], switching_rate=0.0),
-        "fading, switching": BayesOptimalNB({"text": "text"}, [*lasting, *fading], switching_rate=1e-3),
+        "fading": BayesOptimalNB({"text": "text"}, [*lasting, *decaying], switching_rate=0.0),
+        "fading, switching": BayesOptimalNB({"text": "text"}, [*lasting, *decaying], switching_rate=1e-3),
     }
     loss = {}
     for name, model in models.items():

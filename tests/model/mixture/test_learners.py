@@ -470,7 +470,7 @@ def test_keys_that_share_a_slot_and_a_tag_are_told_apart():
     """Of their 48 bits the upper 31 are the tag; all are said to begin their chain at one slot."""
     features, keys = Features(1, 1 << 20), [np.uint64(7 << 17 | 5 + 64 * i) for i in range(20)]
     begin = np.uint64(5)
-    features.room(2, 2, 20)
+    features.reserve(2, 2, 20)
     slots, table, size = features.tables.slots, features.tables.table, features.tables.size
     for i, key in enumerate(keys):
         place = find_slot(slots, table, key, begin)
@@ -553,7 +553,7 @@ def values(draw):
 
 def noted(bins, f, value):
     """Learn a value, with room for it."""
-    bins.room(f + 1, 4000)
+    bins.reserve(f + 1, 4000)
     note_value(bins.tables, f, value)
 
 
@@ -561,7 +561,7 @@ def noted(bins, f, value):
 @given(values())
 def test_bins_are_those_of_the_definition_and_stay_where_they_belong(drawn):
     bins, definition = Bins(), BinsByDefinition()
-    bins.room(3)
+    bins.reserve(3)
     for value in drawn:
         noted(bins, 1, value)
         definition.learn(value)
@@ -593,7 +593,7 @@ def test_bins_are_those_of_the_definition_and_stay_where_they_belong(drawn):
 
 def test_a_value_that_occurs_often_has_a_bin_of_its_own_beside_the_next_double():
     bins, often = Bins(), [1.0, math.nextafter(1.0, 2.0), math.nextafter(1.0, 0.0)]
-    bins.room(1)
+    bins.reserve(1)
     for t in range(2048):
         noted(bins, 0, often[t % 4] if t % 4 < 3 else float(t))
     for layout in range(4):
@@ -604,7 +604,7 @@ def test_a_value_that_occurs_often_has_a_bin_of_its_own_beside_the_next_double()
 
 def test_bins_of_a_continuum_hold_equal_mass():
     rng, bins = random.Random(0), Bins()
-    bins.room(1)
+    bins.reserve(1)
     drawn = [rng.gauss(0.0, 1.0) for _ in range(2048)]
     for value in drawn:
         noted(bins, 0, value)

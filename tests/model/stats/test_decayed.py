@@ -16,7 +16,7 @@ LIKELIHOODS = ["multinomial", "presence", "complement"]
 WEIGHTS = st.sampled_from([1, 1, 2, 0.5, 3.25])
 
 
-def forgetting(*half_lives, **more):
+def decaying(*half_lives, **more):
     return [Hypothesis(name, alpha=0.5, half_life=h, **more) for name in LIKELIHOODS for h in half_lives]
 
 
@@ -33,7 +33,7 @@ def said(model, x, t):
     }
 
 
-def assert_forgets(hypotheses, rows, x, at, *, relative=1e-12):
+def assert_decays(hypotheses, rows, x, at, *, relative=1e-12):
     """Counts below 2^-1000 of the newest are nothing in a double: a class of such is compared as a loss."""
     model = taught(new(hypotheses), rows)
     found = said(model, x, at)
@@ -67,7 +67,7 @@ def test_an_example_counts_half_after_a_half_life(rows, x, at):
     """Events come late, without time and in any order; up to six epochs of the shortest half-life pass."""
     rows = [({k: v for k, v in e.items() if k != "height"}, y, w, t) for e, y, w, t in rows]
     x = {k: v for k, v in x.items() if k != "height"}
-    assert_forgets([*forgetting(1.0, 2.0, 512.0), Hypothesis(prior="uniform", half_life=2.0)], rows, x, at)
+    assert_decays([*decaying(1.0, 2.0, 512.0), Hypothesis(prior="uniform", half_life=2.0)], rows, x, at)
 
 
 VALUES = st.sampled_from([1.0, 2.0, 2.5, -3.0, 1e3, 1e6 + 0.5])
@@ -87,7 +87,7 @@ def test_moments_forget(values, value):
     ) in "ab":  # a variance of values so alike, or of which one is so old, has few digits in any arithmetic
         newest = [t for _, label, _, t in rows if label == y]
         rows = [row for row in rows if row[1] != y or row[3] > max(newest) - 8]
-    assert_forgets(forgetting(1.0), rows, {"height": value}, None, relative=1e-8)
+    assert_decays(decaying(1.0), rows, {"height": value}, None, relative=1e-8)
 
 
 def gap_stream(gap, n=9):
@@ -102,11 +102,11 @@ def gap_stream(gap, n=9):
 @pytest.mark.parametrize("half_lives", [0.25, 8.0, 15.75, 16.0, 31.0, 32.0, 33.0, 64.0, 100.0])
 def test_epochs_are_crossed_one_and_many_at_a_time(half_lives):
     """Rows of an older epoch are brought to the present when they are read, and when they are learned."""
-    hypotheses = forgetting(2.0) + forgetting(64.0)
+    hypotheses = decaying(2.0) + decaying(64.0)
     rows = gap_stream(2.0 * half_lives)
     for n in range(2, len(rows) + 1):
         for x in ({"body": "a b c d e"}, {"colour": "r"}, {"body": "b b", "colour": "g"}):
-            assert_forgets(hypotheses, rows[:n], x, rows[n - 1][3] + half_lives)
+            assert_decays(hypotheses, rows[:n], x, rows[n - 1][3] + half_lives)
 
 
 def test_one_row_is_left_behind_while_others_go_on():
@@ -115,7 +115,7 @@ def test_one_row_is_left_behind_while_others_go_on():
     rows += [({"body": "new"}, "xy"[i % 2], 1, 1.0 + 20.0 * i) for i in range(1, 5)]
     rows += [({"body": "old"}, "y", 1, 81.0), ({"body": "old new"}, "x", 1, 90.0)]
     for n in range(1, len(rows) + 1):
-        assert_forgets(forgetting(1.0, 40.0), rows[:n], {"body": "old new new"}, None)
+        assert_decays(decaying(1.0, 40.0), rows[:n], {"body": "old new new"}, None)
 
 
 EXTREME = st.sampled_from([None, 0.0, 1.0, -5.0, 1.79e9, 1e12, 1e300, -1e300, 1e308, -1.7e308, 1e-300])
@@ -141,7 +141,7 @@ ANY = st.lists(
 @settings(max_examples=150)
 @given(ANY, st.integers(1, 16))
 def test_nothing_overflows_whatever_the_times_and_values(rows, cut):
-    hypotheses = [*forgetting(1e-3, 1.0, 1e300), *forgetting(60.0, prior="uniform"), Hypothesis("bernoulli")]
+    hypotheses = [*decaying(1e-3, 1.0, 1e300), *decaying(60.0, prior="uniform"), Hypothesis("bernoulli")]
     whole, parts = new(hypotheses), new(hypotheses)
     for start in range(0, len(rows), cut):
         parts.predict_then_learn_many(*zip(*rows[start : start + cut], strict=True))
@@ -165,7 +165,7 @@ def test_nothing_overflows_whatever_the_times_and_values(rows, cut):
 def test_what_hardly_forgets_is_what_does_not(rows, x):
     """To the last bit: a weight of 2^-1e-296 is 1."""
     lasting = [Hypothesis(name, alpha=0.5) for name in LIKELIHOODS]
-    model = taught(new([*lasting, *forgetting(1e300)]), rows)
+    model = taught(new([*lasting, *decaying(1e300)]), rows)
     joints = list(model.joint_log_likelihoods(x).values())
     assert joints[:3] == joints[3:]
 
@@ -173,14 +173,14 @@ def test_what_hardly_forgets_is_what_does_not(rows, x):
 def test_without_times_nothing_is_forgotten():
     rows = [(x, y, w, None) for x, y, w, _ in gap_stream(1.0)]
     model = taught(new([Hypothesis(half_life=1e-3, alpha=0.5), Hypothesis(alpha=0.5)]), rows)
-    fading, lasting = model.joint_log_likelihoods({"body": "a c", "colour": "g", "height": 12.0}).values()
-    assert fading == lasting
+    decaying, lasting = model.joint_log_likelihoods({"body": "a c", "colour": "g", "height": 12.0}).values()
+    assert decaying == lasting
 
 
 @pytest.mark.parametrize("late", [None, math.nan, math.inf, -1e9, 0.0, 99.0])
 def test_time_does_not_go_back(late):
     """An event that comes late, or at no time, counts as one of now; and now is then what it was."""
-    hypotheses = forgetting(10.0)
+    hypotheses = decaying(10.0)
     rows = [({"body": "a"}, "x", 1, 0.0), ({"body": "b"}, "y", 1, 100.0)]
     came_late = taught(new(hypotheses), [*rows, ({"body": "a b"}, "x", 1, late)])
     in_time = taught(new(hypotheses), [*rows, ({"body": "a b"}, "x", 1, 100.0)])
@@ -191,7 +191,7 @@ def test_time_does_not_go_back(late):
 
 
 def test_asking_about_the_future_leaves_the_present_as_it_is():
-    model = taught(new(forgetting(1.0)), gap_stream(3.0))
+    model = taught(new(decaying(1.0)), gap_stream(3.0))
     before, x = bytes_of(model), {"body": "a b d", "height": 3.0}
     now = said(model, x, None)
     assert said(model, x, 1e6) != now
@@ -203,7 +203,7 @@ def test_asking_about_the_future_leaves_the_present_as_it_is():
 
 @pytest.mark.parametrize("half_lives", [0.5, 20.0, 40.0])
 def test_words_pruned_are_forgotten_in_every_epoch(half_lives):
-    hypotheses = forgetting(1.0, 30.0)
+    hypotheses = decaying(1.0, 30.0)
     rows = gap_stream(half_lives)
     model = taught(new(hypotheses), rows)
     model.prune(min_count=4)
@@ -228,7 +228,7 @@ def test_words_pruned_are_forgotten_in_every_epoch(half_lives):
 def test_moments_of_long_ago_are_gone_and_large_ones_keep_their_digits():
     hypotheses = [Hypothesis(half_life=1.0)]
     rows = [({"height": 1e9 + i % 7}, "xy"[i % 2], 1, i / 4) for i in range(400)]
-    assert_forgets(hypotheses, rows, {"height": 1e9 + 2.5}, None, relative=1e-7)
+    assert_decays(hypotheses, rows, {"height": 1e9 + 2.5}, None, relative=1e-7)
     later = [({"height": float(i % 5)}, "xy"[i % 2], 1, 5000.0 + i / 4) for i in range(40)]
     model = taught(new(hypotheses), rows + later)
     fresh = taught(new(hypotheses), later)

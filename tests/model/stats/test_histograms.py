@@ -15,7 +15,7 @@ from streamnb.model.compiled.jit import kernel
 from streamnb.model.naive_bayes.scoring import log_absent
 from streamnb.model.stats.histograms import (
     Histograms,
-    has_room,
+    has_capacity,
     highest_count,
     histogram_move,
     histograms_of,
@@ -54,7 +54,7 @@ def absent(histograms, b, n, s, rest, floor):
 
 @kernel
 def room(histograms, slot, texts, k, most):
-    return has_room(histograms, slot, texts, k, most)
+    return has_capacity(histograms, slot, texts, k, most)
 
 
 def moved(moves, b, histograms):

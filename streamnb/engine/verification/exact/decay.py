@@ -1,9 +1,9 @@
-r"""What a model forgets, counted again with fifty digits, and how far doubles may lie from it.
+r"""What decays in a model, counted again with fifty digits, and how far doubles may lie from it.
 
 An event of weight w, learned at time t, counts w 2^((t - t0) / h) for ever, and whoever reads at time T
 divides by 2^((T - t0) / h). Sums of these weights are kept as decimal numbers, whose exponents have no end:
 nothing has to be brought into a new epoch. Which epoch a time falls into is a matter of rounding at its edge,
-and so it is told as doubles tell it; but for what is forgotten altogether, no number depends on it.
+and so it is told as doubles tell it; but for what decays altogether, no number depends on it.
 
 How far learned numbers may be from these, with u = 2^-53:
 
@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from streamnb.model.attributes.weights import UNIT
 
-__all__ = ["Clock", "Doubles", "Fading", "FadingMoments", "Group", "Row"]
+__all__ = ["Clock", "DecayedCount", "DecayedMoments", "Doubles", "Group", "Row"]
 
 Group = tuple[int, str]
 """Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
@@ -48,7 +48,7 @@ _LEAST = 2.0**-1074
 _EVALUATED = 1.0 + 2.0**-48
 _EPOCH = 32  # half-lives
 _LATEST = 2.0**52  # half-lives that time goes on for
-_FORGOTTEN = 1e-200  # a weight of moments below it, at the beginning of an epoch, is none
+_LEAST_WEIGHT = 1e-200  # a weight of moments below it, at the beginning of an epoch, is none
 
 
 def _power(exponent: Decimal) -> Decimal:
@@ -112,7 +112,7 @@ class Doubles(NamedTuple):
         return _DIGITS.divide(Decimal(told), self.scale)
 
 
-class FadingMoments:
+class DecayedMoments:
     """Weight, sum and sum of squares of the values of one continuous attribute within one class.
 
     Attributes:
@@ -133,7 +133,7 @@ class FadingMoments:
         self._spread_far = 0.0  # of that of M2, in the cell's epoch
 
     @classmethod
-    def of(cls, n: float, mean: float, M2: float, doubles: Doubles) -> FadingMoments:  # noqa: N803
+    def of(cls, n: float, mean: float, M2: float, doubles: Doubles) -> DecayedMoments:  # noqa: N803
         """Sums of which these are the moments, taken as exact."""
         moments, middle = cls(), Decimal(mean)
         moments._epoch = doubles.epoch
@@ -158,10 +158,10 @@ class FadingMoments:
             self._widen(float(deviation), x, stays, comes, float(doubles.told(weight)) / UNIT, doubles)
 
     def age(self, doubles: Doubles) -> None:
-        """Let it be another epoch: hardly anything is forgotten altogether."""
+        """Let it be another epoch: hardly anything decays altogether."""
         gone = doubles.epoch - self._epoch
         if gone > 0:
-            if doubles.told(self.weight) < _FORGOTTEN:
+            if doubles.told(self.weight) < _LEAST_WEIGHT:
                 self._begin_anew()
             self._spread_far = math.ldexp(self._spread_far, -_EPOCH * min(gone, 40)) + _LEAST
             self._epoch = doubles.epoch
@@ -211,7 +211,7 @@ class FadingMoments:
         self._spread_far = ((self._spread_far + added) * (1.0 + u) + spread) * _EVALUATED
 
 
-class Fading:
+class DecayedCount:
     """Counts and moments of one half-life, in units of 1/1024 example at the beginning of time.
 
     Args:
@@ -235,7 +235,7 @@ class Fading:
         self.rows: dict[Row, dict[str, Decimal]] = {}
         self.totals: dict[Group, dict[str, Decimal]] = defaultdict(dict)
         self.classes: dict[str, Decimal] = {}
-        self.moments: dict[tuple[str, str], FadingMoments] = defaultdict(FadingMoments)
+        self.moments: dict[tuple[str, str], DecayedMoments] = defaultdict(DecayedMoments)
         self.additions: dict[str, int] = defaultdict(int)
         self.total_additions: dict[tuple[Group, str], int] = defaultdict(int)
         self._wrong = 0.0
@@ -281,7 +281,7 @@ class Fading:
         """It has a number."""
         self.moments[name, label].add(x, self._weight, self._doubles)
 
-    def forget(self, rows: Iterable[Row]) -> None:
+    def drop(self, rows: Iterable[Row]) -> None:
         """Forget these words; totals are then the sums of what is left, added up anew."""
         for row in rows:
             self.rows.pop(row, None)
@@ -308,7 +308,7 @@ class Fading:
         self.totals.update({group: _since(by_class, now) for group, by_class in totals.items()})
         self.classes.update(_since(classes, now))
         for cell, moment in moments.items():
-            self.moments[cell] = FadingMoments.of(*moment, now)
+            self.moments[cell] = DecayedMoments.of(*moment, now)
 
     def _look(self) -> None:
         """Look at the clock."""

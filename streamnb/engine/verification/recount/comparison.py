@@ -15,7 +15,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.verification.exact.decay import Group, Row
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.recount.decay_comparison import Forgetting
+from streamnb.engine.verification.recount.decay_comparison import DecayComparison
 from streamnb.engine.verification.recount.entity_chains import ChainRecount, compare_chains
 from streamnb.engine.verification.recount.posterior_books import Books
 from streamnb.engine.verification.recount.recount import Recount
@@ -81,7 +81,7 @@ class Compared:
     """How many numbers are equal.
 
     Attributes:
-        counts: of classes, rows and totals, those that forget among them.
+        counts: of classes, rows and totals, those that decay among them.
         moments: cells of continuous attributes.
     """
 
@@ -169,12 +169,14 @@ def recount_of(state: State) -> Recount:
         recount.moments[cell] = ExactMoments.of(n, mean, M2)
     recount.choose(state.statistics.sources)
     recount.chains = state.chains
-    _forgetting(recount, state.statistics).begin()
+    _decay_comparison(recount, state.statistics).begin()
     return recount
 
 
-def _forgetting(recount: Recount, statistics: Statistics) -> Forgetting:
-    return Forgetting(recount, statistics, [row.row for row in _rows(statistics)] if recount.fading else [])
+def _decay_comparison(recount: Recount, statistics: Statistics) -> DecayComparison:
+    return DecayComparison(
+        recount, statistics, [row.row for row in _rows(statistics)] if recount.decayed else []
+    )
 
 
 def compare(recount: Recount, state: State, check: str, at: int, findings: Findings) -> Compared:
@@ -211,8 +213,8 @@ def compare(recount: Recount, state: State, check: str, at: int, findings: Findi
         recount.choose(state.statistics.sources)
     if recount.sources != state.statistics.sources:
         comparing.number("sources of counts", {}, recount.sources, state.statistics.sources)
-    elif recount.fading:
-        counts, moments = _forgetting(recount, state.statistics).compare(comparing.number)
+    elif recount.decayed:
+        counts, moments = _decay_comparison(recount, state.statistics).compare(comparing.number)
         comparing.equal.counts += counts
         comparing.equal.moments += moments
     comparing.equal.counts += compare_chains(recount.chains, state.chains, comparing.number)

@@ -1,4 +1,4 @@
-"""What a model forgets, beside what was counted again: clock, epochs, every weight and every moment."""
+"""What decays in a model, beside what was counted again: clock, epochs, every weight and every moment."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.verification.exact.decay import Fading, FadingMoments, Group, Row
+from streamnb.engine.verification.exact.decay import DecayedCount, DecayedMoments, Group, Row
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 
-__all__ = ["Forgetting"]
+__all__ = ["DecayComparison"]
 
 Tell = Callable[[str, Mapping[str, str | int], Any, Any], None]
 """What, where, what was counted, and what was learned."""
 _Cell = tuple[str, str]
 
 
-class Forgetting:
-    """Tables that forget, beside a recount of them.
+class DecayComparison:
+    """Decayed tables, beside a recount of them.
 
     Args:
         recount: which counts the same half-lives.
@@ -42,15 +42,15 @@ class Forgetting:
 
     def begin(self) -> None:
         """Let the recount begin with what was learned. Raises SnapshotError for numbers that are none."""
-        if not self._recount.fading:
+        if not self._recount.decayed:
             return
         clock = self._recount.clock
         clock.first, clock.latest = self._clock()
-        for d, fading in enumerate(self._recount.fading):
-            epoch = fading.now().epoch
+        for d, decayed in enumerate(self._recount.decayed):
+            epoch = decayed.now().epoch
             epochs = self._tables.row_epoch[: len(self._rows), d].tolist()
             if self._tables.epoch[d] != epoch or not all(0 <= e <= epoch for e in epochs):
-                raise SnapshotError(f"epochs of the half-life {_shown(fading)} that are none")
+                raise SnapshotError(f"epochs of the half-life {_shown(decayed)} that are none")
             rows = {
                 row: (e, self._row(i, d)) for i, (row, e) in enumerate(zip(self._rows, epochs, strict=True))
             }
@@ -58,14 +58,14 @@ class Forgetting:
             weights = [weights for _, weights in rows.values()] + [*totals.values(), classes]
             values = [value for by_class in weights for value in by_class.values()]
             if not all(0.0 <= value < math.inf for value in values):
-                raise SnapshotError(f"weights of the half-life {_shown(fading)} that are none")
+                raise SnapshotError(f"weights of the half-life {_shown(decayed)} that are none")
             for (name, label), (n, mean, M2) in moments.items():  # noqa: N806
                 if not (0.0 < n < math.inf and math.isfinite(mean) and 0.0 <= M2 < math.inf):
                     raise SnapshotError(
                         f"{name!r} of class {label!r} has moments {n}, {mean}, {M2} of the half-life "
-                        f"{_shown(fading)}"
+                        f"{_shown(decayed)}"
                     )
-            fading.begin_with({row: held for row, held in rows.items() if held[1]}, totals, classes, moments)
+            decayed.begin_with({row: held for row, held in rows.items() if held[1]}, totals, classes, moments)
 
     def compare(self, tell: Tell) -> tuple[int, int]:
         """Tell every number that differs; how many weights, and how many cells of moments, are equal."""
@@ -76,43 +76,43 @@ class Forgetting:
             if right != found:
                 tell(f"{name} event time", {}, right, found)
         weights = moments = 0
-        for d, fading in enumerate(self._recount.fading):
-            epoch, found = fading.now().epoch, int(self._tables.epoch[d])
+        for d, decayed in enumerate(self._recount.decayed):
+            epoch, found = decayed.now().epoch, int(self._tables.epoch[d])
             if epoch != found:
-                tell("epoch", {"half_life": _shown(fading)}, epoch, found)  # the rest as if it were right
-            comparing = _Comparing(fading, tell)
+                tell("epoch", {"half_life": _shown(decayed)}, epoch, found)  # the rest as if it were right
+            comparing = _Comparing(decayed, tell)
             self._compare_rows(d, comparing)
-            for group, by_class in _pairs(fading.totals, self._totals(d)):
+            for group, by_class in _pairs(decayed.totals, self._totals(d)):
                 for label, pair in by_class:
-                    additions = fading.total_additions.get((group, label), 0)
+                    additions = decayed.total_additions.get((group, label), 0)
                     comparing.weight("total", {"attribute": group[1], "class": label}, pair, epoch, additions)
-            for label, pair in _both(fading.classes, self._classes(d)):
-                comparing.weight("weight", {"class": label}, pair, epoch, fading.additions.get(label, 0))
+            for label, pair in _both(decayed.classes, self._classes(d)):
+                comparing.weight("weight", {"class": label}, pair, epoch, decayed.additions.get(label, 0))
             cells = self._moments(d)
-            for cell in {**fading.moments, **cells}:
-                comparing.moments(cell, fading.moments.get(cell), cells.get(cell, (0.0, 0.0, 0.0)))
+            for cell in {**decayed.moments, **cells}:
+                comparing.moments(cell, decayed.moments.get(cell), cells.get(cell, (0.0, 0.0, 0.0)))
             weights += comparing.equal_weights
             moments += comparing.equal_moments
         return weights, moments
 
     def _compare_rows(self, d: int, comparing: _Comparing) -> None:
-        fading, seen = comparing.fading, set()
+        decayed, seen = comparing.decayed, set()
         epochs = self._tables.row_epoch[:, d]
         for i, row in enumerate(self._rows):
             seen.add(row)
             self._compare_row(comparing, row, self._row(i, d), int(epochs[i]))
-        for row in fading.rows:
+        for row in decayed.rows:
             if row not in seen:
                 self._compare_row(comparing, row, {}, 0)
 
     def _compare_row(self, comparing: _Comparing, row: Row, learned: Mapping[str, float], epoch: int) -> None:
-        fading = comparing.fading
+        decayed = comparing.decayed
         place = {"attribute": row[0][1], "value": row[1]}
-        if not 0 <= epoch <= fading.epoch:
-            comparing.tell("epoch of a row", {**place, "half_life": _shown(fading)}, fading.epoch, epoch)
+        if not 0 <= epoch <= decayed.epoch:
+            comparing.tell("epoch of a row", {**place, "half_life": _shown(decayed)}, decayed.epoch, epoch)
             return
-        for label, pair in _both(fading.rows.get(row, {}), learned):
-            additions = fading.additions.get(label, 0)
+        for label, pair in _both(decayed.rows.get(row, {}), learned):
+            additions = decayed.additions.get(label, 0)
             comparing.weight("count", {**place, "class": label}, pair, epoch, additions)
 
     def _clock(self) -> tuple[float | None, float | None]:
@@ -147,12 +147,12 @@ class Forgetting:
 class _Comparing:
     """Tells what differs of one half-life, and counts what does not."""
 
-    def __init__(self, fading: Fading, tell: Tell) -> None:
-        self.fading = fading
+    def __init__(self, decayed: DecayedCount, tell: Tell) -> None:
+        self.decayed = decayed
         self.tell = tell
         self.equal_weights = 0
         self.equal_moments = 0
-        self._doubles = cache(fading.doubles)
+        self._doubles = cache(decayed.doubles)
 
     def weight(
         self,
@@ -168,23 +168,23 @@ class _Comparing:
         if doubles.is_close(counted, learned, additions):
             self.equal_weights += 1
             return
-        told = self.fading.worth(doubles.since(learned)) if math.isfinite(learned) else learned
-        kind = f"{self.fading.name}: {what}"
-        self.tell(kind, {**place, "half_life": _shown(self.fading)}, self.fading.worth(counted), told)
+        told = self.decayed.worth(doubles.since(learned)) if math.isfinite(learned) else learned
+        kind = f"{self.decayed.name}: {what}"
+        self.tell(kind, {**place, "half_life": _shown(self.decayed)}, self.decayed.worth(counted), told)
 
     def moments(
-        self, cell: _Cell, counted: FadingMoments | None, learned: tuple[float, float, float]
+        self, cell: _Cell, counted: DecayedMoments | None, learned: tuple[float, float, float]
     ) -> None:
         """Moments of one continuous attribute within one class."""
-        now = self.fading.now()
-        place = {"attribute": cell[0], "class": cell[1], "half_life": _shown(self.fading)}
+        now = self.decayed.now()
+        place = {"attribute": cell[0], "class": cell[1], "half_life": _shown(self.decayed)}
         n, *values = learned
         if counted is None:
-            counted = FadingMoments()
+            counted = DecayedMoments()
         counted.age(now)
         if not now.is_close(counted.weight, n, counted.additions):
-            told = self.fading.worth(now.since(n)) if math.isfinite(n) else n
-            self.tell("forgetting weight", place, self.fading.worth(counted.weight), told)
+            told = self.decayed.worth(now.since(n)) if math.isfinite(n) else n
+            self.tell("forgetting weight", place, self.decayed.worth(counted.weight), told)
             return
         exact = (float(counted.mean), float(counted.spread(now))) if counted.weight else (0.0, 0.0)
         close = (
@@ -212,5 +212,5 @@ def _pairs(
         yield group, _both(counted.get(group, {}), learned.get(group, {}))
 
 
-def _shown(fading: Fading) -> str:
-    return f"{fading.half_life:g}s"
+def _shown(decayed: DecayedCount) -> str:
+    return f"{decayed.half_life:g}s"

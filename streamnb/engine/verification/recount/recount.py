@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.exact.decay import Clock, Fading, Group, Row
+from streamnb.engine.verification.exact.decay import Clock, DecayedCount, Group, Row
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.recount.entity_chains import ChainPlan, ChainRecount
 from streamnb.events import Event
@@ -87,8 +87,8 @@ class Recount:
         sources: what is counted beside these, below.
         presence: (group, word) -> class -> texts that hold the word.
         texts: group of texts -> class -> texts.
-        clock: event time, where something forgets.
-        fading: counts and moments that forget, in the order of the sources.
+        clock: event time, where something decays.
+        decayed: counts and moments that decay, in the order of the sources.
         chains: those of entities; None where none were counted.
     """
 
@@ -111,8 +111,8 @@ class Recount:
     def choose(self, sources: Sources) -> None:
         """Count these beside the others, from the beginning."""
         self.sources = sources
-        self.fading = [
-            Fading(half_life, self.clock, presence=presence) for half_life, presence in sources.decays
+        self.decayed = [
+            DecayedCount(half_life, self.clock, presence=presence) for half_life, presence in sources.decays
         ]
 
     def take(self, event: Event | None, plan: Plan) -> None:
@@ -131,10 +131,10 @@ class Recount:
             self.choose(plan.sources)
         self.events += 1
         self.classes[event.label] += weight
-        if self.fading:
+        if self.decayed:
             self.clock.learn(event.ts)
-        for fading in self.fading:
-            fading.begin(event.label, weight)
+        for decayed in self.decayed:
+            decayed.begin(event.label, weight)
         self._attributes(event.label, weight, event.x, plan)
         every = plan.settings.pruning.every
         if every and self.events % every == 0:
@@ -149,8 +149,8 @@ class Recount:
             if kind == _CONTINUOUS:
                 number = min(max(float(value), -LARGEST), LARGEST)
                 self.moments[name, label].add(number, weight)
-                for fading in self.fading:
-                    fading.value(name, label, number)
+                for decayed in self.decayed:
+                    decayed.value(name, label, number)
             else:
                 group = self.group(kind, name)
                 words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
@@ -181,8 +181,8 @@ class Recount:
             if counts_presence:
                 texts = self.presence.setdefault(row, {})
                 texts[label] = texts.get(label, 0) + weight
-            for fading in self.fading:
-                fading.count(row, label, times)
+            for decayed in self.decayed:
+                decayed.count(row, label, times)
 
     def prune(self, pruning: Pruning) -> None:
         """Forget words of texts.
@@ -201,12 +201,12 @@ class Recount:
             kept = kept[: max(0, pruning.max_attributes - values)]
         gone = [*stopped, *(set(rest) - set(kept)), *(row for row, count in counts.items() if not count)]
         for row in gone:
-            self._forget(row)
-        for fading in self.fading:
-            fading.forget(gone)
+            self._drop(row)
+        for decayed in self.decayed:
+            decayed.drop(gone)
         self.stopped.update(stopped)
 
-    def _forget(self, row: tuple[Group, str]) -> None:
+    def _drop(self, row: tuple[Group, str]) -> None:
         group, _ = row
         self.presence.pop(row, None)
         for label, count in self.rows.pop(row).items():

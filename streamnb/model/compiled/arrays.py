@@ -1,0 +1,12 @@
+"""Short names of the arrays that kernels take; numba does not read them, readers and mypy do."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Floats", "Hashes", "Ints"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
