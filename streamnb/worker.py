@@ -29,7 +29,7 @@ from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
 from streamnb.engine.learner import Learner, Tally
 from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
-from streamnb.engine.sensor import SILENT, Committed, Sensor, State
+from streamnb.engine.sensor import SILENT, Committed, Sensor, WorkerState
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.attributes.parameters import brief
 
@@ -150,14 +150,14 @@ class Worker:
         `waiting` is told who is in the way, again where that changes.
         """
         told = ""
-        self._sensor.entered(State.STARTING)
+        self._sensor.entered(WorkerState.STARTING)
         while not self._stopping:
             self._sensor.alive()
             try:
                 self.start(owner)
             except NotElected as error:
                 if str(error) != told:
-                    self._sensor.entered(State.STANDBY)
+                    self._sensor.entered(WorkerState.STANDBY)
                     waiting(error)
                 told = str(error)
                 time.sleep(_STAND_BY_SECONDS)
@@ -173,7 +173,7 @@ class Worker:
         nothing has been published.
         """
         self._log.acquire(owner)
-        self._sensor.entered(State.RECOVERING)
+        self._sensor.entered(WorkerState.RECOVERING)
         began, now = time.monotonic(), self._clock()
         strays: dict[int, Stray] = {}
         self._journal = JournalTopic(self._log, self._log.partitions(self._identity.journal)[0])
@@ -197,7 +197,7 @@ class Worker:
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         self._sensor.recovered(seconds, self.learner.consumed)
         self._sensor.reported(self.learner.report(now))
-        self._sensor.entered(State.RUNNING)
+        self._sensor.entered(WorkerState.RUNNING)
         return checkpoint
 
     def _take_up(self, checkpoint: Checkpoint, now: float) -> Checkpoint:
@@ -271,7 +271,7 @@ class Worker:
                 self._finish_saving(self._sensor.alive)
         finally:
             self._log.close()
-            self._sensor.entered(State.STOPPED)
+            self._sensor.entered(WorkerState.STOPPED)
 
     def _turn(self) -> None:
         """Show the log, and whoever watches, that the loop turns."""

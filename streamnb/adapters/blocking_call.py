@@ -11,14 +11,14 @@ from typing import Generic, TypeVar
 
 from streamnb.errors import Unavailable
 
-__all__ = ["Meanwhile", "OneThread", "meanwhile"]
+__all__ = ["BlockingCall", "SerialThread", "call_blocking"]
 
 _TURN_SECONDS = 0.2
 
 R = TypeVar("R")
 
 
-class OneThread:
+class SerialThread:
     """A thread that does one thing after another; it does not keep the process alive.
 
     Allocators keep memory by thread: what each of many would have to ask the system for, one finds warm.
@@ -42,7 +42,7 @@ class OneThread:
             del work  # and what it holds, before the next comes
 
 
-class Meanwhile(Generic[R]):
+class BlockingCall(Generic[R]):
     """Work that begins at once, in another thread.
 
     The thread is left behind where nobody waits any more: what it holds is held until it returns.
@@ -54,7 +54,7 @@ class Meanwhile(Generic[R]):
     """
 
     def __init__(
-        self, work: Callable[[], R], seconds: float = math.inf, thread: OneThread | None = None
+        self, work: Callable[[], R], seconds: float = math.inf, thread: SerialThread | None = None
     ) -> None:
         self._answers: queue.SimpleQueue[tuple[R | None, BaseException | None, float]] = queue.SimpleQueue()
         self._began = time.monotonic()
@@ -102,8 +102,8 @@ class Meanwhile(Generic[R]):
         return answer, ended  # type: ignore[return-value]  # it is R where there is no error
 
 
-def meanwhile(
+def call_blocking(
     work: Callable[[], R], alive: Callable[[], None] = lambda: None, seconds: float = math.inf
 ) -> R:
-    """What `work` returns or raises, done in a thread of its own while the caller waits; see `Meanwhile`."""
-    return Meanwhile(work, seconds).answer(alive)[0]
+    """What `work` returns or raises, done in a thread of its own; see `BlockingCall`."""
+    return BlockingCall(work, seconds).answer(alive)[0]

@@ -11,7 +11,7 @@ from streamnb.adapters.observers.watchdog import Watchdog
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.ports import Patience
-from streamnb.engine.sensor import Committed, Sensor, Sensors, State
+from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
 from streamnb.errors import Unavailable
 from streamnb.events import MetricsReport
 
@@ -119,14 +119,14 @@ class Waiting(Patience, Sensor):
     def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:
         self._give_up_after = give_up_after
         self._stopping = stopping
-        self._state = State.STARTING
+        self._state = WorkerState.STARTING
         self._waits = False
         self.sensor = Sensor()
         """Who is told of the waiting; replaced by whoever has one."""
 
-    def entered(self, state: State) -> None:
+    def entered(self, state: WorkerState) -> None:
         """Note what the worker is doing."""
-        if state is not State.WAITING:
+        if state is not WorkerState.WAITING:
             self._state = state
 
     def unreachable(self, error: Unavailable, seconds: float) -> None:
@@ -140,7 +140,7 @@ class Waiting(Patience, Sensor):
         if not self._waits:
             self._waits = True
             print(f"waiting: {printable(error)}", file=sys.stderr)
-            self.sensor.entered(State.WAITING)
+            self.sensor.entered(WorkerState.WAITING)
 
     def waits(self) -> None:
         """Pass it on."""

@@ -133,7 +133,7 @@ class Learner:
         start, reported, left = 0, -1, most_bytes
         while start < len(records) and left > 0:
             before = self.consumed
-            made = self._process_part(records[start : start + self._room()], now, alive, left)
+            made = self._process_part(records[start : start + self._most_at_once()], now, alive, left)
             left -= sum([len(output.value) for output in made])
             outputs += made
             start += self.consumed - before
@@ -220,13 +220,13 @@ class Learner:
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
         self._reported, self._sized = consumed, _UNSIZED
 
-    def _room(self) -> int:
+    def _most_at_once(self) -> int:
         """How many records may be taken at once: no report or pruning falls between them."""
         if self.settings.evidence:
             return 1
-        room = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
+        most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
         every = self.settings.pruning.every
-        return min(room, every - self.model.n_events % every) if every else room
+        return min(most, every - self.model.n_events % every) if every else most
 
     def _process_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float

@@ -9,10 +9,10 @@ from enum import StrEnum
 from streamnb.engine.ports import Partition
 from streamnb.events import MetricsReport
 
-__all__ = ["SILENT", "Committed", "Sensor", "Sensors", "State"]
+__all__ = ["SILENT", "Committed", "Sensor", "Sensors", "WorkerState"]
 
 
-class State(StrEnum):
+class WorkerState(StrEnum):
     """What a worker is doing."""
 
     STARTING = "starting"
@@ -62,7 +62,7 @@ class Sensor:
     Called from the worker's thread, between two steps of its loop; a sensor returns soon and does not raise.
     """
 
-    def entered(self, state: State) -> None:
+    def entered(self, state: WorkerState) -> None:
         """The worker is in this state from now on."""
 
     def alive(self) -> None:
@@ -99,7 +99,7 @@ class Sensors(Sensor):
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
 
-    def entered(self, state: State) -> None:
+    def entered(self, state: WorkerState) -> None:
         """Pass it on."""
         for sensor in self._sensors:
             sensor.entered(state)

@@ -11,7 +11,7 @@ from streamnb.model.bayesian_network.incremental_em import NetworkEM
 from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.encoding.data_frame import Column, Columns
 from streamnb.model.encoding.layout import Layout
-from streamnb.model.encoding.targets import Asked
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.hidden_markov.baum_welch import baum_welch
@@ -79,7 +79,7 @@ def _warm_tables() -> None:
         Column(NOMINAL, "colour", one, one >= 0, [b"red"]),
         Column(CONTINUOUS, "height", np.ones(1), one >= 0),
     ]
-    Columns(columns).encoded(Asked.of(1, ["a"], None, None), {}, Layout(Counts()), Vocabulary())
+    Columns(columns).encoded(Targets.of(1, ["a"], None, None), {}, Layout(Counts()), Vocabulary())
 
 
 def _warm_network() -> None:

@@ -12,7 +12,7 @@ from streamnb.events import DeadLetter
 __all__ = ["dead_letter_record", "largest_body"]
 
 _LARGEST = 960 << 10  # below Kafka's usual limit of 1 MiB a record, by as much as key and headers may take
-_ROOM = 64 << 10
+_RESERVE = 64 << 10
 _MOST_KEY = 16 << 10
 _MOST_HEADERS = 16 << 10
 
@@ -21,7 +21,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 def largest_body(max_bytes: int) -> int:
     """The most bytes of a refused record that are kept, where events may have `max_bytes`."""
-    return min(max_bytes, max(_LARGEST, max_bytes - _ROOM))
+    return min(max_bytes, max(_LARGEST, max_bytes - _RESERVE))
 
 
 def dead_letter_record(letter: DeadLetter, max_bytes: int) -> tuple[bytes | None, bytes, Headers]:

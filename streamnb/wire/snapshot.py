@@ -277,7 +277,7 @@ def _parse(text: bytes) -> _Header:
     return header
 
 
-def _verify_directory(header: _Header, room: int) -> None:
+def _verify_directory(header: _Header, n_bytes: int) -> None:
     """Every array is as long as its shape says and lies where the ones before it end; nothing is left."""
     _refuse_disorder("positions", [(topic, number) for topic, number, _ in header.positions])
     _refuse_disorder("arrays", [(entry.part, entry.name) for entry in header.arrays])
@@ -295,10 +295,10 @@ def _verify_directory(header: _Header, room: int) -> None:
             fault = "overlaps what comes before it" if entry.offset < end else "leaves a gap before it"
             raise SnapshotError(f"{entry} {fault}: it starts at {entry.offset}, not at {end}")
         end += _aligned(entry.length)
-        if end > room:
-            raise SnapshotError(f"{entry} reaches beyond the data: to {end} of {room}")
-    if end != room:
-        raise SnapshotError(f"{room - end} bytes trail behind the last array")
+        if end > n_bytes:
+            raise SnapshotError(f"{entry} reaches beyond the data: to {end} of {n_bytes}")
+    if end != n_bytes:
+        raise SnapshotError(f"{n_bytes - end} bytes trail behind the last array")
 
 
 def _refuse_disorder(title: str, keys: list[Any]) -> None:

@@ -17,7 +17,7 @@ from program import until
 from streamnb.adapters.observers import http as endpoints
 from streamnb.adapters.observers.http import Endpoints, Health
 from streamnb.adapters.observers.prometheus import PrometheusSensor
-from streamnb.engine.sensor import Sensors, State
+from streamnb.engine.sensor import Sensors, WorkerState
 from streamnb.errors import ConfigError
 
 PATIENCE = 30  # seconds after which a test that waits has failed
@@ -76,19 +76,19 @@ def endless(_environ, start_response):
 @pytest.mark.parametrize(
     ("state", "silent", "live", "ready"),
     [
-        (State.STARTING, 0, 200, 503),
-        (State.STARTING, 61, 503, 503),
-        (State.STANDBY, 0, 200, 503),
-        (State.STANDBY, 61, 503, 503),
-        (State.RECOVERING, 0, 200, 503),
-        (State.RECOVERING, 61, 503, 503),
-        (State.RUNNING, 0, 200, 200),
-        (State.RUNNING, 60, 200, 200),
-        (State.RUNNING, 61, 503, 200),
-        (State.WAITING, 0, 200, 503),
-        (State.WAITING, 61, 503, 503),
-        (State.STOPPED, 0, 503, 503),
-        (State.STOPPED, 61, 503, 503),
+        (WorkerState.STARTING, 0, 200, 503),
+        (WorkerState.STARTING, 61, 503, 503),
+        (WorkerState.STANDBY, 0, 200, 503),
+        (WorkerState.STANDBY, 61, 503, 503),
+        (WorkerState.RECOVERING, 0, 200, 503),
+        (WorkerState.RECOVERING, 61, 503, 503),
+        (WorkerState.RUNNING, 0, 200, 200),
+        (WorkerState.RUNNING, 60, 200, 200),
+        (WorkerState.RUNNING, 61, 503, 200),
+        (WorkerState.WAITING, 0, 200, 503),
+        (WorkerState.WAITING, 61, 503, 503),
+        (WorkerState.STOPPED, 0, 503, 503),
+        (WorkerState.STOPPED, 61, 503, 503),
     ],
 )
 def test_status(state, silent, live, ready):
@@ -107,16 +107,16 @@ def test_status(state, silent, live, ready):
 
 def test_every_state_is_in_the_table():
     (mark,) = test_status.pytestmark
-    assert {row[0] for row in mark.args[1]} == set(State)
+    assert {row[0] for row in mark.args[1]} == set(WorkerState)
 
 
-@given(st.lists(st.sampled_from([*State, "alive"]) | st.floats(0, 100)))
+@given(st.lists(st.sampled_from([*WorkerState, "alive"]) | st.floats(0, 100)))
 def test_live_while_the_loop_turns(story):
     clock = Clock()
-    health, state, heard = Health(60.0, clock), State.STARTING, clock.now
+    health, state, heard = Health(60.0, clock), WorkerState.STARTING, clock.now
     assert health.live
     for event in story:
-        if isinstance(event, State):
+        if isinstance(event, WorkerState):
             health.entered(event)
             state, heard = event, clock.now
         elif event == "alive":
@@ -124,13 +124,13 @@ def test_live_while_the_loop_turns(story):
             heard = clock.now
         else:
             clock.now += event
-        assert health.live == (clock.now - heard <= 60.0 and state != State.STOPPED)
-        assert health.ready == (state == State.RUNNING)
+        assert health.live == (clock.now - heard <= 60.0 and state != WorkerState.STOPPED)
+        assert health.ready == (state == WorkerState.RUNNING)
 
 
 def test_metrics_come_from_the_registry_as_the_reader_asks():
     sensor = PrometheusSensor()
-    sensor.entered(State.RUNNING)
+    sensor.entered(WorkerState.RUNNING)
     running = b'streamnb_state{state="running"} 1.0\n'
     with served(metrics=sensor.web_app()) as address:
         status, headers, body = ask(address, "/metrics")
@@ -246,7 +246,7 @@ def test_scrapes_while_the_worker_tells():
 
     def work():
         while not done.is_set():
-            told.entered(State.RUNNING)
+            told.entered(WorkerState.RUNNING)
             told.alive()
             told.observed({}, 1)
 

@@ -25,7 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.adapters.observers.prometheus_quality import LONGEST_NAME, MOST_NAMES
 from streamnb.engine.ports import Partition
-from streamnb.engine.sensor import Committed, State
+from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.events import (
     DETECTORS,
     REASONS,
@@ -96,7 +96,7 @@ def report(cumulative, window, posterior=None):
 
 
 def tell_everything(sensor):
-    sensor.entered(State.RUNNING)
+    sensor.entered(WorkerState.RUNNING)
     sensor.recovered(1.5, 100)
     told = {
         "learned": {"spam": 1},
@@ -293,13 +293,13 @@ def test_memory_recovery_and_snapshots():
     assert scrape(sensor)["streamnb_snapshot_failures_total",] == 1
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", WorkerState)
 def test_exactly_one_state_is_one(state):
     sensor = PrometheusSensor()
     assert series(scrape(sensor), "streamnb_state")["starting"] == 1
-    sensor.entered(State.RUNNING)
+    sensor.entered(WorkerState.RUNNING)
     sensor.entered(state)
-    assert series(scrape(sensor), "streamnb_state") == {other.value: other is state for other in State}
+    assert series(scrape(sensor), "streamnb_state") == {other.value: other is state for other in WorkerState}
 
 
 def test_the_version_is_told():
@@ -321,7 +321,7 @@ def test_a_scrape_sees_every_commit_whole_or_not_at_all():
 
     def learn():
         while not done.is_set():
-            for state in State:
+            for state in WorkerState:
                 sensor.entered(state)
             sensor.committed(commit(consumed=4, learned={"a": 1, "b": 3}, latencies=[0.1] * 4))
 

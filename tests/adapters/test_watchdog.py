@@ -19,7 +19,7 @@ from program import PATIENCE, Program, until
 from service import raw_events
 
 from streamnb.adapters.observers.watchdog import Watchdog
-from streamnb.engine.sensor import Committed, State
+from streamnb.engine.sensor import Committed, WorkerState
 
 RAWS = raw_events(120, seed=31)
 IDS = [json.loads(raw)["id"] for raw in RAWS]
@@ -27,10 +27,10 @@ COMPLAINT = "streamnb: a call has not returned for "
 
 # -- counting -----------------------------------------------------------------------------------------------
 
-TURNING = [state for state in State if state is not State.STOPPED]
+TURNING = [state for state in WorkerState if state is not WorkerState.STOPPED]
 SIGNS = {
     "alive": (),
-    "entered": (State.RUNNING,),
+    "entered": (WorkerState.RUNNING,),
     "committed": (Committed(1, 0, {}, {}, {}, 0.0, 0.0, ()),),
     "saved": (1.0, 1),
     "unsaved": ("full",),
@@ -60,7 +60,7 @@ def test_a_silence_is_ended_in_every_state_that_has_to_turn(state, capfd):
     assert any("test_a_silence_is_ended" in line for line in stacks)
 
 
-@pytest.mark.parametrize("state", [None, State.STOPPED])
+@pytest.mark.parametrize("state", [None, WorkerState.STOPPED])
 def test_nothing_has_to_turn_before_the_start_or_after_the_end(state):
     watchdog, ends = counted(state)
     for _ in range(1000):
@@ -87,7 +87,7 @@ def test_a_sign_of_life_lets_the_count_begin_anew(state, sign, capfd):
     ("seconds", "ticks"), [(0.2, 4), (2.0, 4), (3.9, 4), (4.0, 4), (10.0, 10), (60.5, 61)]
 )
 def test_the_silence_is_never_shorter_than_configured(seconds, ticks, capfd):
-    watchdog, ends = counted(State.RUNNING, seconds)
+    watchdog, ends = counted(WorkerState.RUNNING, seconds)
     for _ in range(ticks - 1):
         watchdog.tick()
     assert ends == []
@@ -105,7 +105,7 @@ def test_the_process_ends_even_where_nobody_reads_why(monkeypatch):
             os.write(write, bytes(1 << 16))
     os.set_blocking(write, True)
     monkeypatch.setattr("streamnb.adapters.observers.watchdog._STDERR", write)
-    watchdog, ends = counted(State.RUNNING, 0.2)
+    watchdog, ends = counted(WorkerState.RUNNING, 0.2)
     for _ in range(4):
         watchdog.tick()
     assert ends == [1]
@@ -115,7 +115,7 @@ def test_the_process_ends_even_where_nobody_reads_why(monkeypatch):
 
 def test_the_process_ends_where_there_is_nowhere_to_tell_why(monkeypatch):
     monkeypatch.setattr("streamnb.adapters.observers.watchdog._STDERR", -1)
-    watchdog, ends = counted(State.RUNNING, 0.2)
+    watchdog, ends = counted(WorkerState.RUNNING, 0.2)
     for _ in range(4):
         watchdog.tick()
     assert ends == [1]

@@ -15,7 +15,7 @@ from msgspec import structs
 from retention import trim
 from test_topic_plan import configured, elected, granted, needed, secured_flags, until
 
-from streamnb.adapters.blocking_call import meanwhile
+from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import Group, KafkaAdmin, Member, OpenTransaction
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import main, wiring
@@ -27,16 +27,16 @@ from streamnb.cli.checks.cluster import (
     check_topics,
     check_transaction,
 )
-from streamnb.cli.checks.findings import Finding, State, asked
+from streamnb.cli.checks.findings import Finding, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.checks.machine import (
+    DiskSpace,
     Kernel,
-    Room,
+    check_disk_space,
     check_kernels,
-    check_room,
     check_sqlite,
+    disk_space,
     kernels,
-    room,
 )
 from streamnb.cli.checks.stream import (
     Kept,
@@ -51,7 +51,7 @@ from streamnb.errors import LogError
 from streamnb.model.warm import warm
 from streamnb.wire.journal import JournalRecord, encode_journal, seal
 
-OK, WARNING, PROBLEM, UNKNOWN = State.OK, State.WARNING, State.PROBLEM, State.UNKNOWN
+OK, WARNING, PROBLEM, UNKNOWN = Severity.OK, Severity.WARNING, Severity.PROBLEM, Severity.UNKNOWN
 TOOLS = KafkaTools(["a:1"], is_secured=False)
 ROLES = ("events", "predictions", "metrics", "dead_letters", "journal")
 NAMES = [(role, role) for role in ROLES]
@@ -362,16 +362,18 @@ def test_clocks(said, stamped, by_broker, state, found):
     [(9000, 100, OK), (9000, 0, OK), (390, 100, WARNING), (200, 1, WARNING), (99, 100, PROBLEM)],
 )
 def test_room_on_the_disk(free, needed_, state):
-    place = Room(Path("/somewhere"), free * MIB, is_writable=True)
-    assert check_room("snapshots", place, needed_ * MIB).state is state
+    place = DiskSpace(Path("/somewhere"), free * MIB, is_writable=True)
+    assert check_disk_space("snapshots", place, needed_ * MIB).state is state
 
 
 def test_a_folder_that_cannot_be_written():
-    assert check_room("snapshots", Room(Path("/x"), 1 << 50, is_writable=False), 0).state is PROBLEM
+    assert (
+        check_disk_space("snapshots", DiskSpace(Path("/x"), 1 << 50, is_writable=False), 0).state is PROBLEM
+    )
 
 
 def test_room_is_that_of_the_nearest_folder_there_is(tmp_path):
-    found = room(tmp_path / "not" / "yet")
+    found = disk_space(tmp_path / "not" / "yet")
     assert found.folder == tmp_path
     assert found.is_writable
     assert found.free > 0
@@ -418,18 +420,18 @@ def test_a_question_that_fails_is_a_finding():
     def fails():
         raise LogError("the disk is on fire")
 
-    assert asked("log", fails) == [Finding("log", UNKNOWN, "the disk is on fire")]
-    assert asked("log", fails, PROBLEM)[0].state is PROBLEM
+    assert finding_of("log", fails) == [Finding("log", UNKNOWN, "the disk is on fire")]
+    assert finding_of("log", fails, PROBLEM)[0].state is PROBLEM
 
 
 def test_what_does_not_answer_is_left_behind():
     hangs, hung = socket.socketpair()
     with hangs, hung:
         with pytest.raises(LogError, match="no answer"):
-            meanwhile(lambda: hangs.recv(1), seconds=0.01)
-        assert meanwhile(lambda: 7, seconds=60.0) == 7
+            call_blocking(lambda: hangs.recv(1), seconds=0.01)
+        assert call_blocking(lambda: 7, seconds=60.0) == 7
         with pytest.raises(KeyError):
-            meanwhile(lambda: {}["x"], seconds=60.0)
+            call_blocking(lambda: {}["x"], seconds=60.0)
         hung.send(b"x")  # so that the thread ends
 
 
@@ -440,7 +442,7 @@ def doctor(capsys, *arguments):
     """Exit code, and check -> findings."""
     code = main(["doctor", "--json", *map(str, arguments)])
     said = json.loads(capsys.readouterr().out)
-    findings = [Finding(**{**entry, "state": State(entry["state"])}) for entry in said["findings"]]
+    findings = [Finding(**{**entry, "state": Severity(entry["state"])}) for entry in said["findings"]]
     assert said["problems"] == sum(finding.state is PROBLEM for finding in findings)
     assert code == (1 if said["problems"] else 0)
     return code, {

@@ -26,7 +26,7 @@ from service import (
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.sensor import Sensor, Sensors, State
+from streamnb.engine.sensor import Sensor, Sensors, WorkerState
 from streamnb.errors import JournalError, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.wire.journal import decode_journal
 from streamnb.worker import Pace
@@ -85,7 +85,7 @@ def test_commits_add_up_to_what_was_published(open_log, tmp_path):
     assert all(len(commit.latencies) == commit.consumed for commit in commits)
     assert all(0 <= latency < 3600 for commit in commits for latency in commit.latencies)
     assert sensor.all("reported")[-1].events == len(raws)
-    assert sensor.all("entered") == [State.RECOVERING, State.RUNNING, State.STOPPED]
+    assert sensor.all("entered") == [WorkerState.RECOVERING, WorkerState.RUNNING, WorkerState.STOPPED]
     assert [name for name, _ in sensor.told].count("saved") == 1
 
 

@@ -31,7 +31,7 @@ from streamnb.adapters.observers.http import Endpoints, Health
 from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.cli import build_parser
 from streamnb.engine.ports import Partition
-from streamnb.engine.sensor import Committed, State
+from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +128,7 @@ class Source:
         self.address = "{}:{}".format(*self._endpoints.address)
         self.learner = new_learner(model=BayesOptimalNB({"text": "text"}, switching_rate=0.01))
         self._n = 0
-        self.sensor.entered(State.RUNNING)
+        self.sensor.entered(WorkerState.RUNNING)
         self.sensor.recovered(0.5, 0)
         self.consume()
         self.sensor.saved(0.1, 1000)
@@ -239,9 +239,9 @@ def test_an_alert_fires_for_a_stopped_stream_and_ends_with_it(tmp_path):
 
 def test_an_alert_fires_where_none_learns(watched):
     source, prometheus = watched
-    source.sensor.entered(State.STANDBY)
+    source.sensor.entered(WorkerState.STANDBY)
     await_that(lambda: "StreamnbNotLearning" in prometheus.firing())
-    source.sensor.entered(State.RUNNING)
+    source.sensor.entered(WorkerState.RUNNING)
     await_that(lambda: "StreamnbNotLearning" not in prometheus.firing())
 
 
@@ -488,7 +488,7 @@ def test_the_health_check_tells_a_living_learner_from_a_dead_one():
     check = [sys.executable, *(part.replace("127.0.0.1:9464", address) for part in arguments[1:])]
     try:
         assert subprocess.run(check, check=False, capture_output=True).returncode == 0
-        health.entered(State.STOPPED)
+        health.entered(WorkerState.STOPPED)
         assert subprocess.run(check, check=False, capture_output=True).returncode == 1
     finally:
         endpoints.close()

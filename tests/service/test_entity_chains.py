@@ -16,7 +16,7 @@ from streamnb.cli import main, wiring
 from streamnb.config import changes, load, shaping_of
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.recount.comparison import State, compare, recount_of
+from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
 from streamnb.engine.verification.recount.recount import Plan
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.wire.codec import decode_event
@@ -292,14 +292,14 @@ def test_a_recount_that_begins_with_a_snapshot():
     config = configured(*KEPT)
     learner = wiring.learner(config)
     learner.process(records(RAWS[:150], keys=KEYS[:150]), 1.0)
-    recount = recount_of(State.read(learner.parts()))
+    recount = recount_of(LearnedState.read(learner.parts()))
     rest = records(RAWS, keys=KEYS)[150:]
     learner.process(rest, 1.0)
     plan = Plan.of(learner.settings, learner.model)
     for record in rest:
         recount.take(decode_event(record.value, plan.settings.schema, record.key), plan)
     findings = Findings()
-    assert compare(recount, State.of(learner), "recount", 1, findings).counts > 0
+    assert compare(recount, LearnedState.of(learner), "recount", 1, findings).counts > 0
     assert not findings.count("recount")
 
 

@@ -21,7 +21,7 @@ from kafka.admin import (
     TransactionState,
 )
 
-from streamnb.adapters.blocking_call import meanwhile
+from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_texts import translate
 from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
@@ -96,7 +96,7 @@ class KafkaAdmin:
         clients = Clients({**client, **bound})
         with _reasons() as reasons:
             try:
-                self._admin = meanwhile(clients.admin, seconds=timeout + 1)
+                self._admin = call_blocking(clients.admin, seconds=timeout + 1)
             except LogError as error:
                 why = "; ".join(reasons) or str(error)
                 servers = client["bootstrap_servers"]
@@ -106,7 +106,7 @@ class KafkaAdmin:
     def close(self) -> None:
         """Close the connections."""
         with contextlib.suppress(LogError):
-            meanwhile(self._admin.close, seconds=self._timeout)
+            call_blocking(self._admin.close, seconds=self._timeout)
 
     # -- questions ----------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class KafkaAdmin:
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return meanwhile(question, seconds=max(_PAUSE, deadline - time.monotonic()))
+                return call_blocking(question, seconds=max(_PAUSE, deadline - time.monotonic()))
             except errors.AuthorizationError as error:
                 raise NotAuthorised(str(translate(error))) from error
             except errors.KafkaError as error:

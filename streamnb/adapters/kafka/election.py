@@ -15,7 +15,7 @@ from typing import Any
 from kafka import TopicPartition, errors
 from kafka.structs import MemberState
 
-from streamnb.adapters.blocking_call import meanwhile
+from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.clients import MAX_POLL_INTERVAL, Clients
 from streamnb.adapters.kafka.error_texts import translated
 from streamnb.adapters.kafka.group import GroupMember, is_learner, members_of, strangers
@@ -150,7 +150,7 @@ class Election:
     def _seen(self) -> Sequence[GroupMember]:
         """The members of a group that has settled, for people to be told of; none where nobody can say."""
         with contextlib.suppress(LogError):
-            is_settled, members = meanwhile(self._described, self._alive, self._patience)
+            is_settled, members = call_blocking(self._described, self._alive, self._patience)
             return members if is_settled else ()
         return ()
 
@@ -197,7 +197,9 @@ class Election:
         """
         self._member.subscribe([self._prize.topic])
         with translated():
-            meanwhile(self._member.topics, self._alive, self._patience)  # it waits for as long as it takes
+            call_blocking(
+                self._member.topics, self._alive, self._patience
+            )  # it waits for as long as it takes
 
     def _stand_again(self) -> None:
         """Leave and join anew, where an election takes longer than any member may hold it up."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import errors
 
-from streamnb.adapters.blocking_call import Meanwhile, OneThread, meanwhile
+from streamnb.adapters.blocking_call import BlockingCall, SerialThread, call_blocking
 from streamnb.adapters.kafka.error_actions import Action, classify, meant
 from streamnb.adapters.kafka.error_texts import translate, translated
 from streamnb.adapters.kafka.kafka_python import of_record
@@ -24,7 +24,7 @@ _GIVEN_UP_AFTER = 3  # transaction timeouts
 class Attempt:
     """A transaction that is being written."""
 
-    def __init__(self, work: Meanwhile[None], n: int) -> None:
+    def __init__(self, work: BlockingCall[None], n: int) -> None:
         self._work = work
         self._n = n
 
@@ -65,7 +65,7 @@ class Transactions:
         self._id = transactional_id
         self._timeout = timeout
         self._producer: TransactionalProducer | None = None
-        self._thread: OneThread | None = None  # the producer's own
+        self._thread: SerialThread | None = None  # the producer's own
 
     def begin_anew(self, alive: Callable[[], None]) -> None:
         """Fence every earlier producer of this id and settle its transaction.
@@ -76,18 +76,18 @@ class Transactions:
         producer = self._library.transactional(self._id, self._timeout)
         try:
             with translated("WRITE", self._id):
-                meanwhile(producer.init_transactions, alive, self._patience)
+                call_blocking(producer.init_transactions, alive, self._patience)
         except BaseException:
             producer.abandon()
             raise
-        self._producer, self._thread = producer, OneThread()
+        self._producer, self._thread = producer, SerialThread()
 
     def begin(self, transaction: Transaction, membership: Any) -> Attempt:
         """Begin to write one transaction.
 
         After an attempt that failed this producer must not be used again: `begin_anew`.
         """
-        work = Meanwhile(lambda: self._write(transaction, membership), self._patience, self._thread)
+        work = BlockingCall(lambda: self._write(transaction, membership), self._patience, self._thread)
         return Attempt(work, transaction.n)
 
     @property

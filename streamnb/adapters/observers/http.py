@@ -15,7 +15,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from streamnb.engine.sensor import Sensor, State
+from streamnb.engine.sensor import Sensor, WorkerState
 from streamnb.errors import ConfigError
 
 __all__ = ["MOST_CLIENTS", "Endpoints", "Health"]
@@ -37,10 +37,10 @@ class Health(Sensor):
     def __init__(self, dead_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._dead_after = dead_after
         self._clock = clock
-        self._state = State.STARTING
+        self._state = WorkerState.STARTING
         self._heard = clock()
 
-    def entered(self, state: State) -> None:
+    def entered(self, state: WorkerState) -> None:
         """Note the state; to change it is a sign of life too."""
         self._state = state
         self._heard = self._clock()
@@ -57,12 +57,12 @@ class Health(Sensor):
     @property
     def live(self) -> bool:
         """Whether there is no reason to end the process: it is not done, and its loop turns."""
-        return self._state is not State.STOPPED and self.silence <= self._dead_after
+        return self._state is not WorkerState.STOPPED and self.silence <= self._dead_after
 
     @property
     def ready(self) -> bool:
         """Whether it learns: not one that stands by, recovers or waits."""
-        return self._state is State.RUNNING
+        return self._state is WorkerState.RUNNING
 
     def line(self) -> str:
         """One line of JSON, for a human."""
@@ -158,25 +158,25 @@ def _say(
     return [text.encode()]
 
 
-class _Asked(RawIOBase):
+class _RequestBytes(RawIOBase):
     """What a client sends, until it has taken too long or sent too much."""
 
     def __init__(self, connection: socket.socket, seconds: float, most: int) -> None:
         super().__init__()
         self._connection = connection
         self._deadline = time.monotonic() + seconds
-        self._room = most
+        self._bytes_left = most
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         left = self._deadline - time.monotonic()
-        if left <= 0 or self._room <= 0:
+        if left <= 0 or self._bytes_left <= 0:
             raise TimeoutError
         self._connection.settimeout(left)
         count = self._connection.recv_into(buffer)
-        self._room -= count
+        self._bytes_left -= count
         return count
 
 
@@ -190,7 +190,7 @@ class _Request(WSGIRequestHandler):
         """Gather the answer: `finish` sends it, so that a client that does not read stops no application."""
         super().setup()
         self.rfile.close()
-        self.rfile = BufferedReader(_Asked(self.connection, self.timeout, self.most_bytes))
+        self.rfile = BufferedReader(_RequestBytes(self.connection, self.timeout, self.most_bytes))
         self.wfile = self._answer = BytesIO()
 
     def get_environ(self) -> WSGIEnvironment:

@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from streamnb.adapters.observers.prometheus_quality import Names, Quality
 from streamnb.engine.ports import Partition
-from streamnb.engine.sensor import Committed, Sensor, State
+from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.events import MetricsReport
 
 __all__ = ["PrometheusSensor"]
@@ -103,7 +103,7 @@ class PrometheusSensor(Sensor):
             "streamnb_snapshot_failures_total", "Snapshots that could not be kept.", registry=self._metrics
         )
         self._state = gauge("streamnb_state", "1 for what the worker is doing, 0 for the rest.", ["state"])
-        self._set_state(State.STARTING)
+        self._set_state(WorkerState.STARTING)
         build = Info("streamnb_build", "Which streamnb this is.", registry=self._metrics)
         build.info({"version": version("streamnb")})
 
@@ -119,7 +119,7 @@ class PrometheusSensor(Sensor):
 
     describe = collect
 
-    def entered(self, state: State) -> None:
+    def entered(self, state: WorkerState) -> None:
         """Exactly this state is 1."""
         with self._lock:
             self._set_state(state)
@@ -176,8 +176,8 @@ class PrometheusSensor(Sensor):
         with self._lock:
             self._unsaved.inc()
 
-    def _set_state(self, current: State) -> None:
-        for state in State:
+    def _set_state(self, current: WorkerState) -> None:
+        for state in WorkerState:
             self._state.labels(state.value).set(state is current)
 
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from streamnb.adapters.blocking_call import meanwhile
-from streamnb.engine.sensor import Committed, Sensor, State
+from streamnb.adapters.blocking_call import call_blocking
+from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import Unavailable
 
 __all__ = ["Watchdog"]
@@ -38,7 +38,7 @@ class Watchdog(Sensor):
         self._seconds = seconds
         self._end = end
         self._tick_seconds = min(_TICK_SECONDS, seconds / 4)
-        self._state: State | None = None
+        self._state: WorkerState | None = None
         self._signs = 0  # of life; only the worker's thread counts them
         self._seen = 0  # of those, by the last tick
         self._ticks = 0  # since the last sign; only the watchdog's thread counts them
@@ -54,7 +54,7 @@ class Watchdog(Sensor):
         self._closed.set()
         self._thread.join()
 
-    def entered(self, state: State) -> None:
+    def entered(self, state: WorkerState) -> None:
         """Note the state; to change it is a sign of life, too."""
         self._state = state
         self.alive()
@@ -78,12 +78,12 @@ class Watchdog(Sensor):
     def tick(self) -> None:
         """Count one turn of the watchdog's own; end the process where it is one too many."""
         signs = self._signs
-        well = signs != self._seen or self._state in {None, State.STOPPED}
+        well = signs != self._seen or self._state in {None, WorkerState.STOPPED}
         self._seen, self._ticks = signs, 0 if well else self._ticks + 1
         if self._ticks * self._tick_seconds >= self._seconds:
             try:
                 with suppress(Unavailable, OSError):  # whoever should read it may hang, too
-                    meanwhile(self._tell, seconds=_TELL_SECONDS)
+                    call_blocking(self._tell, seconds=_TELL_SECONDS)
             finally:
                 self._end(1)
 

@@ -293,12 +293,12 @@ class SqliteStore:
         first = extent.partition_id << OFFSET_BITS | offset
         count = max(0, min(limit, extent.next - offset))
         found = self.db.execute(_FETCH, (first, first + count))
-        rows, room = [], FETCH_BYTES
-        while room > 0 and (row := found.fetchone()) is not None:
+        rows, bytes_left = [], FETCH_BYTES
+        while bytes_left > 0 and (row := found.fetchone()) is not None:
             rows.append(row)
-            room -= len(row[3])
+            bytes_left -= len(row[3])
         found.close()
-        if room > 0 and len(rows) != count:
+        if bytes_left > 0 and len(rows) != count:
             raise LogError(
                 f"{self.path}: is damaged: {count} records of {partition.topic}[{partition.number}] "
                 f"should lie from offset {offset} on, {len(rows)} do"

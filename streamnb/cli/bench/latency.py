@@ -17,7 +17,7 @@ from streamnb.cli.bench import load
 from streamnb.cli.bench.bare_clients import Bare
 from streamnb.cli.bench.echo_loops import echo
 from streamnb.cli.bench.percentiles import Passage
-from streamnb.cli.bench.processes import Actor, Asked, learn
+from streamnb.cli.bench.processes import Actor, AnsweringActor, learn
 from streamnb.cli.bench.topics import Place
 from streamnb.config import Config
 from streamnb.engine.ports import Log
@@ -109,9 +109,9 @@ def measure(place: Place, work: Load, arguments: Sequence[str]) -> Mapping[str, 
     """
     targets = [route.target for route in place.routes.values()]
     with contextlib.ExitStack() as stack:
-        watcher = Asked("reader", place.folder, load.watch, place.config, targets)
+        watcher = AnsweringActor("reader", place.folder, load.watch, place.config, targets)
         stack.enter_context(closing(watcher))
-        producer = Asked("producer", place.folder, load.produce, place.config)
+        producer = AnsweringActor("producer", place.folder, load.produce, place.config)
         stack.enter_context(closing(producer))
         contenders = {name: _contender(place, name, arguments) for name in place.routes}
         for contender in contenders.values():
@@ -134,7 +134,7 @@ def _contender(place: Place, name: str, arguments: Sequence[str]) -> Actor:
 class _Turns:
     """Gives each contender its turns, one at a time."""
 
-    def __init__(self, place: Place, work: Load, producer: Asked, watcher: Asked) -> None:
+    def __init__(self, place: Place, work: Load, producer: AnsweringActor, watcher: AnsweringActor) -> None:
         self._routes = place.routes
         self._work = work
         self._producer = producer

@@ -60,8 +60,10 @@ def events(name: str, size: int) -> Iterator[tuple[bytes, bytes]]:
     for i, (x, label) in enumerate(synthetic.messages(synthetic.Parameters())):
         features = {"channel": x["channel"], "length": x["length"]}
         event = {"id": f"{name}-{i}", "text": x["text"], "features": features, "label": label}
-        room = size - len(encode_event({**event, "padding": ""}))
-        padded = {**event, "padding": "." * room} if room >= 0 else event  # a field that no schema reads
+        missing = size - len(encode_event({**event, "padding": ""}))
+        padded = (
+            {**event, "padding": "." * missing} if missing >= 0 else event
+        )  # a field that no schema reads
         yield f"{name}-{i}".encode(), encode_event(padded)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from streamnb.errors import LogError
 
-__all__ = ["Actor", "Asked", "learn"]
+__all__ = ["Actor", "AnsweringActor", "learn"]
 
 _END_SECONDS = 20.0
 _TURN_SECONDS = 0.5
@@ -56,7 +56,7 @@ class Actor:
             self._process.join()
 
 
-class Asked(Actor):
+class AnsweringActor(Actor):
     """An actor that answers orders; `play` takes its end of the pipe first. The first answer says: ready."""
 
     def __init__(self, name: str, folder: Path, play: Callable[..., None], *arguments: object) -> None:

@@ -21,7 +21,7 @@ from streamnb.cli.bench.backlog import Spent
 from streamnb.cli.bench.bare_clients import Bare, Pair
 from streamnb.cli.bench.environment import environment
 from streamnb.cli.bench.latency import echoes_for
-from streamnb.cli.bench.processes import Asked
+from streamnb.cli.bench.processes import AnsweringActor
 from streamnb.cli.bench.topics import Place, place
 from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.cli.planned_topics import group_of
@@ -118,11 +118,11 @@ def _turn(found: Place, contender: Contender, events: int, size: int) -> Spent:
     """Let one contender work off what lies in the events' topic."""
     config = found.config
     if contender.model:
-        actor = Asked("service", found.folder, backlog.serve, config, events)
+        actor = AnsweringActor("service", found.folder, backlog.serve, config, events)
     else:
         topics = config.topics
         bare = Bare(config, group_of(config), topics.events[0], topics.predictions)
-        actor = Asked("loop", found.folder, backlog.copy, contender.client, bare, events, size)
+        actor = AnsweringActor("loop", found.folder, backlog.copy, contender.client, bare, events, size)
     with closing(actor):
         actor.answer(_START_SECONDS)
         spent: Spent = actor.ask(None, _START_SECONDS + events / _LEAST_RATE)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from streamnb.adapters.kafka.admin import Group, OpenTransaction
 from streamnb.adapters.kafka.group import is_learner, owner_of
-from streamnb.cli.checks.findings import Finding, State
+from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.engine.topic_plan import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
 
@@ -20,17 +20,17 @@ _GRACE = 15.0  # seconds beyond its timeout after which an open transaction is a
 def check_brokers(brokers: Mapping[int, str], versions: Mapping[int, tuple[int, ...]]) -> Iterator[Finding]:
     """Whether there are brokers, and none of them is too old."""
     shown = ", ".join(brokers.values())
-    yield Finding("broker", State.OK, f"{len(brokers)} up: {shown}")
+    yield Finding("broker", Severity.OK, f"{len(brokers)} up: {shown}")
     for number, version in versions.items():
         if version < _OLDEST:
             yield Finding(
                 "version",
-                State.PROBLEM,
+                Severity.PROBLEM,
                 f"broker {number} is of version {_dotted(version)}",
                 f"upgrade it to {_dotted(_OLDEST)} or later",
             )
     if versions and min(versions.values()) >= _OLDEST:
-        yield Finding("version", State.OK, f"{_dotted(min(versions.values()))} or later")
+        yield Finding("version", Severity.OK, f"{_dotted(min(versions.values()))} or later")
 
 
 def check_topics(
@@ -87,13 +87,13 @@ def check_permissions(
     """
     missing = [acl for acl in acls if _may(acl, seen) is False]
     for acl in missing:
-        state, found = State.PROBLEM, f"no {acl.operation} on {acl.resource} {acl.name}"
+        state, found = Severity.PROBLEM, f"no {acl.operation} on {acl.resource} {acl.name}"
         if acl.operation == "DESCRIBE_CONFIGS":  # the learner itself does without
-            state, found = State.WARNING, f"{found}: its settings cannot be checked"
+            state, found = Severity.WARNING, f"{found}: its settings cannot be checked"
         yield Finding("permissions", state, found, next(tools.grants([acl], principal)))
     if not missing:
         found = "all that Kafka tells of (not WRITE on the transactional id: using it shows)"
-        yield Finding("permissions", State.OK, found)
+        yield Finding("permissions", Severity.OK, found)
 
 
 def check_group(group: Group, journal: str) -> Finding:
@@ -103,62 +103,62 @@ def check_group(group: Group, journal: str) -> Finding:
     if strangers:
         found = ", ".join(f"client {member.client_id} at {member.host}" for member in strangers)
         do = "give that another group.id, or this model another model.name"
-        return Finding(check, State.PROBLEM, f"its group has a member that is none: {found}", do)
+        return Finding(check, Severity.PROBLEM, f"its group has a member that is none: {found}", do)
     owners = [member for member in group.members if journal in member.owns]
     if group.state == "Stable" and owners:
         others = len(group.members) - len(owners)
         waiting = f"; {others} more standing by" if others else ""
-        return Finding(check, State.OK, f"{owner_of(owners[0].client_id)} at {owners[0].host}{waiting}")
+        return Finding(check, Severity.OK, f"{owner_of(owners[0].client_id)} at {owners[0].host}{waiting}")
     if group.members:
         return Finding(
             check,
-            State.WARNING,
+            Severity.WARNING,
             f"{len(group.members)} members and none of them elected: the group is {group.state}",
             "an election takes some seconds: ask again",
         )
-    return Finding(check, State.WARNING, "none is running", "start one: streamnb run")
+    return Finding(check, Severity.WARNING, "none is running", "start one: streamnb run")
 
 
 def check_transaction(transaction: OpenTransaction | None, now: float) -> Finding:
     """Whether the learner's transaction hangs; `now` is ours, the start is the coordinator's."""
     check = "transaction"
     if transaction is None:
-        return Finding(check, State.OK, "none is open")
+        return Finding(check, Severity.OK, "none is open")
     age = now - transaction.started
     if age <= transaction.timeout + _GRACE:
-        return Finding(check, State.OK, f"one is open for {max(0.0, age):.1f} s: a commit is under way")
+        return Finding(check, Severity.OK, f"one is open for {max(0.0, age):.1f} s: a commit is under way")
     return Finding(
         check,
-        State.PROBLEM,
+        Severity.PROBLEM,
         f"one is open ({transaction.state}) for {age:.0f} s, though it times out after "
         f"{transaction.timeout:g} s: readers of what is committed wait behind it",
         "find it with kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort",
     )
 
 
-_Harm = tuple[State, Difference, str]
+_Harm = tuple[Severity, Difference, str]
 
 
 def _shape_harm(topic: TopicSpec, there: FoundTopic, brokers: int) -> Iterator[_Harm]:
     """Partitions and replicas."""
     if topic.role == "journal" and there.partitions != 1:
         difference = Difference("partitions", "1", str(there.partitions))
-        yield State.PROBLEM, difference, "the order of commits needs a single one"
+        yield Severity.PROBLEM, difference, "the order of commits needs a single one"
     copies = min(3, brokers)
     if there.replication < copies:
         lost = "all that was learned" if topic.role == "journal" else "its records"
         difference = Difference("replication", str(copies), str(there.replication))
-        yield State.WARNING, difference, f"{there.replication} broken brokers can take {lost} along"
+        yield Severity.WARNING, difference, f"{there.replication} broken brokers can take {lost} along"
     in_sync = _number(there, "min.insync.replicas")
     if in_sync is None:
         return
     difference = Difference("min.insync.replicas", str(max(1, there.replication - 1)), str(in_sync))
     if in_sync > there.replication:
-        yield State.PROBLEM, difference, f"with {there.replication} replicas nothing can be written"
+        yield Severity.PROBLEM, difference, f"with {there.replication} replicas nothing can be written"
     elif in_sync == there.replication > 1:
-        yield State.WARNING, difference, "nothing can be written while one broker is down"
+        yield Severity.WARNING, difference, "nothing can be written while one broker is down"
     elif in_sync < there.replication - 1:
-        yield State.WARNING, difference, "what only one broker has may be acknowledged, and lost with it"
+        yield Severity.WARNING, difference, "what only one broker has may be acknowledged, and lost with it"
 
 
 def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
@@ -167,40 +167,44 @@ def _settings_harm(topic: TopicSpec, there: FoundTopic) -> Iterator[_Harm]:
     policy = settings.get("cleanup.policy", "delete")
     if "compact" in policy:
         difference = Difference("cleanup.policy", "delete", policy)
-        yield State.PROBLEM, difference, "compaction removes records, and refuses those without a key"
+        yield Severity.PROBLEM, difference, "compaction removes records, and refuses those without a key"
     if settings.get("unclean.leader.election.enable") == "true":
         difference = Difference("unclean.leader.election.enable", "false", "true")
-        yield State.WARNING, difference, "an election may drop acknowledged records"
+        yield Severity.WARNING, difference, "an election may drop acknowledged records"
     if topic.role == "journal":
         for key in ("retention.ms", "retention.bytes"):
             if settings.get(key, "-1") != "-1":
                 difference = Difference(key, "-1", settings[key])
-                yield State.PROBLEM, difference, "a recovery needs the journal from its first record on"
+                yield Severity.PROBLEM, difference, "a recovery needs the journal from its first record on"
 
 
 def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_Harm]:
     """Whether whatever the events' topics take finds room among the dead letters, and what is said of it."""
-    room = _number(there, "max.message.bytes")
+    limit = _number(there, "max.message.bytes")
     wanted = int(topic.settings.get("max.message.bytes", "0"))
-    if topic.role in {"predictions", "metrics"} and room is not None and room < wanted:
-        difference = Difference("max.message.bytes", str(wanted), str(room))
-        yield State.WARNING, difference, "larger predictions become dead letters, larger reports lose labels"
-    if topic.role == "dead_letters" and room is not None and room < largest + HEADER_BYTES:
-        difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(room))
-        yield State.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"
+    if topic.role in {"predictions", "metrics"} and limit is not None and limit < wanted:
+        difference = Difference("max.message.bytes", str(wanted), str(limit))
+        yield (
+            Severity.WARNING,
+            difference,
+            "larger predictions become dead letters, larger reports lose labels",
+        )
+    if topic.role == "dead_letters" and limit is not None and limit < largest + HEADER_BYTES:
+        difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(limit))
+        yield Severity.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"
 
 
 def _absent(check: str, *, hidden: bool) -> Finding:
     if hidden:
-        return Finding(check, State.PROBLEM, "not there, or hidden from this user: see permissions")
-    return Finding(check, State.PROBLEM, "not there", "streamnb topics create")
+        return Finding(check, Severity.PROBLEM, "not there, or hidden from this user: see permissions")
+    return Finding(check, Severity.PROBLEM, "not there", "streamnb topics create")
 
 
 def _unharmed(check: str, there: FoundTopic) -> Finding:
     shape = f"partitions {there.partitions}, replicas {there.replication}"
     if there.settings is None:
-        return Finding(check, State.UNKNOWN, f"{shape}; its settings cannot be seen: see permissions")
-    return Finding(check, State.OK, shape)
+        return Finding(check, Severity.UNKNOWN, f"{shape}; its settings cannot be seen: see permissions")
+    return Finding(check, Severity.OK, shape)
 
 
 def _may(acl: Acl, seen: Seen) -> bool | None:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from streamnb.errors import JournalError, StreamnbError
 
-__all__ = ["Finding", "State", "asked"]
+__all__ = ["Finding", "Severity", "finding_of"]
 
 
-class State(StrEnum):
+class Severity(StrEnum):
     """How bad it is."""
 
     OK = "ok"
@@ -35,13 +35,13 @@ class Finding(NamedTuple):
     """
 
     check: str
-    state: State
+    state: Severity
     found: str
     do: str = ""
 
 
-def asked(
-    check: str, question: Callable[[], Iterable[Finding]], otherwise: State = State.UNKNOWN
+def finding_of(
+    check: str, question: Callable[[], Iterable[Finding]], otherwise: Severity = Severity.UNKNOWN
 ) -> list[Finding]:
     """The findings of a question; one that is `otherwise` where it could not be answered, and says why.
 
@@ -50,6 +50,6 @@ def asked(
     try:
         return list(question())
     except JournalError as error:
-        return [Finding(check, State.PROBLEM, str(error))]
+        return [Finding(check, Severity.PROBLEM, str(error))]
     except (StreamnbError, OSError) as error:
         return [Finding(check, otherwise, str(error))]

@@ -11,16 +11,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streamnb import model
-from streamnb.cli.checks.findings import Finding, State
+from streamnb.cli.checks.findings import Finding, Severity
 
-__all__ = ["Kernel", "Room", "check_kernels", "check_room", "check_sqlite", "kernels", "room"]
+__all__ = [
+    "DiskSpace",
+    "Kernel",
+    "check_disk_space",
+    "check_kernels",
+    "check_sqlite",
+    "disk_space",
+    "kernels",
+]
 
 _MIB = 1 << 20
 _AT_LEAST = 256 * _MIB  # bytes; less is little on any disk
 
 
-class Room(NamedTuple):
-    """Room for what is written to a folder.
+class DiskSpace(NamedTuple):
+    """What may be written to a folder.
 
     Attributes:
         folder: the folder, or the nearest one above it that exists.
@@ -53,19 +61,19 @@ class Kernel(NamedTuple):
         return any(file.stat().st_mtime >= self.source.stat().st_mtime for file in found)
 
 
-def check_room(what: str, room: Room, needed: int) -> Finding:
+def check_disk_space(what: str, space: DiskSpace, needed: int) -> Finding:
     """Whether the next thing to be written, `needed` bytes, fits on the disk, and a few more of it."""
     check = f"disk of {what}"
-    found = f"{room.free / _MIB:,.0f} MiB free at {room.folder}; {needed / _MIB:,.0f} MiB are written next"
-    if not room.is_writable:
+    found = f"{space.free / _MIB:,.0f} MiB free at {space.folder}; {needed / _MIB:,.0f} MiB are written next"
+    if not space.is_writable:
         return Finding(
-            check, State.PROBLEM, f"{room.folder} cannot be written to", "let this user write there"
+            check, Severity.PROBLEM, f"{space.folder} cannot be written to", "let this user write there"
         )
-    if room.free < needed:
-        return Finding(check, State.PROBLEM, found, "make room, or set another place")
-    if room.free < max(4 * needed, _AT_LEAST):
-        return Finding(check, State.WARNING, found, "make room soon")
-    return Finding(check, State.OK, found)
+    if space.free < needed:
+        return Finding(check, Severity.PROBLEM, found, "make room, or set another place")
+    if space.free < max(4 * needed, _AT_LEAST):
+        return Finding(check, Severity.WARNING, found, "make room soon")
+    return Finding(check, Severity.OK, found)
 
 
 def check_kernels(found: Iterable[Kernel]) -> Finding:
@@ -74,7 +82,7 @@ def check_kernels(found: Iterable[Kernel]) -> Finding:
     if any(kernel.cache is None for kernel in all_):
         return Finding(
             check,
-            State.WARNING,
+            Severity.WARNING,
             "no folder can be written, so every start compiles for ten seconds or more",
             "set NUMBA_CACHE_DIR to a folder that can be written and lasts",
         )
@@ -82,18 +90,18 @@ def check_kernels(found: Iterable[Kernel]) -> Finding:
     places = ", ".join(sorted({str(kernel.cache.parent) for kernel in all_ if kernel.cache}))
     if cold:
         found_ = f"{cold} of {len(all_)} are not compiled yet in {places}: the next start takes longer"
-        return Finding(check, State.WARNING, found_, "streamnb warm")
-    return Finding(check, State.OK, f"{len(all_)} compiled, in {places}")
+        return Finding(check, Severity.WARNING, found_, "streamnb warm")
+    return Finding(check, Severity.OK, f"{len(all_)} compiled, in {places}")
 
 
 def check_sqlite(*, has_bug: bool) -> Finding:
     """Whether this SQLite can damage the file."""
     check = "sqlite"
     if not has_bug:
-        return Finding(check, State.OK, "a version without the WAL-reset bug")
+        return Finding(check, Severity.OK, "a version without the WAL-reset bug")
     return Finding(
         check,
-        State.WARNING,
+        Severity.WARNING,
         "a version with the WAL-reset bug, which can damage a file that several processes write at once; "
         "only the learner checkpoints, which makes that most unlikely",
         "use a Python with SQLite 3.51.3 or later (or 3.50.7, 3.44.6)",
@@ -103,12 +111,12 @@ def check_sqlite(*, has_bug: bool) -> Finding:
 # -- where the values come from -----------------------------------------------------------------------------
 
 
-def room(path: Path) -> Room:
-    """Room in a folder, or where it would be made."""
+def disk_space(path: Path) -> DiskSpace:
+    """The disk space of a folder, or of where it would be made."""
     folder = path.absolute()
     while not folder.is_dir():
         folder = folder.parent
-    return Room(folder, shutil.disk_usage(folder).free, os.access(folder, os.W_OK | os.X_OK))
+    return DiskSpace(folder, shutil.disk_usage(folder).free, os.access(folder, os.W_OK | os.X_OK))
 
 
 def kernels() -> Iterator[Kernel]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.cli.checks.findings import Finding, State
+from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.replay import SliceReader, replay
 from streamnb.engine.learner import Learner
@@ -59,8 +59,10 @@ def check_duration(work: Work, sample: Sample) -> Finding:
     parts.append(f"{replaying:.1f} s for {work.events:,} events in {work.commits:,} commits after it")
     found = f"would take about {seconds:.1f} s: {', '.join(parts)}"
     if seconds <= _LONG:
-        return Finding("recovery time", State.OK, found)
-    return Finding("recovery time", State.WARNING, found, "lower snapshots.every and snapshots.every_events")
+        return Finding("recovery time", Severity.OK, found)
+    return Finding(
+        "recovery time", Severity.WARNING, found, "lower snapshots.every and snapshots.every_events"
+    )
 
 
 def work_of(log: Log, journal: Partition, start: int, after: int, snapshot_bytes: int) -> Work:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.adapters.snapshot_folder import Damaged
-from streamnb.cli.checks.findings import Finding, State
+from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.engine.journal.history import Stray
 from streamnb.engine.ports import Log, Partition
 from streamnb.wire.journal import JournalRecord
@@ -51,7 +51,7 @@ def check_strays(strays: Sequence[Stray]) -> Iterator[Finding]:
     if strays:
         yield Finding(
             "journal",
-            State.WARNING,
+            Severity.WARNING,
             f"{len(strays)} records of its topic are passed over, the last at offset {strays[-1].offset}: "
             f"{strays[-1].what}",
             "let nobody but the learner write to it: `streamnb topics plan` lists the ACLs",
@@ -62,7 +62,7 @@ def check_snapshots(damaged: Sequence[Damaged]) -> Iterator[Finding]:
     """The files that a recovery passes over to reach the newest snapshot that can be read."""
     for path, reason in damaged:
         found = f"{path} cannot be read, and is passed over: {reason}"
-        yield Finding("snapshots", State.WARNING, found, "bring a good copy back, or move it away")
+        yield Finding("snapshots", Severity.WARNING, found, "bring a good copy back, or move it away")
 
 
 def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | None) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | Non
     if first.n > (0 if snapshot is None else snapshot):
         yield Finding(
             "journal",
-            State.PROBLEM,
+            Severity.PROBLEM,
             f"begins with record {first.n}, and {at}: retention has taken what a recovery needs",
             "bring a newer snapshot back, or begin a new log; and keep the journal (retention.ms=-1, "
             "retention.bytes=-1)",
@@ -85,12 +85,12 @@ def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | Non
     elif snapshot is not None and snapshot > last.n:
         yield Finding(
             "journal",
-            State.PROBLEM,
+            Severity.PROBLEM,
             f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}",
             "this folder of snapshots belongs to another log: move it away, or set snapshots.folder",
         )
     else:
-        yield Finding("journal", State.OK, f"records {first.n} to {last.n}; {at}")
+        yield Finding("journal", Severity.OK, f"records {first.n} to {last.n}; {at}")
 
 
 def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float) -> Iterator[Finding]:
@@ -105,10 +105,10 @@ def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float)
     for part in kept:
         if part.position < part.earliest:
             found = f"needs {part} from offset {part.position}; kept are {part.earliest} and later"
-            yield Finding(check, State.PROBLEM, found, "begin a new log, or restore a newer snapshot")
+            yield Finding(check, Severity.PROBLEM, found, "begin a new log, or restore a newer snapshot")
         elif part.position > part.end:
             found = f"needs {part} from offset {part.position}; it ends at {part.end}: another topic?"
-            yield Finding(check, State.PROBLEM, found, "begin a new log, or bring the topic back")
+            yield Finding(check, Severity.PROBLEM, found, "begin a new log, or bring the topic back")
     lost = any(not part.earliest <= part.position <= part.end for part in kept)
     left = [
         (part.written + retention[part.partition.topic] - now, part)
@@ -121,14 +121,14 @@ def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float)
 
 def _left(check: str, soonest: tuple[float, Kept] | None) -> Finding:
     if soonest is None:
-        return Finding(check, State.OK, "finds every event that it needs")
+        return Finding(check, Severity.OK, "finds every event that it needs")
     seconds, part = soonest
     hours = max(0.0, seconds / 3600)
     found = f"finds every event that it needs; {part} keeps them for {hours:.1f} h more"
     if seconds >= _SOON:
-        return Finding(check, State.OK, found)
+        return Finding(check, Severity.OK, found)
     do = "start the learner before then; raise the topic's retention.ms, or lower snapshots.every"
-    return Finding(check, State.WARNING, found, do)
+    return Finding(check, Severity.WARNING, found, do)
 
 
 def check_clock(said: float, stamped: float, *, by_broker: bool) -> Finding:
@@ -142,13 +142,17 @@ def check_clock(said: float, stamped: float, *, by_broker: bool) -> Finding:
     check = "clock"
     if not by_broker:
         found = "cannot be compared: the journal's records bear the learner's own timestamps"
-        return Finding(check, State.UNKNOWN, found, "set message.timestamp.type=LogAppendTime on the journal")
+        return Finding(
+            check, Severity.UNKNOWN, found, "set message.timestamp.type=LogAppendTime on the journal"
+        )
     difference = stamped - said
     if abs(difference) <= _SKEW:
-        return Finding(check, State.OK, f"learner and broker differ by less than {_SKEW:g} s")
+        return Finding(check, Severity.OK, f"learner and broker differ by less than {_SKEW:g} s")
     ahead, behind = ("broker", "learner") if difference > 0 else ("learner", "broker")
     found = f"at the last commit the {ahead}'s was {abs(difference):.1f} s ahead of the {behind}'s"
-    return Finding(check, State.WARNING, found, "let NTP set both; a commit that took so long looks the same")
+    return Finding(
+        check, Severity.WARNING, found, "let NTP set both; a commit that took so long looks the same"
+    )
 
 
 # -- where the values come from -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version
 
-from streamnb.adapters.blocking_call import meanwhile
+from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import KafkaAdmin, NotAuthorised
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog, wal_reset_bug
@@ -22,9 +22,9 @@ from streamnb.cli.checks.cluster import (
     check_topics,
     check_transaction,
 )
-from streamnb.cli.checks.findings import Finding, State, asked
+from streamnb.cli.checks.findings import Finding, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
-from streamnb.cli.checks.machine import check_kernels, check_room, check_sqlite, kernels, room
+from streamnb.cli.checks.machine import check_disk_space, check_kernels, check_sqlite, disk_space, kernels
 from streamnb.cli.checks.recovery import check_duration, sampled, work_of
 from streamnb.cli.checks.stream import (
     check_clock,
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     on_log = _kafka if config.log.is_kafka else _embedded
     findings = [*on_log(config, options.timeout), *_machine(config)]
-    problems = sum(finding.state is State.PROBLEM for finding in findings)
+    problems = sum(finding.state is Severity.PROBLEM for finding in findings)
     if options.json:
         print(json.dumps({"problems": problems, "findings": [finding._asdict() for finding in findings]}))
     else:
@@ -76,14 +76,14 @@ def _print(findings: Sequence[Finding]) -> None:
 
 
 def _machine(config: Config) -> Iterator[Finding]:
-    yield from asked("disk of snapshots", lambda: [_snapshot_room(config)])
+    yield from finding_of("disk of snapshots", lambda: [_snapshot_space(config)])
     yield check_kernels(kernels())
 
 
-def _snapshot_room(config: Config) -> Finding:
+def _snapshot_space(config: Config) -> Finding:
     folder = SnapshotFolder(config.snapshot_folder)
     newest = max((entry.size for entry in folder.list()[-1:]), default=0)
-    return check_room("snapshots", room(folder.path), newest)
+    return check_disk_space("snapshots", disk_space(folder.path), newest)
 
 
 # -- the embedded log ---------------------------------------------------------------------------------------
@@ -91,12 +91,13 @@ def _snapshot_room(config: Config) -> Finding:
 
 def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
     yield check_sqlite(has_bug=wal_reset_bug())
-    yield from asked(
-        "disk of the log", lambda: [check_room("the log", room(config.log.path.parent), _WAL_BYTES)]
+    yield from finding_of(
+        "disk of the log",
+        lambda: [check_disk_space("the log", disk_space(config.log.path.parent), _WAL_BYTES)],
     )
     if not config.log.path.exists():
         do = "streamnb topics create, or streamnb replay"
-        yield Finding("log", State.WARNING, f"there is no file {config.log.path} yet", do)
+        yield Finding("log", Severity.WARNING, f"there is no file {config.log.path} yet", do)
         return
 
     def look() -> list[Finding]:
@@ -104,11 +105,11 @@ def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
             missing = [name for _, name in config.topics.names if name not in log.topics()]
             if missing:
                 found = f"{config.log.path} has no topic {', '.join(missing)}"
-                return [Finding("log", State.WARNING, found, "streamnb topics create")]
-            findings = [Finding("log", State.OK, f"{config.log.path}, {len(log.topics())} topics")]
+                return [Finding("log", Severity.WARNING, found, "streamnb topics create")]
+            findings = [Finding("log", Severity.OK, f"{config.log.path}, {len(log.topics())} topics")]
             return findings + list(_stream(config, log, {}))
 
-    yield from asked("log", lambda: meanwhile(look, seconds=timeout * _READ_TIMES), State.PROBLEM)
+    yield from finding_of("log", lambda: call_blocking(look, seconds=timeout * _READ_TIMES), Severity.PROBLEM)
 
 
 # -- Kafka --------------------------------------------------------------------------------------------------
@@ -118,16 +119,16 @@ def _library(config: Config) -> Finding:
     """What reads and writes, and in which version. Raises LogError where it is not installed."""
     wiring.library(config)
     package = _PACKAGES[config.log.client]
-    return Finding("client", State.OK, f"{config.log.client}, of {package} {version(package)}")
+    return Finding("client", Severity.OK, f"{config.log.client}, of {package} {version(package)}")
 
 
 def _kafka(config: Config, timeout: float) -> Iterator[Finding]:
-    yield from asked("client", lambda: [_library(config)], State.PROBLEM)
+    yield from finding_of("client", lambda: [_library(config)], Severity.PROBLEM)
     try:
         admin = KafkaAdmin(config.kafka.settings(config.log), timeout=timeout)
     except LogError as error:
         do = "see log.url and [kafka], and whether the cluster is up; no more can be said of the log"
-        yield Finding("broker", State.PROBLEM, str(error), do)
+        yield Finding("broker", Severity.PROBLEM, str(error), do)
         return
     with closing(admin):
         yield from _cluster(config, admin, timeout)
@@ -139,15 +140,15 @@ def _cluster(config: Config, admin: KafkaAdmin, timeout: float) -> Iterator[Find
         brokers = admin.brokers()
         found = admin.topics(name for _, name in config.topics.names)
     except LogError as error:
-        yield Finding("broker", State.PROBLEM, str(error))
+        yield Finding("broker", Severity.PROBLEM, str(error))
         return
     tools = KafkaTools.of(config)
-    yield from asked("broker", lambda: check_brokers(brokers, {n: admin.version(n) for n in brokers}))
+    yield from finding_of("broker", lambda: check_brokers(brokers, {n: admin.version(n) for n in brokers}))
     yield from check_topics(planned_topics(config, len(brokers)), found, len(brokers), tools)
-    yield from asked("coordinator", lambda: _coordinated(config, admin, found, tools), State.PROBLEM)
+    yield from finding_of("coordinator", lambda: _coordinated(config, admin, found, tools), Severity.PROBLEM)
     if config.topics.journal in found.topics:
-        yield from asked(
-            "journal", lambda: meanwhile(lambda: _read(config, found), seconds=timeout * _READ_TIMES)
+        yield from finding_of(
+            "journal", lambda: call_blocking(lambda: _read(config, found), seconds=timeout * _READ_TIMES)
         )
 
 
@@ -158,12 +159,12 @@ def _coordinated(config: Config, admin: KafkaAdmin, found: Found, tools: KafkaTo
         group = admin.group(name)
         yield check_group(group, config.topics.journal)
     except NotAuthorised:
-        yield Finding("learner", State.UNKNOWN, f"group {name} is hidden from this user: see permissions")
+        yield Finding("learner", Severity.UNKNOWN, f"group {name} is hidden from this user: see permissions")
     try:
         yield check_transaction(admin.transaction(name), time.time())
     except NotAuthorised:
         shown = False
-        yield Finding("transaction", State.UNKNOWN, f"{name} is hidden from this user: see permissions")
+        yield Finding("transaction", Severity.UNKNOWN, f"{name} is hidden from this user: see permissions")
     yield from check_permissions(acls_of(config), Seen(found, group, shown), tools, principal_of(config))
 
 
@@ -193,14 +194,14 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     partition = log.partitions(config.topics.journal)[0]
     end = last(log, partition)
     if end is None:
-        yield Finding("journal", State.OK, "empty: nothing has been learned yet")
+        yield Finding("journal", Severity.OK, "empty: nothing has been learned yet")
         return
     first = next(entries(log, partition))
     folder = SnapshotFolder(config.snapshot_folder)
     try:
         newest = folder.newest()
     except SnapshotError as error:
-        yield Finding("snapshots", State.PROBLEM, str(error))
+        yield Finding("snapshots", Severity.PROBLEM, str(error))
         return
     n = None if newest is None else newest.snapshot.journal_n
     yield from check_snapshots(() if newest is None else newest.damaged)
@@ -212,7 +213,7 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     yield from check_strays(strays)
     findings = list(check_recovery(kept_of(log, positions_of(start.record)), retention, time.time()))
     yield from findings
-    if any(finding.state is State.PROBLEM for finding in findings):
+    if any(finding.state is Severity.PROBLEM for finding in findings):
         return
     place = (log, partition, start.offset, -1 if n is None else n)
     work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))

@@ -17,7 +17,7 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.snapshot_list import listed, print_list
-from streamnb.cli.reports.state_diff import State, differences, print_differences, time_of
+from streamnb.cli.reports.state_diff import StateAt, differences, print_differences, time_of
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.entries import roll_back
@@ -148,7 +148,7 @@ def _plan(journal: _Journal, end: Checkpoint, to: int) -> dict[str, Any]:
     }
 
 
-def _print_plan(plan: Mapping[str, Any], target: State) -> None:
+def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:
     print(f"from journal record {plan['from']} back to {plan['to']}: {target.learner.consumed:,} events")
     for name in ("undone", "restored"):
         if plan[name]["commits"]:
@@ -198,9 +198,9 @@ class _Journal:
         return {"commits": len(found), "events": sum(found)}
 
 
-def _state_at(log: Log, config: Config, n: int, owned: Log | None = None) -> State:
+def _state_at(log: Log, config: Config, n: int, owned: Log | None = None) -> StateAt:
     """The state at a journal record, under the configuration that held then."""
     alive = (lambda: None) if owned is None else owned.heartbeat
     learner = wiring.learner(config)
     found = recover(log, wiring.snapshots(config), learner, wiring.identity(config), alive, at=n)
-    return State(found, learner)
+    return StateAt(found, learner)

@@ -20,20 +20,20 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 
-__all__ = ["State", "differences", "print_differences", "time_of"]
+__all__ = ["StateAt", "differences", "print_differences", "time_of"]
 
 Key = tuple[Any, bytes]
 """Name of an attribute, and a word or value of it."""
 
 
-class State(NamedTuple):
+class StateAt(NamedTuple):
     """A learner as it was at one journal record."""
 
     checkpoint: Checkpoint
     learner: Learner
 
 
-def differences(before: State, after: State, top: int) -> dict[str, Any]:
+def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
     """All that is not the same in both; of each class the `top` words and values that changed most."""
     tables = (_statistics(state.learner) for state in (before, after))
     old, new = (_Counted(Statistics() if found is None else found) for found in tables)
@@ -64,7 +64,7 @@ def _chains(before: Learner, after: Learner) -> list[dict[str, Any]]:
     return moved
 
 
-def _met_and_gone(before: State, after: State, old: _Counted, new: _Counted) -> dict[str, int] | None:
+def _met_and_gone(before: StateAt, after: StateAt, old: _Counted, new: _Counted) -> dict[str, int] | None:
     """How many words and values are in one alone; None of models that are no tables of counts."""
     if any(_statistics(state.learner) is None for state in (before, after)):
         return None
@@ -79,7 +79,7 @@ def time_of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _summary(state: State) -> dict[str, Any]:
+def _summary(state: StateAt) -> dict[str, Any]:
     learner = state.learner
     scores = learner.progressive.cumulative()
     return {

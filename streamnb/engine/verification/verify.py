@@ -20,7 +20,7 @@ from streamnb.engine.verification.log.kept_snapshots import SNAPSHOTS, KeptSnaps
 from streamnb.engine.verification.log.published import Processed, Published
 from streamnb.engine.verification.log.replayed import Replays
 from streamnb.engine.verification.log.slices import SLICES, EventReader
-from streamnb.engine.verification.recount.comparison import Compared, State, compare, recount_of
+from streamnb.engine.verification.recount.comparison import Compared, LearnedState, compare, recount_of
 from streamnb.engine.verification.recount.recount import Plan, Recount
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -249,7 +249,7 @@ def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, ve
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
         return
-    compared = compare(recount, State.of(learner), RECOUNT, seen.end.n, findings)
+    compared = compare(recount, LearnedState.of(learner), RECOUNT, seen.end.n, findings)
     verified.compared = compared
     if not findings.count(RECOUNT):
         text = f"{compared.counts:,} counts and {compared.moments:,} moments equal"

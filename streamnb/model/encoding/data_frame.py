@@ -19,7 +19,7 @@ from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.rows import UNKNOWN
-from streamnb.model.encoding.targets import Asked
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.tokenizer import Tokens, encode_text
 from streamnb.model.encoding.vocabulary import Vocabulary
 
@@ -128,13 +128,13 @@ class Columns:
         self._continuous = [column for column in columns if column.kind == CONTINUOUS]
 
     def encoded(
-        self, asked: Asked, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
+        self, targets: Targets, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
     ) -> Encoded:
         """The events, with their classes, groups, fields and rows looked up or added.
 
         Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
-        label, known, is_added = asked.columns(classes)
+        label, known, is_added = targets.columns(classes)
         groups = _numbered(
             self._discrete, is_added, lambda column, adds: layout.group((column.kind, column.name), adds=adds)
         )
@@ -154,8 +154,8 @@ class Columns:
             value_field=value_field,
             value=value,
             label=label,
-            weight=asked.weights,
-            time=asked.times,
+            weight=targets.weights,
+            time=targets.times,
         )
         skipped = sum(
             int(np.count_nonzero(column.present))

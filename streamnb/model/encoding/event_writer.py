@@ -18,7 +18,7 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout, Name
 from streamnb.model.encoding.repeats import mark_repeats
-from streamnb.model.encoding.targets import Asked
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.tokenizer import Tokens, encode_text
 from streamnb.model.encoding.vocabulary import Vocabulary
 
@@ -95,13 +95,13 @@ class EventWriter:
         self._event_values += array("q", [len(self._value)]) * n
 
     def encoded(
-        self, asked: Asked, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
+        self, targets: Targets, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
     ) -> Encoded:
         """All events written, with their classes, groups, fields and rows looked up or added.
 
         Raises TypeError, and adds nothing, for a label that cannot be hashed.
         """
-        label, known, adds = asked.columns(classes)
+        label, known, adds = targets.columns(classes)
         ends_of_items, ends_of_values = np.array(self._event_items), np.array(self._event_values)
         item_adds = np.repeat(adds, np.diff(ends_of_items))
         value_adds = np.repeat(adds, np.diff(ends_of_values))
@@ -119,8 +119,8 @@ class EventWriter:
             value_field=field[field >= 0],
             value=np.array(self._value)[field >= 0],
             label=label,
-            weight=asked.weights,
-            time=asked.times,
+            weight=targets.weights,
+            time=targets.times,
         )
         skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
         most = mark_repeats(batch, layout.kinds, vocabulary.secret) if layout.has_bernoulli else 0

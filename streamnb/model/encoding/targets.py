@@ -12,11 +12,11 @@ import numpy.typing as npt
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 
-__all__ = ["Asked"]
+__all__ = ["Targets"]
 
 
-class Asked(NamedTuple):
-    """What is to become of n events.
+class Targets(NamedTuple):
+    """The targets of n events: labels, weights and times.
 
     Attributes:
         labels: their classes; an event without a label (None, or a number that is not finite) is not learned.
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
         labels: Sequence[Any] | None,
         weights: Sequence[float] | None,
         times: Sequence[float | None] | None,
-    ) -> Asked:
+    ) -> Targets:
         """Of n events; by default they have no label, the weight 1 and no time.
 
         Raises ValueError where there are not n of each, or a weight lies out of range.
@@ -43,12 +43,12 @@ class Asked(NamedTuple):
         for given in (labels, weights, times):
             if given is not None and len(given) != n:
                 raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
-        asked = cls([None] * n if labels is None else list(labels), np.full(n, UNIT), np.full(n, np.nan))
+        targets = cls([None] * n if labels is None else list(labels), np.full(n, UNIT), np.full(n, np.nan))
         if weights is not None and any(type(weight) is not float or weight != 1.0 for weight in weights):
-            asked.weights[:] = [units(weight) for weight in weights]
+            targets.weights[:] = [units(weight) for weight in weights]
         if times is not None and any(time is not None for time in times):
-            asked.times[:] = [_seconds(time) for time in times]
-        return asked
+            targets.times[:] = [_seconds(time) for time in times]
+        return targets
 
     def columns(
         self, classes: dict[Any, int]

@@ -17,7 +17,7 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.event_reader import EventReader
-from streamnb.model.encoding.targets import Asked
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.interface.evidence import Explanation, Item
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.kernels import unlearn_event
@@ -254,8 +254,10 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
     ) -> Encoded:
         """Events as arrays; those with a label and a weight get their class, groups and rows."""
         rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
-        asked = Asked.of(len(rows), *(None if given is None else _listed(given) for given in (ys, ws, ts)))
-        return self._statistics.encode(self._reader.written(rows), asked)
+        targets = Targets.of(
+            len(rows), *(None if given is None else _listed(given) for given in (ys, ws, ts))
+        )
+        return self._statistics.encode(self._reader.written(rows), targets)
 
     def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
         """Let `step` take events in order, from the one that it is given on.

@@ -32,7 +32,7 @@ from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import Columns
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
-from streamnb.model.encoding.targets import Asked
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
 from streamnb.model.stats.counts import Counts, add_rows
@@ -98,9 +98,9 @@ class Statistics:
         """The column of a class, a new one where it is met for the first time."""
         return self.classes.setdefault(label, len(self.classes))
 
-    def encode(self, writer: EventWriter | Columns, asked: Asked) -> Encoded:
+    def encode(self, writer: EventWriter | Columns, targets: Targets) -> Encoded:
         """What was written, as arrays; every table has room for it afterwards."""
-        encoded = writer.encoded(asked, self.classes, self.layout, self.vocabulary)
+        encoded = writer.encoded(targets, self.classes, self.layout, self.vocabulary)
         self.reserve()
         return encoded
 

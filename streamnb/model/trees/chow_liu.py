@@ -13,7 +13,7 @@ from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.priors import UNIFORM
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.targets import Asked
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
 from streamnb.model.trees.value_codes import Kinds
@@ -142,7 +142,7 @@ class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped her
     def learn_many(self, X: Any, w: Iterable[float] | None = None) -> npt.NDArray[np.float64]:
         """Learn many events in order; log P(x) of each by all that was learned before it. Shape (n,)."""
         rows: Any = X if is_frame(X) else list(X)
-        weights = Asked.of(len(rows), None, None if w is None else list(w), None).weights
+        weights = Targets.of(len(rows), None, None if w is None else list(w), None).weights
         codes = self._model.encode(rows, self._kinds, weights > 0)
         return self._run(codes, np.where(weights > 0, 0, -1), weights, learn=True)
 

@@ -17,7 +17,7 @@ from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, pri
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.targets import Asked
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
@@ -196,7 +196,7 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
 
         Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
         """
-        self._run([x], Asked.of(1, [y], [w], None))
+        self._run([x], Targets.of(1, [y], [w], None))
 
     def learn_many(
         self,
@@ -207,7 +207,7 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
     ) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
         xs = X if is_frame(X) else list(X)
-        self._run(xs, Asked.of(len(xs), list(y), None if w is None else list(w), None))
+        self._run(xs, Targets.of(len(xs), list(y), None if w is None else list(w), None))
 
     def predict_then_learn_many(
         self,
@@ -221,8 +221,8 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         An event whose label is None is only predicted. Times are not asked for.
         """
         rows: Any = xs if is_frame(xs) else list(xs)
-        asked = Asked.of(len(rows), list(ys), None if ws is None else list(ws), None)
-        probabilities, known = self._run(rows, asked, predict=True)
+        targets = Targets.of(len(rows), list(ys), None if ws is None else list(ws), None)
+        probabilities, known = self._run(rows, targets, predict=True)
         return Posteriors(self.classes, probabilities, known)
 
     def rebuild(self) -> Self:
@@ -327,18 +327,18 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         return found
 
     def _run(
-        self, xs: Any, asked: Asked, *, predict: bool = False
+        self, xs: Any, targets: Targets, *, predict: bool = False
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Learn events in order, and predict each before where that is asked for."""
-        for label in asked.labels:
+        for label in targets.labels:
             hash(label)
-        adds = np.array([not is_missing(label) for label in asked.labels], dtype=np.bool_)
-        codes = self._model.encode(xs, self._kinds, adds & (asked.weights > 0))
-        labels, known, _ = asked.columns(self._classes)
+        adds = np.array([not is_missing(label) for label in targets.labels], dtype=np.bool_)
+        codes = self._model.encode(xs, self._kinds, adds & (targets.weights > 0))
+        labels, known, _ = targets.columns(self._classes)
         K = len(self._classes)
-        probabilities = np.empty((len(asked.labels), K)) if predict else None
+        probabilities = np.empty((len(targets.labels), K)) if predict else None
         self._model.run(
-            codes, labels, asked.weights, K, self._reading(), learn=True, probabilities=probabilities
+            codes, labels, targets.weights, K, self._reading(), learn=True, probabilities=probabilities
         )
         return np.empty((0, K)) if probabilities is None else probabilities, known
 

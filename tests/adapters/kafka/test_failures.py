@@ -15,7 +15,7 @@ from kafka import errors
 from program import until
 
 import streamnb.errors as own
-from streamnb.adapters.blocking_call import Meanwhile, OneThread, meanwhile
+from streamnb.adapters.blocking_call import BlockingCall, SerialThread, call_blocking
 from streamnb.adapters.kafka import error_texts
 from streamnb.adapters.kafka.error_actions import Action, Refusal, classify, meant
 from streamnb.adapters.kafka.error_texts import translate
@@ -224,15 +224,15 @@ def test_an_attempt_that_a_deadline_cuts_short_says_less_than_the_one_before(mon
 
 
 def test_meanwhile_returns_and_raises_what_the_work_does():
-    assert meanwhile(lambda: 7) == 7
-    assert meanwhile(threading.get_ident) != threading.get_ident()
+    assert call_blocking(lambda: 7) == 7
+    assert call_blocking(threading.get_ident) != threading.get_ident()
     error = KeyError("x")
 
     def fail():
         raise error
 
     with pytest.raises(KeyError) as caught:
-        meanwhile(fail)
+        call_blocking(fail)
     assert caught.value is error
 
 
@@ -244,7 +244,7 @@ def test_meanwhile_the_callers_thread_shows_that_it_is_alive():
         if len(callers) == 3:
             release.set()
 
-    assert meanwhile(lambda: release.wait(60.0), alive, math.inf) is True
+    assert call_blocking(lambda: release.wait(60.0), alive, math.inf) is True
     assert callers == [threading.get_ident()] * 3
 
 
@@ -255,7 +255,7 @@ def test_meanwhile_what_alive_raises_ends_the_wait():
         raise own.Fenced("lost")
 
     with pytest.raises(own.Fenced) as caught:
-        meanwhile(release.wait, alive)
+        call_blocking(release.wait, alive)
     assert caught.value.__context__ is None
     release.set()
 
@@ -263,7 +263,7 @@ def test_meanwhile_what_alive_raises_ends_the_wait():
 def test_meanwhile_ends_at_its_deadline():
     release = threading.Event()
     with pytest.raises(own.Unavailable, match=r"no answer within 0\.01 s"):
-        meanwhile(release.wait, seconds=0.01)
+        call_blocking(release.wait, seconds=0.01)
     release.set()
 
 
@@ -273,7 +273,7 @@ def test_one_thread_does_one_thing_after_another_and_keeps_nothing_of_it():
     class Records:
         """What a commit holds."""
 
-    thread, doers, kept = OneThread(), [], []
+    thread, doers, kept = SerialThread(), [], []
     for _ in range(3):
         records = Records()
         kept.append(weakref.ref(records))
@@ -281,7 +281,7 @@ def test_one_thread_does_one_thing_after_another_and_keeps_nothing_of_it():
         def work(_=records):
             doers.append(threading.current_thread())
 
-        Meanwhile(work, thread=thread).answer()
+        BlockingCall(work, thread=thread).answer()
         del records, work
     gc.collect()
     assert len(set(doers)) == 1
@@ -293,8 +293,11 @@ def test_one_thread_does_one_thing_after_another_and_keeps_nothing_of_it():
 
 
 def test_what_is_given_to_one_thread_waits_its_turn():
-    thread, release = OneThread(), threading.Event()
-    first, second = Meanwhile(release.wait, thread=thread), Meanwhile(lambda: 7, seconds=60.0, thread=thread)
+    thread, release = SerialThread(), threading.Event()
+    first, second = (
+        BlockingCall(release.wait, thread=thread),
+        BlockingCall(lambda: 7, seconds=60.0, thread=thread),
+    )
     assert not first.is_over()
     assert not second.is_over()
     release.set()

@@ -15,13 +15,13 @@ from service import records
 from test_recount import PRUNINGS, RAWS, differing, recounted
 
 from streamnb import BayesOptimalNB, Hypothesis, Text
-from streamnb.cli.reports.state_diff import State as Side
+from streamnb.cli.reports.state_diff import StateAt as Side
 from streamnb.cli.reports.state_diff import differences, print_differences
 from streamnb.engine.journal.checkpoint import BEFORE
 from streamnb.engine.learner import Learner
 from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.decay import Clock, DecayedCount
-from streamnb.engine.verification.recount.comparison import State, recount_of
+from streamnb.engine.verification.recount.comparison import LearnedState, recount_of
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.weights import UNIT
 from streamnb.wire.schema import EventSchema
@@ -98,7 +98,7 @@ def test_a_recount_agrees_with_what_was_learned_and_forgotten(raws, pruning, cut
 def test_a_recount_goes_on_from_a_state_that_forgets(before, after, pruning):
     learner = learner_of(pruning)
     learn(learner, before)
-    recount = recount_of(State.read(learner.parts()))
+    recount = recount_of(LearnedState.read(learner.parts()))
     assert differing(recount, learner)[0] == []
     learn(learner, after)
     assert differing(recounted(learner, after, recount), learner)[0] == []
@@ -311,7 +311,7 @@ def test_a_number_that_none_can_be_is_refused_in_a_state_and_found_in_memory(lea
     damage(parts, in_memory(read.model))
     found_first(learned, read, place, what)
     damage(parts)
-    for takes in (loaded, State.read):
+    for takes in (loaded, LearnedState.read):
         with pytest.raises(SnapshotError, match=re.escape(refused)):
             takes(parts)
 
@@ -380,7 +380,7 @@ def test_a_state_of_which_numbers_are_none_is_no_beginning(learned, spoil, said)
     parts = learner.parts()
     spoil(parts)
     with pytest.raises(SnapshotError, match=said):
-        recount_of(State.read(parts))
+        recount_of(LearnedState.read(parts))
 
 
 def test_a_difference_lists_how_the_posterior_moved(learned, capsys):

@@ -18,7 +18,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.recount.comparison import State, compare, recount_of
+from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
 from streamnb.engine.verification.recount.recount import Plan, Recount
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import Event
@@ -85,7 +85,7 @@ def recounted(learner, raws, recount=None):
 
 def differing(recount, learner):
     findings = Findings()
-    equal = compare(recount, State.of(learner), "state", 7, findings)
+    equal = compare(recount, LearnedState.of(learner), "state", 7, findings)
     return findings.all(), equal
 
 
@@ -108,7 +108,7 @@ def test_a_recount_goes_on_from_a_state(before, after, pruning):
     """Of a snapshot's: its words keep their order, on which pruning depends."""
     learner = learner_of(pruning)
     learner.process(records(before), 1.0)
-    recount = recount_of(State.read(learner.parts()))
+    recount = recount_of(LearnedState.read(learner.parts()))
     learner.process(records(after), 1.0)
     findings, _ = differing(recounted(learner, after, recount), learner)
     assert findings == []
@@ -257,7 +257,7 @@ def test_what_is_no_state_is_said_to_be_none(spoil):
     parts = learner.parts()
     spoil(parts)
     with pytest.raises(SnapshotError, match=r"no state of such a learner|table|groups"):
-        State.read(parts)
+        LearnedState.read(parts)
 
 
 @pytest.mark.parametrize(("mean", "M2"), [(math.nan, 1.0), (0.0, -1.0), (0.0, math.inf)])
@@ -267,7 +267,7 @@ def test_a_state_with_moments_that_are_none_is_no_beginning(mean, M2):
     learner.model.statistics.moments.mean[0, 0] = mean
     learner.model.statistics.moments.M2[0, 0] = M2
     with pytest.raises(SnapshotError, match="has moments"):
-        recount_of(State.of(learner))
+        recount_of(LearnedState.of(learner))
 
 
 def welford(values, weights, n=0, mean=0.0, M2=0.0):

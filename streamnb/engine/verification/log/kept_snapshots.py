@@ -12,7 +12,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey
 from streamnb.engine.verification.log.gradients import Names, compare_learned
-from streamnb.engine.verification.recount.comparison import State, compare
+from streamnb.engine.verification.recount.comparison import LearnedState, compare
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Snapshot, part_digest
@@ -79,7 +79,7 @@ class KeptSnapshots:
                 text = f"the snapshot at journal record {n}: what it holds was rolled back"
                 self._findings.unchecked(SNAPSHOTS, text, record=n)
 
-    def states(self, least: int, seen: Survey) -> Iterator[tuple[int, State]]:
+    def states(self, least: int, seen: Survey) -> Iterator[tuple[int, LearnedState]]:
         """The states of those on the way to the journal's end, at a record or after it, the oldest first."""
         while (n := self.oldest(least, seen)) >= 0:
             snapshot = self._load(n)
@@ -137,9 +137,9 @@ class KeptSnapshots:
             return None
         return found.snapshot if found is not None and found.snapshot.journal_n == n else None
 
-    def _state(self, snapshot: Snapshot) -> State | None:
+    def _state(self, snapshot: Snapshot) -> LearnedState | None:
         try:
-            return State.read(snapshot.parts)
+            return LearnedState.read(snapshot.parts)
         except SnapshotError as error:
             text = f"the snapshot at journal record {snapshot.journal_n}: {error}"
             self._findings.differs(SNAPSHOTS, text, {"record": snapshot.journal_n})

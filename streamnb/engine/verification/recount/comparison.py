@@ -27,10 +27,10 @@ from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.softmax.feature_table import KEY, KEY_BITS
 from streamnb.wire.snapshot import Part
 
-__all__ = ["Compared", "State", "compare", "recount_of"]
+__all__ = ["Compared", "LearnedState", "compare", "recount_of"]
 
 
-class State(NamedTuple):
+class LearnedState(NamedTuple):
     """What a learner has learned, how many records it has seen, and how it weighs hypotheses."""
 
     statistics: Statistics
@@ -40,7 +40,7 @@ class State(NamedTuple):
     chains: ChainRecount | None = None
 
     @classmethod
-    def of(cls, learner: Learner) -> State:
+    def of(cls, learner: Learner) -> LearnedState:
         """That of a learner."""
         model = learner.model
         if not isinstance(model, CountingModel):
@@ -51,7 +51,7 @@ class State(NamedTuple):
         return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), chains)
 
     @classmethod
-    def read(cls, parts: Mapping[str, Part]) -> State:
+    def read(cls, parts: Mapping[str, Part]) -> LearnedState:
         """That of a snapshot. Raises SnapshotError where it holds none."""
         try:
             meta, arrays = model = parts["model"]
@@ -112,7 +112,9 @@ def _rows(statistics: Statistics) -> Iterator[_Row]:
         found, presence = [
             {labels[k]: int(table[row, k]) for k in np.flatnonzero(table[row]).tolist()} for table in tables
         ] + [{}] * (2 - len(tables))
-        kind, name = owners[group if group >= 0 else ~group]  # State.read has seen to it that there is one
+        kind, name = owners[
+            group if group >= 0 else ~group
+        ]  # LearnedState.read has seen to it that there is one
         yield _Row(((kind, str(name)), key.decode(errors="backslashreplace")), found, presence, group < 0)
 
 
@@ -145,7 +147,7 @@ def _moments(statistics: Statistics) -> dict[tuple[str, str], tuple[int, float, 
     }
 
 
-def recount_of(state: State) -> Recount:
+def recount_of(state: LearnedState) -> Recount:
     """A recount that begins with a state. Raises SnapshotError where its numbers are none."""
     recount = Recount()
     recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
@@ -179,7 +181,7 @@ def _decay_comparison(recount: Recount, statistics: Statistics) -> DecayComparis
     )
 
 
-def compare(recount: Recount, state: State, check: str, at: int, findings: Findings) -> Compared:
+def compare(recount: Recount, state: LearnedState, check: str, at: int, findings: Findings) -> Compared:
     """Tell every number that differs; how many are equal.
 
     Counts are exact. Means and M2 are compared with exact ones, and may be as far from them as rounding can
