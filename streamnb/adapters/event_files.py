@@ -1,14 +1,13 @@
-"""Files of events: JSON lines or CSV; plain, gzip or zstandard; `-` is standard input.
+"""Files of events: JSON lines or CSV (of tabs, too); plain, gzip or zstandard; `-` is standard input.
 
-A name says what a file holds (``events.jsonl.gz``, ``.ndjson``, ``.json``, ``.csv.zst``). Where it does not,
-JSON lines are expected, and compression is recognised by the first bytes. Everything is streamed: memory
-holds one line or row (at most `MAX_LINE`) and the buffers.
+A name says what a file holds (``events.jsonl.gz``, ``.ndjson``, ``.json``, ``.csv.zst``, ``.tsv``). Where it
+does not, JSON lines are expected, and compression is recognised by the first bytes. Everything is streamed:
+memory holds one line or row (at most `MAX_LINE`) and the buffers.
 """
 
 from __future__ import annotations
 
 import codecs
-import csv
 import io
 import os
 import sys
@@ -19,12 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 import zstandard
 
-from streamnb.errors import LogError
+from streamnb.errors import ConfigError, LogError
 from streamnb.wire.event_csv import MAX_ROW, CsvColumns, rows_to_events
 
-__all__ = ["MAX_LINE", "CountedEvents", "open_counted", "read_events", "read_header", "read_rows_order"]
+__all__ = ["MAX_LINE", "CountedEvents", "open_counted", "read_events", "read_rows_order"]
 
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of CSV: in characters). A longer one ends the reading with an error."""
@@ -48,7 +48,8 @@ def read_events(path: FileName, columns: CsvColumns = _COLUMNS) -> Iterator[byte
     Raises:
         LogError: a file that cannot be read, is damaged or ends too early (after what was readable has been
             yielded), or holds a line longer than `MAX_LINE`; with the name and the place.
-        ConfigError: a CSV header that does not fit `columns`.
+            Also CSV without the column of labels, where `columns` says that it must be there.
+        ConfigError: a CSV header that does not fit `columns` otherwise.
     """
     with open_counted(path, columns) as events:
         yield from events
@@ -63,12 +64,6 @@ def read_rows_order(path: FileName) -> list[int]:
                 raise LogError(f"{path}: line {lines.line}: expected a row number")
             order.append(int(line))
     return order
-
-
-def read_header(path: FileName, columns: CsvColumns = _COLUMNS) -> list[str]:
-    """The column names of a CSV file; none where it is empty or of another format. Raises `LogError`."""
-    with open_counted(path, columns) as events:
-        return events.read_header()
 
 
 def open_counted(path: FileName, columns: CsvColumns = _COLUMNS) -> CountedEvents:
@@ -110,31 +105,30 @@ class CountedEvents:
 
     @property
     def is_csv(self) -> bool:
-        """Whether the name says that the file holds CSV."""
-        return Path(self.name).name.removesuffix(self._compression()).endswith(".csv")
+        """Whether the name says that the file holds CSV, with commas or tabs."""
+        return self._suffix() in {".csv", ".tsv"}
 
     def __iter__(self) -> Iterator[bytes]:
         with self._damage():
             stream = self._decompressed(self._compression())
             if self.is_csv:
-                yield from rows_to_events(self._text_lines(stream), self._columns)
+                given = self._columns.delimiter or ("\t" if self._suffix() == ".tsv" else "")
+                columns = msgspec.structs.replace(self._columns, delimiter=given)
+                yield from rows_to_events(self._text_lines(stream), columns)
             else:
                 yield from self._json_lines(stream)
-
-    def read_header(self) -> list[str]:
-        """The column names of CSV, in place of the events; none where there is no header."""
-        if not self.is_csv:
-            return []
-        with self._damage():
-            lines = self._text_lines(self._decompressed(self._compression()))
-            return next(csv.reader(lines, delimiter=self._columns.delimiter), [])
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
         try:
             yield
+        except (ConfigError, LogError) as error:
+            raise type(error)(f"{self.name}: {error}") from error
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
             raise LogError(f"{self.name}: damaged near {self._place()}: {error}") from error
+
+    def _suffix(self) -> str:
+        return Path(Path(self.name).name.removesuffix(self._compression())).suffix
 
     def _compression(self) -> str:
         suffix = Path(self.name).suffix
@@ -145,9 +139,7 @@ class CountedEvents:
         start = compressed.peek(4)[:4]
         expected = _MAGIC.get(compression)
         if expected and not start.startswith(expected):
-            raise LogError(
-                f"{self.name}: the name says {compression}, but the content does not begin like one"
-            )
+            raise LogError(f"the name says {compression}, but the content does not begin like one")
         for magic, decompressor in _DECOMPRESSORS.items():
             if start.startswith(magic):
                 return io.BufferedReader(_Decompressed(compressed, decompressor), _BUFFER)
@@ -170,7 +162,7 @@ class CountedEvents:
     def _count(self, line: bytes | str) -> None:
         self.line += 1
         if len(line) > MAX_LINE:
-            raise LogError(f"{self.name}: longer than {MAX_LINE} bytes is {self._place()}")
+            raise LogError(f"longer than {MAX_LINE} bytes is {self._place()}")
 
     def _place(self) -> str:
         return f"line {self.line}, byte {self.position} of the file"

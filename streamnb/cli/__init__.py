@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
 
 from streamnb.cli.parser import build_parser
 from streamnb.cli.printable import printable
@@ -18,7 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     module = importlib.import_module(f"streamnb.cli.commands.{options.module}")
     try:
-        code: int = module.run(options)
+        with _progress():
+            code: int = module.run(options)
     except StreamnbError as error:
         print(f"streamnb: {printable(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
@@ -32,3 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"streamnb: {printable(place)}{printable(error.strerror or error)}", file=sys.stderr)
         return 1
     return code
+
+
+def _progress() -> AbstractContextManager[object]:
+    """Says where kernels are compiled, in a command that can compile any."""
+    if "numba" not in sys.modules:
+        return nullcontext()
+    compiling = importlib.import_module("streamnb.cli.compiling")
+    return cast("AbstractContextManager[object]", compiling.heard(compiling.Progress()))

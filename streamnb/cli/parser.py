@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
 
     replay = command("replay", "write the events of a file to a topic of the log")
-    replay.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
+    replay.add_argument("file", help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input")
     log_option(replay)
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     replay.add_argument(
@@ -80,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
         "files",
         nargs="+",
         metavar="FILE",
-        help="JSON lines or CSV, plain or .gz or .zst; - is standard input",
+        help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input",
     )
     _add_order(ablate)
     ablate.add_argument("--markdown", action="store_true", help="print tables as Markdown, for a page")
@@ -265,12 +265,15 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
             f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
         )
     made.add_argument(
-        "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
+        "--delimiter",
+        type=_delimiter,
+        metavar="C",
+        help="of CSV (default: what the header has, a comma, else a tab, else a semicolon)",
     )
 
 
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
-    evaluate.add_argument("file", help="JSON lines or CSV, plain or .gz or .zst; - is standard input")
+    evaluate.add_argument("file", help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input")
     _add_order(evaluate)
     evaluate.add_argument(
         "--holdout",

@@ -316,19 +316,11 @@ def worker(
 
 
 def warm_up() -> float:
-    """Compile the kernels, or load them from the cache; says so on standard error where it takes long."""
+    """Compile the kernels, or load them from the cache; the seconds that it took."""
     started = time.monotonic()
-    show = sys.stderr.isatty()
-    if show:
-        print("preparing the kernels ...", end="", file=sys.stderr, flush=True)
     warm()
     beta_intervals(1.0, 1.0, 0.5)  # so that the first report does not wait for scipy to be loaded
-    seconds = time.monotonic() - started
-    if show:
-        print(f"\rkernels ready in {seconds:.1f} s    ", file=sys.stderr)
-    elif seconds > 3.0:
-        print(f"compiled the kernels in {seconds:.1f} s", file=sys.stderr)
-    return seconds
+    return time.monotonic() - started
 
 
 def settle() -> None:

@@ -13,13 +13,14 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, LogError
 
-__all__ = ["MAX_ROW", "CsvColumns", "rows_to_events"]
+__all__ = ["MAX_ROW", "CsvColumns", "delimiter_of", "rows_to_events"]
 
 MAX_ROW = 16 << 20
 """The longest row, in characters: a quote that is never closed must not take the rest of a file with it."""
@@ -38,16 +39,24 @@ class CsvColumns(msgspec.Struct, frozen=True):
         label: the label; an empty cell is an event without a label.
         text: the text.
         ts: the time, seconds since the epoch.
-        delimiter: what stands between two cells, one character.
+        delimiter: what stands between two cells, one character; empty is what the header has, see
+            `delimiter_of`.
         missing: cells of feature columns that hold no value.
+        must_have_label: whether a header without the label's column is refused, whatever its name.
     """
 
     id: str = "id"
     label: str = "label"
     text: str = "text"
     ts: str = "ts"
-    delimiter: str = ","
+    delimiter: str = ""
     missing: tuple[str, ...] = ("",)
+    must_have_label: bool = False
+
+
+def delimiter_of(header: str) -> str:
+    """A tab or a semicolon where the first line has some and no comma (or tab), otherwise a comma."""
+    return next((found for found in ",\t;" if found in header), ",")
 
 
 def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]:
@@ -60,10 +69,13 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
 
     Raises:
         ConfigError: a header that is not CSV, that names a column twice, or lacks one that was asked for.
+        LogError: it lacks the label's, which must be there.
     """
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # one limit for the process: never lower it
-    recorder = _Recorder(lines)
-    reader = csv.reader(recorder, delimiter=columns.delimiter, strict=True)
+    lines = iter(lines)
+    first = list(islice(lines, 1))
+    recorder = _Recorder(chain(first, lines))
+    reader = csv.reader(recorder, delimiter=columns.delimiter or delimiter_of("".join(first)), strict=True)
     try:
         header = next(reader, None)
     except csv.Error as error:
@@ -119,6 +131,11 @@ def _check_header(header: Sequence[str], columns: CsvColumns) -> None:
         column = getattr(columns, role)
         if column != role and column not in header:
             raise ConfigError(f"CSV header: no column {column!r} for {role}; there are {', '.join(header)}")
+    if columns.must_have_label and columns.label not in header:
+        raise LogError(
+            f"no event has a label: there is no column {columns.label!r}; the columns are "
+            f"{', '.join(header)}; --label-column NAME says which it is"
+        )
 
 
 def _event(header: Sequence[str], row: Sequence[str], number: int, columns: CsvColumns) -> Row:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.adapters import event_files
-from streamnb.adapters.event_files import open_counted, read_events, read_header, read_rows_order
+from streamnb.adapters.event_files import open_counted, read_events, read_rows_order
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.wire import event_csv
 from streamnb.wire.codec import decode_event
@@ -77,14 +77,6 @@ def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(tmp_path, comp
     path = write(tmp_path / ("e.jsonl" + compression), COMPRESS[compression](mark + b"{}\n" + mark + b"[]"))
     assert list(read_events(path)) == [b"{}", mark + b"[]"]
     assert list(read_events(write(tmp_path / "e.jsonl", mark + b"\n1"))) == [b"1"]
-
-
-@pytest.mark.parametrize("name", ["e.csv", "e.csv.gz", "e.jsonl"])
-def test_the_header_of_csv_is_read(tmp_path, name):
-    compress = COMPRESS[".gz"] if name.endswith(".gz") else bytes
-    path = write(tmp_path / name, compress(b'\xef\xbb\xbfid;"a;b"\n1;2\n'))
-    assert read_header(path, CsvColumns(delimiter=";")) == (["id", "a;b"] if ".csv" in name else [])
-    assert read_header(write(tmp_path / name, compress(b""))) == []
 
 
 @pytest.mark.parametrize("compression", COMPRESS)
@@ -244,6 +236,41 @@ def test_columns_go_to_their_places():
         "features": {"x": 3, "y": "u"},
         "label": "spam",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("e.csv", 'id,a,b\n1,2,"x;\ty"\n'),
+        ("e.csv", 'id\ta\tb\n1\t2\t"x;\ty"\n'),
+        ("e.csv", 'id;a;b\n1;2;"x;\ty"\n'),
+        ("e.tsv", 'id\ta\tb\n1\t2\t"x;\ty"\n'),
+    ],
+)
+def test_the_header_says_what_stands_between_two_cells(tmp_path, name, content):
+    (raw,) = read_events(write(tmp_path / name, content.encode()))
+    assert json.loads(raw) == {"id": "1", "features": {"a": 2, "b": "x;\ty"}}
+
+
+def test_tabs_are_what_the_name_or_the_flag_says(tmp_path):
+    (raw,) = read_events(write(tmp_path / "e.tsv.gz", COMPRESS[".gz"](b"id\ta,b\n1\t2\n")))
+    assert json.loads(raw) == {"id": "1", "features": {"a,b": 2}}
+    (event,) = table("id,x;a\n1,y;2\n", delimiter=";")
+    assert event["features"] == {"id,x": "1,y", "a": 2}
+    (raw,) = read_events(write(tmp_path / "e.tsv", b"id,a\n1,2\n"), CsvColumns(delimiter=","))
+    assert json.loads(raw) == {"id": "1", "features": {"a": 2}}
+
+
+def test_a_header_without_labels_is_refused_where_they_are_to_be_learned(tmp_path):
+    path = write(tmp_path / "e.csv", b"id\ttext\tclass\n1\ta\tx\n")
+    with pytest.raises(LogError) as caught:
+        list(read_events(path, CsvColumns(must_have_label=True)))
+    assert str(caught.value) == (
+        f"{path}: no event has a label: there is no column 'label'; the columns are id, text, class; "
+        "--label-column NAME says which it is"
+    )
+    (raw,) = read_events(path, CsvColumns(must_have_label=True, label="class"))
+    assert json.loads(raw)["label"] == "x"
 
 
 def test_columns_can_be_named():

@@ -144,5 +144,10 @@ def test_flags_that_do_not_fit_are_refused(flags, says, tmp_path):
 
 def test_a_file_without_labels_brings_a_hint(tmp_path):
     (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
-    done = streamnb("ablate", "e.csv", cwd=tmp_path)
-    assert "--label-column may name one of id, text, class" in done.stderr
+    done = streamnb("ablate", "e.csv", cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the columns are id, text, class; --label-column NAME" in done.stderr
+    (tmp_path / "e.jsonl").write_text('{"id": "1", "text": "a"}\n')
+    done = streamnb("ablate", "e.jsonl", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("streamnb: nothing was learned of e.jsonl: no event to learn has a label")

@@ -301,7 +301,7 @@ def test_a_holdout_without_a_split_is_refused(tmp_path, rows, says):
 
 def test_dead_letters_are_tallied_by_reason_and_path(tmp_path):
     rows = [
-        {"id": "0"},
+        {"id": "0", "text": "a", "label": "x"},
         *({"id": i, "text": "a", "label": "x"} for i in range(1, 4)),
         "{",
         {"id": "5", "ts": []},
@@ -311,13 +311,14 @@ def test_dead_letters_are_tallied_by_reason_and_path(tmp_path):
     found = answer("evaluate", file)["dead_letter_reasons"]
     assert [tuple(row.values()) for row in found] == expected
     assert re.search(r"^wrong-type +\$\.id +3 +1$", streamnb("evaluate", file).stdout, re.MULTILINE)
-    (tmp_path / "order.txt").write_text("5\n3\n2\n")
+    (tmp_path / "order.txt").write_text("5\n3\n2\n0\n")
     found = answer("evaluate", file, "--order", tmp_path / "order.txt")["dead_letter_reasons"]
     assert [tuple(row.values()) for row in found] == [
         ("wrong-type", "$.id", 2, 2),
         ("wrong-type", "$.ts", 1, 5),
     ]
-    many = write_lines(tmp_path / "many.jsonl", [{"id": "0", "features": {f"f{i}": []}} for i in range(12)])
+    wrong = [{"id": "0", "features": {f"f{i}": []}} for i in range(12)]
+    many = write_lines(tmp_path / "many.jsonl", [rows[0], *wrong])
     assert len(answer("evaluate", many)["dead_letter_reasons"]) == 10
     assert "and 2 more combinations" in streamnb("evaluate", many).stdout
 
@@ -361,15 +362,58 @@ def test_evaluate_tells_the_calibration_curve_once(file):
     ]
 
 
-def test_csv_without_labels_brings_a_hint(tmp_path):
+def test_csv_without_labels_is_refused(tmp_path):
     (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
-    done = streamnb("evaluate", "e.csv", cwd=tmp_path)
-    assert "--label-column may name one of id, text, class" in done.stderr
-    assert (
-        "--label-column" not in streamnb("evaluate", "e.csv", "--label-column", "class", cwd=tmp_path).stderr
-    )
-    elsewhere = ["--set", "events.label=$.features.class"]
-    assert "--label-column" not in streamnb("evaluate", "e.csv", *elsewhere, cwd=tmp_path).stderr
+    for more in ([], ["--hide-labels", "0.5"], ["--holdout", "1/2"]):
+        done = streamnb("evaluate", "e.csv", *more, cwd=tmp_path, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "the columns are id, text, class; --label-column NAME" in done.stderr
+    for right in (["--label-column", "class"], ["--set", "events.label=$.features.class"]):
+        assert answer("evaluate", "e.csv", *right, cwd=tmp_path)["learned"] == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([], "it holds no event"),
+        (["{", "[]"], "each of its records is a dead letter, for the reasons below"),
+        (['{"id": "1", "text": "a", "class": "x"}', "{"], "no event to learn has a label at $.label; --set events.label=PATH"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "more", [(), ("--json",), ("--hide-labels", "0.5"), ("--model", "mine:MultinomialNB")]
+)
+def test_to_learn_nothing_is_a_failure_whose_reason_comes_first(tmp_path, lines, reason, more):
+    (tmp_path / "mine.py").write_text("from streamnb import MultinomialNB")
+    write_lines(tmp_path / "e.jsonl", lines)
+    done = streamnb("evaluate", "e.jsonl", *more, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"streamnb: nothing was learned of e.jsonl: {reason}")
+    assert done.stdout  # the dead letters
+
+
+def test_a_holdout_whose_first_part_has_no_labels_learns_nothing(tmp_path):
+    rows = [{"id": "1", "text": "a"}, {"id": "2", "text": "a", "label": "x"}]
+    done = streamnb("evaluate", write_lines(tmp_path / "e.jsonl", rows), "--holdout", "1/2", check=False)
+    assert done.returncode == 1
+    assert "no event to learn has a label at $.label" in done.stderr
+
+
+def test_replay_tells_of_a_file_without_events_or_labels(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n")
+    done = streamnb("replay", "empty.jsonl", cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "streamnb: empty.jsonl holds no event: nothing was written to events\n"
+    (tmp_path / "e.tsv").write_text("id\ttext\tclass\n1\ta\tx\n")
+    done = streamnb("replay", "e.tsv", cwd=tmp_path)
+    assert "no event of e.tsv has a label at $.label, to be learned by; --label-column NAME" in done.stderr
+    assert streamnb("replay", "e.tsv", "--label-column", "class", cwd=tmp_path).stderr == ""
+
+
+def test_replay_makes_no_log_for_a_file_that_is_missing(tmp_path):
+    done = streamnb("replay", "missing.jsonl", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_replay_delivers_what_waits(tmp_path):
@@ -530,7 +574,10 @@ def test_what_cannot_be_done_is_said_in_one_line(tmp_path, arguments, code, says
     assert done.stdout == ""
 
 
-def test_an_empty_file_is_no_error(tmp_path):
+def test_an_empty_file_is_reported_as_such(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
-    assert answer("evaluate", tmp_path / "empty.jsonl")["events"] == 0
-    assert "no labelled event" in streamnb("evaluate", tmp_path / "empty.jsonl").stdout
+    assert (
+        json.loads(streamnb("evaluate", tmp_path / "empty.jsonl", "--json", check=False).stdout)["events"]
+        == 0
+    )
+    assert "no labelled event" in streamnb("evaluate", tmp_path / "empty.jsonl", check=False).stdout

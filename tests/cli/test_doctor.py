@@ -31,12 +31,10 @@ from streamnb.cli.checks.findings import Finding, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.checks.machine import (
     DiskSpace,
-    Kernel,
     check_disk_space,
     check_kernels,
     check_sqlite,
     disk_space,
-    kernels,
 )
 from streamnb.cli.checks.stream import (
     Kept,
@@ -44,6 +42,7 @@ from streamnb.cli.checks.stream import (
     check_journal,
     check_recovery,
 )
+from streamnb.cli.compiling import Kernel, kernels
 from streamnb.engine.journal.history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import Found, FoundTopic, plan_acls, plan_topics

@@ -76,6 +76,7 @@ ROOMS = {
         "printable": 0,
         "parser": 1,
         "observers": 1,
+        "compiling": 1,
         "wiring": 2,
         "planned_topics": 3,
         "checks": 4,
@@ -99,7 +100,12 @@ IMPURE = {
     "prometheus_client",
 }
 ONLY_IN = {
-    "numba": {"model/compiled/jit.py", "model/compiled/nested_kernels.py", "model/compiled/intrinsics.py"},
+    "numba": {
+        "model/compiled/jit.py",
+        "model/compiled/nested_kernels.py",
+        "model/compiled/intrinsics.py",
+        "cli/compiling.py",
+    },
     "river": {
         "model/mixture/bayes_optimal.py",
         "model/bayesian_network/classifier.py",
@@ -144,7 +150,7 @@ ONLY_IN = {
     "scipy": {"model/posterior/credible_intervals.py"},
     "pandas": {"model/naive_bayes/counting_model.py", "model/trees/tree_augmented_nb.py"},
     "zstandard": {"adapters/event_files.py"},
-    "tqdm": {"cli/evaluation/event_files.py"},
+    "tqdm": {"cli/evaluation/event_files.py", "cli/compiling.py"},
 }
 FORBIDDEN_NAMES = {"utils", "common", "base", "helpers"}
 

@@ -27,6 +27,7 @@ from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.cli.planned_topics import group_of
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
+from streamnb.errors import ConfigError
 
 __all__ = ["Contender", "backlog_of", "contenders_for", "result_of", "run"]
 
@@ -58,8 +59,9 @@ def run(options: argparse.Namespace) -> int:
     everyone, absent = contenders_for(config)
     for reason in absent:
         print(f"streamnb: left out: {reason}", file=sys.stderr)
-    wiring.warm_up()
-    events = backlog_of(options)
+    with place(options, _PREFIX, "service", []):  # the log is there, and lets topics be made
+        events = backlog_of(options)
+        wiring.warm_up()
     busy = [os.getloadavg()[0]]
     spent: dict[str, list[Spent]] = {contender.name: [] for contender in everyone}
     size, log = 0, ""
@@ -105,13 +107,16 @@ def backlog_of(options: argparse.Namespace) -> list[Pair]:
     if options.file is None:
         return list(islice(load.events("e", _GENERATED_BYTES), options.events))
     rows = cycle(labelled_texts(options.file, options.order))
-    return [
+    events: list[Pair] = [
         (
             f"e-{i}".encode(),
             msgspec.json.encode({"id": f"e-{i}", "text": text, "label": label}),
         )
         for i, (text, label) in enumerate(islice(rows, options.events))
     ]
+    if not events:
+        raise ConfigError(f"{options.file}: no row has both a text with words and a label")
+    return events
 
 
 def _turn(found: Place, contender: Contender, events: int, size: int) -> Spent:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from streamnb import model
 from streamnb.cli.checks.findings import Finding, Severity
+from streamnb.cli.compiling import Kernel
 
 __all__ = [
     "DiskSpace",
-    "Kernel",
     "check_disk_space",
     "check_kernels",
     "check_sqlite",
     "disk_space",
-    "kernels",
 ]
 
 _MIB = 1 << 20
@@ -39,26 +35,6 @@ class DiskSpace(NamedTuple):
     folder: Path
     free: int
     is_writable: bool
-
-
-class Kernel(NamedTuple):
-    """One compiled function.
-
-    Attributes:
-        source: the file that it stands in.
-        cache: the folder that keeps its machine code; None where no folder can be written.
-        prefix: of the file in that folder that says what is kept.
-    """
-
-    source: Path
-    cache: Path | None
-    prefix: str
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether machine code is kept that is not older than the source."""
-        found = [] if self.cache is None else list(self.cache.glob(f"{self.prefix}-*.nbi"))
-        return any(file.stat().st_mtime >= self.source.stat().st_mtime for file in found)
 
 
 def check_disk_space(what: str, space: DiskSpace, needed: int) -> Finding:
@@ -83,7 +59,7 @@ def check_kernels(found: Iterable[Kernel]) -> Finding:
         return Finding(
             check,
             Severity.WARNING,
-            "no folder can be written, so every start compiles for ten seconds or more",
+            "no folder can be written, so every start compiles for minutes",
             "set NUMBA_CACHE_DIR to a folder that can be written and lasts",
         )
     cold = sum(not kernel.is_kept for kernel in all_)
@@ -117,16 +93,3 @@ def disk_space(path: Path) -> DiskSpace:
     while not folder.is_dir():
         folder = folder.parent
     return DiskSpace(folder, shutil.disk_usage(folder).free, os.access(folder, os.W_OK | os.X_OK))
-
-
-def kernels() -> Iterator[Kernel]:
-    """Every kernel of the model."""
-    for module_name in sorted(
-        found.name for found in pkgutil.walk_packages(model.__path__, f"{model.__name__}.")
-    ):
-        module = importlib.import_module(module_name)
-        for made in vars(module).values():
-            if hasattr(made, "py_func") and made.__module__ == module.__name__:
-                cache = made.stats.cache_path
-                prefix = f"{module_name.rpartition('.')[2]}.{made.py_func.__qualname__}"
-                yield Kernel(Path(made.py_func.__code__.co_filename), cache and Path(cache), prefix)

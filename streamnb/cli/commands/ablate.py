@@ -14,9 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import columns_of, events_of, numbered
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.holdout import Row
-from streamnb.cli.evaluation.progressive import outputs_of, say_which_columns
+from streamnb.cli.evaluation.progressive import outputs_of, say_why_nothing_was_learned
 from streamnb.cli.reports.text_tables import markdown_table, table
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError
@@ -70,20 +70,20 @@ def run(options: argparse.Namespace) -> int:
         )
     if not config.weighs:
         config = replace(config, model=replace(config.model, kind="mixture"))
+    columns = columns_of(options, config.events.label)
+    streams = [begun(numbered(events_of(path, columns), options.order)) for path in options.files]
     wiring.warm_up()
-    columns = columns_of(options)
     ablations = []
-    for path in options.files:
-        rows = list(numbered(events_of(path, columns), options.order))
-        ablation = _ablate(path, rows, config)
+    for path, rows in zip(options.files, streams, strict=True):
+        ablation = _ablate(path, list(rows), config)
         if not ablation.scored:
-            say_which_columns(path, columns)
+            say_why_nothing_was_learned(path, config, ablation.events, ablation.dead_letters)
         ablations.append(ablation)
         if not options.json:
             _show(ablation, markdown=options.markdown)
     if options.json:
         print(msgspec.json.encode(ablations).decode())
-    return 0
+    return 0 if all(ablation.scored for ablation in ablations) else 1
 
 
 def _variants(config: Config) -> Iterator[tuple[str, Config]]:

@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Stream, learn, and show what was learned beside what is true."""
     folder = Path(options.folder or tempfile.mkdtemp(prefix="streamnb-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()  # it can be written
     _refuse_logs(folder)
     wiring.warm_up()
     quiet = options.json

@@ -24,7 +24,7 @@ from streamnb.cli.checks.cluster import (
 )
 from streamnb.cli.checks.findings import Finding, Severity, finding_of
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
-from streamnb.cli.checks.machine import check_disk_space, check_kernels, check_sqlite, disk_space, kernels
+from streamnb.cli.checks.machine import check_disk_space, check_kernels, check_sqlite, disk_space
 from streamnb.cli.checks.recovery import check_duration, sampled, work_of
 from streamnb.cli.checks.stream import (
     check_clock,
@@ -34,6 +34,7 @@ from streamnb.cli.checks.stream import (
     check_strays,
     kept_of,
 )
+from streamnb.cli.compiling import kernels
 from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
 from streamnb.config import Config

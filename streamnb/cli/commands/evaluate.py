@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import columns_of, events_of, numbered
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.hidden_labels import run_with_hidden_labels
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.progressive import (
@@ -19,7 +19,7 @@ from streamnb.cli.evaluation.progressive import (
     _note,
     _train_then_test,
     outputs_of,
-    say_which_columns,
+    say_why_nothing_was_learned,
 )
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
@@ -46,21 +46,23 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     learner = wiring.learner(config, None if options.model is None else given_model(options.model))
     tally, drifts = Tally(), _Drifts()
+    events = events_of(options.file, columns_of(options, config.events.label))
+    rows = begun(numbered(events, options.order))
+    train, test = ([], []) if options.holdout is None else divide(list(rows), share)
     with ExitStack() as stack:
         predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
         wiring.warm_up()
         started = time.monotonic()
-        rows = numbered(events_of(options.file, columns_of(options)), options.order)
         if options.holdout is None:
             for output in outputs_of(learner, rows, config):
                 _note(output, config, predictions, (tally, drifts))
         else:
-            train, test = divide(list(rows), share)
             _train_then_test(learner, train, test, tally)
-    _show(options, learner, time.monotonic() - started, (tally, drifts))
-    if not (learner.model.n_events or learner.progressive.events):
-        say_which_columns(options.file, columns_of(options))
-    return 0
+    seconds = time.monotonic() - started
+    if not learner.model.n_events:
+        say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
+    _show(options, learner, seconds, (tally, drifts))
+    return 0 if learner.model.n_events else 1
 
 
 def _say_that_files_have_no_keys(config: Config) -> None:

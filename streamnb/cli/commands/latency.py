@@ -29,9 +29,9 @@ def run(options: argparse.Namespace) -> int:
     echoes, absent = echoes_for(config)
     for reason in absent:
         print(f"streamnb: left out: {reason}", file=sys.stderr)
-    wiring.warm_up()
-    busy = [os.getloadavg()[0]]
     with place(options, options.prefix, LEARNER, echoes) as found:
+        wiring.warm_up()
+        busy = [os.getloadavg()[0]]
         _say_how_long(load, 1 + len(echoes))
         measured = measure(found, load, _arguments(options, found.overrides))
         log = found.log

@@ -13,10 +13,11 @@ from contextlib import closing
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import columns_of, events_of, parts_of
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, parts_of
 from streamnb.cli.observers import Waiting
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
+from streamnb.events import Event
 from streamnb.wire.codec import decode_event
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import ENTITY, EventSchema
@@ -35,12 +36,13 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
     stop = _Stop()
     started = time.monotonic()
-    count = 0
+    count = labelled = 0
+    events = events_of(options.file, columns_of(options))
+    events = events if options.file == "-" else begun(events)  # a log is not made for a file that is missing
     try:
         with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
-            events = events_of(options.file, columns_of(options))
             schema = _keyed_by(wiring.schema(config), options.key)
-            for count in writing(log, topic, events, schema, options.rate, stop):  # noqa: B007
+            for count, labelled in writing(log, topic, events, schema, options.rate, stop):  # noqa: B007
                 pass
     except LogError as error:
         if not stop():
@@ -50,6 +52,14 @@ def run(options: argparse.Namespace) -> int:
     if stop.signal:
         print(f"streamnb: stopped after {count:,} events written to {topic}", file=sys.stderr)
         return 128 + stop.signal
+    if not count:
+        raise LogError(f"{options.file} holds no event: nothing was written to {topic}")
+    if not labelled:
+        print(
+            f"streamnb: no event of {options.file} has a label at {config.events.label}, to be learned by; "
+            "--label-column NAME says which column of CSV it is, --set events.label=PATH which field",
+            file=sys.stderr,
+        )
     if options.json:
         print(json.dumps({"events": count, "topic": topic, "log": config.log.url, "seconds": seconds}))
     else:
@@ -74,7 +84,7 @@ class _Stop:
 
 def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:
     """Append raw events as fast as the log takes them, keyed as of `writing`; how many."""
-    return max(writing(log, topic, events, schema), default=0)
+    return max((count for count, _ in writing(log, topic, events, schema)), default=0)
 
 
 def writing(
@@ -84,22 +94,24 @@ def writing(
     schema: EventSchema,
     rate: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Iterator[int]:
+) -> Iterator[tuple[int, int]]:
     """Append raw events at most `rate` a second, until they end or `stopped`.
 
     They are keyed by their ids, or where the schema has a path for entities by those: the events of an entity
     then stay in order, in one partition. An event without an entity has no key.
 
-    Yields, again and again, how many are written for sure. Events that are malformed are written as they are,
-    without a key: to refuse them is the learner's affair.
+    Yields, again and again, how many are written for sure, and how many of them have a label. Events that are
+    malformed are written as they are, without a key: to refuse them is the learner's affair.
     """
     most = _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate / 10)))
     started = time.monotonic()
-    count = 0
+    count = labelled = 0
     for part in parts_of(events, most, _PATIENCE, stopped):
-        log.append([NewRecord(topic, _key(raw, schema), raw) for raw in part])
+        decoded = [_decoded(raw, schema) for raw in part]
+        log.append([NewRecord(topic, _key(one, schema), raw) for one, raw in zip(decoded, part, strict=True)])
         count += len(part)
-        yield count
+        labelled += sum(one is not None and one.label is not None for one in decoded)
+        yield count, labelled
         while rate is not None and not stopped() and (early := started + count / rate - time.monotonic()) > 0:
             time.sleep(min(early, _PATIENCE))
 
@@ -112,10 +124,15 @@ def _keyed_by(schema: EventSchema, path: str | None) -> EventSchema:
     return msgspec.structs.replace(schema, attributes=(), open_features=False, entity_path=path)
 
 
-def _key(raw: bytes, schema: EventSchema) -> bytes | None:
+def _decoded(raw: bytes, schema: EventSchema) -> Event | None:
     try:
-        event = decode_event(raw, schema)
+        return decode_event(raw, schema)
     except MalformedEvent:
+        return None
+
+
+def _key(event: Event | None, schema: EventSchema) -> bytes | None:
+    if event is None:
         return None
     key = event.x.get(ENTITY) if schema.entity_path else event.id
     return None if key is None else str(key).encode()

@@ -7,11 +7,13 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 
 import msgspec
 
+from streamnb.adapters.blocking_call import BlockingCall
 from streamnb.cli import wiring
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
@@ -23,17 +25,14 @@ from streamnb.worker import Worker
 
 __all__ = ["run"]
 
+_SIGN_SECONDS = 1.0
+
 
 def run(options: argparse.Namespace) -> int:
     """Learn from the log until SIGTERM or SIGINT, or until its end."""
     config = wiring.load_config(options)
-    stop = _Stop()
-    if stop.interrupts(wiring.warm_up):  # before anyone waits for this learner
-        unfinished = "while the kernels were prepared"
-    else:
-        learner = wiring.learner(config)
-        unfinished = _learn(config, learner, options, stop)
-    if unfinished:
+    learner = wiring.learner(config)
+    if unfinished := _learn(config, learner, options, _Stop()):
         print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
         return 0
     report = learner.report(time.time())
@@ -45,7 +44,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: _Stop) -> str:
-    """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when."""
+    """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when.
+
+    What can be wrong with port, log and topics shows before kernels are compiled; they are compiled before
+    anyone waits for this learner.
+    """
     waiting = Waiting(config.kafka.give_up_after, stop)
     with watched(config, waiting) as sensor:
         waiting.sensor = sensor
@@ -58,6 +61,8 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
                 config, learner, log, sensor, accepts_loss=options.accept_loss
             )
             try:
+                if not stop() and stop.interrupts(lambda: _warm_up(sensor.alive)):
+                    return "while the kernels were prepared"
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
                 worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
@@ -70,6 +75,22 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
                 raise
             return "while the log could not be reached"
     return "" if worker.has_recovered else "before it was the learner, or had recovered"
+
+
+def _warm_up(alive: Callable[[], None]) -> None:
+    """Compile the kernels, with signs of life: on a busy machine one kernel alone may take a minute."""
+    ready = threading.Event()
+
+    def show() -> None:
+        while not ready.wait(_SIGN_SECONDS):
+            alive()
+
+    showing = BlockingCall(show)
+    try:
+        wiring.warm_up()
+    finally:
+        ready.set()
+        showing.answer()
 
 
 class _Stop:

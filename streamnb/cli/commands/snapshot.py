@@ -86,8 +86,8 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     5. Write the rollback to the journal. From here on it holds, whatever happens: recovery follows it.
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
-    wiring.warm_up()  # while nothing is held
     with closing(wiring.existing_log(config)) as log:
+        wiring.warm_up()  # while nothing is held
         acquire(log, config.log.session_timeout)
         identity = wiring.identity(config)
         end = _present(log, config, options)

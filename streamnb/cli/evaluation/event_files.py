@@ -7,8 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, islice
 from queue import Empty, Queue
 from threading import Thread
+from typing import TypeVar
 
 from tqdm import tqdm
 
@@ -18,33 +20,46 @@ from streamnb.wire.codec import decode_event
 from streamnb.wire.event_csv import CsvColumns
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["columns_of", "events_of", "labelled_texts", "numbered", "parts_of"]
+__all__ = ["begun", "columns_of", "events_of", "labelled_texts", "numbered", "parts_of"]
+
+T = TypeVar("T")
 
 _CSV = CsvColumns()
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
-def columns_of(options: argparse.Namespace) -> CsvColumns:
-    """What a command's options say of the columns of CSV."""
+def columns_of(options: argparse.Namespace, label_path: str = "") -> CsvColumns:
+    """What a command's options say of the columns of CSV.
+
+    `label_path` is where the labels of a command that learns are: where it is the label's column, a header
+    without it is refused.
+    """
     return CsvColumns(
         id=options.id_column,
         label=options.label_column,
         text=options.text_column,
         ts=options.ts_column,
-        delimiter=options.delimiter,
+        delimiter=options.delimiter or "",
+        must_have_label=label_path == _PLAIN.label_path,
     )
 
 
 def events_of(path: str, columns: CsvColumns = _CSV) -> Iterator[bytes]:
     """The raw events of a file; a bar on standard error says how much of it has been read."""
     hidden = not sys.stderr.isatty()
-    with (
-        open_counted(path, columns) as source,
-        tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar,
-    ):
-        for raw in source:
-            yield raw
-            bar.update(source.position - bar.n)
+    with open_counted(path, columns) as source:
+        events = iter(source)
+        yield from islice(events, 1)  # kernels may be compiled before the next, with a bar of their own
+        with tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar:
+            for raw in events:
+                yield raw
+                bar.update(source.position - bar.n)
+
+
+def begun(rows: Iterable[T]) -> Iterator[T]:
+    """The same rows, the first of them read: a file that is missing, or its header wrong, is refused now."""
+    left = iter(rows)
+    return chain(list(islice(left, 1)), left)
 
 
 def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, bytes]]:

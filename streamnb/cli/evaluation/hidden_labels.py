@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import columns_of, events_of, numbered
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
+from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.reports.text_tables import print_posterior, table
 from streamnb.config import CLASSIFIERS
@@ -78,19 +79,24 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     config = wiring.load_config(options, *_TAUGHT_BY_ALL, without=_OF_OTHER_KINDS)
     model, tally = wiring.model(config), Tally()
     assert isinstance(model, OneAtATime)  # noqa: S101  the kind says so
+    events = events_of(options.file, columns_of(options, config.events.label))
+    rows = begun(numbered(events, options.order))
     wiring.warm_up()
     schema = wiring.schema(config)
     judged = _Judged(model.classifier, options.seed, share)
-    for row, raw in numbered(events_of(options.file, columns_of(options)), options.order):
+    read = 0
+    for read, (row, raw) in enumerate(rows, 1):  # noqa: B007
         event = tally.decode(row, raw, schema)
         if event is not None:
             judged.take(event)
     answer = judged.answer(posterior_report(model), tally)
+    if not answer.scored:
+        say_why_nothing_was_learned(options.file, config, read, read - answer.events)
     if options.json:
         print(msgspec.json.encode(answer).decode())
     else:
         _show(answer, tally)
-    return 0
+    return 0 if answer.scored else 1
 
 
 class _Judged:

@@ -11,19 +11,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from streamnb.adapters.event_files import read_header
 from streamnb.cli.evaluation.holdout import Row
 from streamnb.cli.evaluation.refusals import Tally
-from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.events import Drift, Event
 from streamnb.wire.codec import decode_metrics
-from streamnb.wire.event_csv import CsvColumns
 
-__all__ = ["outputs_of", "say_which_columns"]
+__all__ = ["outputs_of", "say_why_nothing_was_learned"]
 
 _BYTES_AT_ONCE = 16 << 20  # of outputs
 
@@ -89,15 +86,15 @@ def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Ev
             yield event
 
 
-def say_which_columns(path: str, columns: CsvColumns) -> None:
-    """Of CSV without a label, say which columns there are where the label's is not among them."""
-    header = read_header(path, columns)
-    if header and columns.label not in header:
-        print(
-            f"streamnb: {path} has no column {columns.label!r} to learn from; "
-            f"--label-column may name one of {printable(', '.join(header))}",
-            file=sys.stderr,
-        )
+def say_why_nothing_was_learned(path: str, config: Config, events: int, dead_letters: int) -> None:
+    """The reason first, before what else there is to tell of a file of which no event was learned."""
+    if not events:
+        reason = "it holds no event"
+    elif dead_letters == events:
+        reason = "each of its records is a dead letter, for the reasons below"
+    else:
+        reason = f"no event to learn has a label at {config.events.label}; --set events.label=PATH says where"
+    print(f"streamnb: nothing was learned of {path}: {reason}", file=sys.stderr)
 
 
 class _Drifts:

@@ -1,0 +1,104 @@
+"""What can fail at once does so before kernels are compiled, which takes minutes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unwarmed import TOUCHED
+
+from streamnb.adapters.sqlite.log import SqliteLog
+
+UNWARMED = Path(__file__).with_name("unwarmed.py")
+NOWHERE = "kafka://127.0.0.1:1 --set kafka.give_up_after=0"
+NO_FILE = "No such file or directory"
+
+REFUSED = [
+    ("evaluate missing.csv", f"missing.csv: {NO_FILE}"),
+    ("evaluate missing.jsonl --hide-labels 0.5", f"missing.jsonl: {NO_FILE}"),
+    ("evaluate missing.jsonl --holdout 2/3", f"missing.jsonl: {NO_FILE}"),
+    ("evaluate plain.jsonl.gz", "the name says .gz"),
+    ("evaluate good.csv --label-column x", "no column 'x' for label; there are id, text, label"),
+    (
+        "evaluate other.csv",
+        "other.csv: no event has a label: there is no column 'label'; the columns are id, text, class; --label-column",
+    ),
+    ("evaluate other.csv --hide-labels 0.5", "other.csv: no event has a label"),
+    ("evaluate good.csv --order missing.txt", f"missing.txt: {NO_FILE}"),
+    ("evaluate good.csv --order beyond.txt", "names rows beyond the 1 of the file"),
+    ("evaluate good.csv --holdout split", "neither train nor test"),
+    ("evaluate good.csv --predictions none/p", f"none/p: {NO_FILE}"),
+    ("evaluate good.csv --model nowhere:Model", "--model is 'nowhere:Model'"),
+    ("evaluate good.csv --set model.alhpa=1", "did you mean model.alpha?"),
+    ("ablate missing.jsonl", f"missing.jsonl: {NO_FILE}"),
+    ("ablate good.csv missing.jsonl", f"missing.jsonl: {NO_FILE}"),
+    ("ablate good.csv other.csv", "other.csv: no event has a label"),
+    ("bench missing.jsonl", f"missing.jsonl: {NO_FILE}"),
+    ("bench missing.jsonl --log sqlite:///bench.db", f"missing.jsonl: {NO_FILE}"),
+    ("bench empty.jsonl --log sqlite:///bench.db", "no row has both a text with words and a label"),
+    ("bench --log sqlite:///none/bench.db", NO_FILE),
+    (f"bench --log {NOWHERE}", "127.0.0.1:1"),
+    ("latency --log sqlite:///none/latency.db", NO_FILE),
+    ("latency --log sqlite:///latency.db --prefix a,b", "--prefix"),
+    (f"latency --log {NOWHERE}", "127.0.0.1:1"),
+    ("run --log sqlite:///none/log.db", "none/log.db"),
+    ("run --log sqlite:///other.csv", "other.csv"),
+    ("run --log sqlite:///parts.db --set topics.partitions=3", "partitions"),
+    ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "where nothing can listen"),
+    (f"run --set http.listen= --log {NOWHERE}", "127.0.0.1:1"),
+    ("run --config missing.toml", "missing.toml"),
+    ("replay missing.csv --log sqlite:///log.db", f"missing.csv: {NO_FILE}"),
+    (f"replay good.csv --log {NOWHERE}", "127.0.0.1:1"),
+    ("demo --folder good.csv/demo", "good.csv/demo: Not a directory"),
+    ("demo --folder /proc", "/proc"),
+    ("snapshot rollback --to 1 --log sqlite:///missing.db", "there is no log at missing.db"),
+    ("warm anything", "unrecognized arguments"),
+]
+RIGHT = ["evaluate good.csv", "ablate good.csv", "run --set http.listen= --log sqlite:///log.db", "warm"]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """Command -> exit code and what it said, of all of them in one process that forks."""
+    folder = tmp_path_factory.mktemp("unwarmed")
+    (folder / "good.csv").write_text("id,text,label\n1,a,x\n")
+    (folder / "other.csv").write_text("id,text,class\n1,a,x\n")
+    (folder / "plain.jsonl.gz").write_text("{}\n")
+    (folder / "empty.jsonl").write_text("")
+    (folder / "beyond.txt").write_text("7\n")
+    with SqliteLog(folder / "parts.db") as log:
+        log.create_topic("events", 2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        commands = [*(command for command, _ in REFUSED), *RIGHT]
+        orders = [command.replace("PORT", port).split() for command in commands]
+        done = subprocess.run(
+            [sys.executable, UNWARMED],
+            cwd=folder,
+            input=json.dumps(orders),
+            env=os.environ
+            | {"NUMBA_CACHE_DIR": str(folder / "kernels"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )  # fmt: skip
+    return dict(zip(commands, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize(("command", "says"), REFUSED)
+def test_what_is_wrong_is_said_before_kernels_are_compiled(answers, command, says):
+    code, said = answers[command]
+    assert code in {1, 2}, said  # 99: a kernel was touched
+    assert says in said.splitlines()[-1]
+    assert "compiling" not in said
+
+
+@pytest.mark.parametrize("command", RIGHT)
+def test_what_is_right_comes_to_the_kernels(answers, command):
+    """Or the test above would show nothing."""
+    assert answers[command][0] == TOUCHED

@@ -1,0 +1,84 @@
+"""That kernels are compiled is said where they are, and only there."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+import threading
+from contextlib import suppress
+
+import pytest
+
+from streamnb.cli.commands import run as run_command
+
+ONE = """
+import numba, numpy
+from streamnb.cli.compiling import Progress, heard
+from streamnb.model.numerics.counter_rng import choose
+with heard(Progress()):
+    numba.njit(lambda x: x + 1)(1)  # a stranger's
+    choose(numpy.zeros(2), 0.5)
+"""
+SAID = r"compiling kernels \(once; about \d+ s for all (\d+) of them\)"
+
+
+def run(environment, err):
+    said = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
+    return subprocess.Popen([sys.executable, "-c", ONE], env=os.environ | said, stderr=err)
+
+
+def on_terminal(environment):
+    """What it says where standard error is a terminal."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    whole = b""
+    with os.fdopen(ours, "rb", buffering=0) as said, run(environment, theirs) as process:
+        os.close(theirs)
+        with suppress(OSError):  # how a terminal ends on Linux
+            while part := said.read(1 << 16):
+                whole += part
+    assert process.returncode == 0, whole
+    return whole.decode()
+
+
+def in_a_file(environment):
+    with run(environment, subprocess.PIPE) as process:
+        said = process.stderr.read().decode()
+    assert process.returncode == 0, said
+    return said
+
+
+def test_a_terminal_has_a_line_and_a_bar_while_kernels_are_compiled(tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    line, bar = on_terminal(folder).split("\r\n", 1)
+    total = re.fullmatch(SAID, line)[1]
+    assert int(total) > 100
+    assert f"0/{total}" in bar
+    assert bar.endswith("\r")  # the bar is gone
+    assert on_terminal(folder) == ""  # loaded
+
+
+def test_a_file_has_the_line_alone_and_nothing_where_kernels_are_loaded(tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert re.fullmatch(SAID + "\n", in_a_file(folder))
+    assert in_a_file(folder) == ""
+
+
+def test_a_command_says_nothing_of_kernels_that_are_loaded():
+    """The kernels are there: these tests need them."""
+    command = [sys.executable, "-m", "streamnb", "warm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert re.fullmatch(r"kernels ready in [\d.]+ s\n", done.stdout)
+
+
+def test_a_learner_whose_kernels_are_compiled_shows_signs_of_life(monkeypatch):
+    """Or whoever watches it would take it for stuck: a kernel may take a minute."""
+    sign = threading.Event()
+    monkeypatch.setattr(run_command, "_SIGN_SECONDS", 0.01)
+    monkeypatch.setattr(run_command.wiring, "warm_up", lambda: sign.wait(60) or pytest.fail("no sign"))
+    run_command._warm_up(sign.set)
