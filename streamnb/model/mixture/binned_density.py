@@ -24,7 +24,6 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.mixture.learner_state import LearnerTables
 from streamnb.model.naive_bayes.scoring import score_value
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.softmax.feature_extraction import ExtractedFeatures
@@ -61,7 +60,7 @@ def _finest(v: int, f: int, bins: BinTables, extracted: ExtractedFeatures, table
 @kernel
 def read_value(
     tables: Tables,
-    learners: LearnerTables,
+    learners: Any,
     batch: Batch,
     e: int,
     v: int,
@@ -97,7 +96,7 @@ def read_value(
 def score_binned(
     binned: Any,
     tables: Tables,
-    learners: LearnerTables,
+    learners: Any,
     batch: Batch,
     e: int,
     extracted: ExtractedFeatures,

@@ -14,7 +14,6 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.mixture.components import CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
-from streamnb.model.mixture.learner_state import LearnerScratch, LearnerTables, Plan
 from streamnb.model.mixture.opinion_pool import learn_pool, score_pool
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import log_normalise
@@ -36,8 +35,8 @@ def has_capacity_for_features(features: FeatureTables, known: Ints, most: int) -
 
 @kernel
 def extract_event(
-    plan: Plan,
-    learners: LearnerTables,
+    plan: Any,
+    learners: Any,
     tables: Tables,
     batch: Batch,
     e: int,
@@ -84,7 +83,7 @@ def extract_event(
 
 @inlined
 def predict_by_learners(
-    plan: Plan, learners: LearnerTables, known: Ints, joint: Floats, scratch: LearnerScratch, answers: Floats
+    plan: Any, learners: Any, known: Ints, joint: Floats, scratch: Any, answers: Floats
 ) -> None:
     """Fill P_h(class | event) (H, K) of every hypothesis that learns from predictions.
 
@@ -139,12 +138,12 @@ def predict_by_learners(
 
 @inlined
 def learn_by_learners(
-    plan: Plan,
-    learners: LearnerTables,
+    plan: Any,
+    learners: Any,
     tables: Tables,
     batch: Batch,
     e: int,
-    scratch: LearnerScratch,
+    scratch: Any,
     answers: Floats,
 ) -> None:
     """Learn event e, which was just predicted, before its class is counted.

@@ -29,7 +29,6 @@ from streamnb.model.compiled.vectors import add_to, copy_to
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE, Readings
-from streamnb.model.mixture.learner_state import Plan
 from streamnb.model.naive_bayes.scoring import log_absent, log_away, score_priors, score_value
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
@@ -447,7 +446,7 @@ def score_hypotheses(
     presence: PresenceTables,
     decayed: DecayedTables,
     readings: Readings,
-    plan: Plan,
+    plan: Any,
     batch: Batch,
     bags: Bags,
     e: int,

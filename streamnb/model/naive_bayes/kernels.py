@@ -14,7 +14,6 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
-from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.rows import UNKNOWN
 from streamnb.model.naive_bayes.scoring import known, score_event
 from streamnb.model.naive_bayes.tables import Tables
@@ -33,7 +32,7 @@ _NEAR = 1 << 16  # counts that the caches hold
 
 
 @inlined
-def _count_event(tables: Tables, batch: Batch, e: int, k: int, weight: int) -> Any:
+def _count_event(tables: Tables, batch: Any, e: int, k: int, weight: int) -> Any:
     """Add `weight` (which may be negative) to every count of event e; the lowest count that was reached."""
     K = tables.classes.size
     tables.classes[k] += weight
@@ -82,7 +81,7 @@ def _count_event(tables: Tables, batch: Batch, e: int, k: int, weight: int) -> A
 
 
 @inlined
-def learn_event(tables: Tables, batch: Batch, e: int) -> None:
+def learn_event(tables: Tables, batch: Any, e: int) -> None:
     """Add event e, which has a label, to its class."""
     k, weight = batch.label[e], batch.weight[e]
     _count_event(tables, batch, e, k, weight)
@@ -91,7 +90,7 @@ def learn_event(tables: Tables, batch: Batch, e: int) -> None:
 
 
 @kernel
-def _words_in_more_texts_than_there_are(tables: Tables, batch: Batch, e: int, k: int) -> bool:
+def _words_in_more_texts_than_there_are(tables: Tables, batch: Any, e: int, k: int) -> bool:
     """Whether class k has a word in more texts than it has, of a Bernoulli text that event e has."""
     columns = tables.totals.shape[1]
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
@@ -104,7 +103,7 @@ def _words_in_more_texts_than_there_are(tables: Tables, batch: Batch, e: int, k:
 
 
 @kernel
-def unlearn_event(tables: Tables, batch: Batch, e: int) -> bool:
+def unlearn_event(tables: Tables, batch: Any, e: int) -> bool:
     """Take event e out of its class; False, and nothing changed, where it cannot have been learned."""
     k, weight = batch.label[e], batch.weight[e]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
@@ -123,7 +122,7 @@ def unlearn_event(tables: Tables, batch: Batch, e: int) -> bool:
 
 
 @inlined
-def _fetch_event(table: Any, batch: Batch, e: int) -> None:
+def _fetch_event(table: Any, batch: Any, e: int) -> None:
     """Bring the counts of an event into the cache, while the event before it is worked on."""
     columns = table.shape[1]
     for j in range(batch.item_rows[batch.event_items[e]], batch.item_rows[batch.event_items[e + 1]]):
@@ -136,7 +135,7 @@ def _fetch_event(table: Any, batch: Batch, e: int) -> None:
 @inlined
 def _predict_event(
     tables: Tables,
-    batch: Batch,
+    batch: Any,
     e: int,
     joint: Floats,
     misses: Ints,
@@ -157,7 +156,7 @@ def run(
     first: int,
     most: int,
     tables: Tables,
-    batch: Batch,
+    batch: Any,
     predict: bool,
     learn: bool,
     probabilities: Floats,
@@ -182,7 +181,7 @@ def run_within(
     first: int,
     most: int,
     tables: Tables,
-    batch: Batch,
+    batch: Any,
     predict: bool,
     learn: bool,
     probabilities: Floats,

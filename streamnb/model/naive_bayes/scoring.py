@@ -32,7 +32,6 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import trailing_zeros
 from streamnb.model.compiled.jit import inlined
-from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_of
 from streamnb.model.stats.histograms import Histograms
 from streamnb.model.stats.moments import spread
@@ -48,7 +47,7 @@ _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays
 
 
 @inlined
-def _smoothing(tables: Tables, g: int) -> tuple[float, float, float, float, float]:
+def _smoothing(tables: Any, g: int) -> tuple[float, float, float, float, float]:
     """(s, S, S - s, share, floor) of group g: what is added to a count and to a total, in units.
 
     S - s is worked out by itself: for a p near 1 a difference would lose its digits. `share`, s / S, is
@@ -73,7 +72,7 @@ def known(table: Any, row: int, K: int) -> bool:
 
 
 @inlined
-def _is_declared(tables: Tables, g: int) -> bool:
+def _is_declared(tables: Any, g: int) -> bool:
     """Whether a value without a count is one of those that are declared: some of these were not met yet.
 
     A text has none declared.
@@ -123,7 +122,7 @@ def score_priors(classes: Any, weights: Any, mode: int, given: Floats, joint: Fl
 
 @inlined
 def _score_unmet(
-    tables: Tables, g: int, units: int, s: float, floor: float, joint: Floats, misses: Ints
+    tables: Any, g: int, units: int, s: float, floor: float, joint: Floats, misses: Ints
 ) -> None:
     """Add the logarithms of what is added to a count, as of a value that was declared and never met."""
     for k in range(joint.size):
@@ -136,7 +135,7 @@ def _score_unmet(
 
 @inlined
 def _score_shares(
-    tables: Tables,
+    tables: Any,
     batch: Any,
     first: int,
     last: int,
@@ -202,7 +201,7 @@ def _multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
 
 @inlined
 def _score_nominal(
-    tables: Tables, batch: Any, item: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
+    tables: Any, batch: Any, item: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
 ) -> None:
     """Multiply by the factor of one nominal value: what `_score_shares` does, without logarithms."""
     K = joint.size
@@ -295,7 +294,7 @@ def log_absent(histograms: Histograms, b: int, n: Any, s: float, rest: float, fl
 
 @inlined
 def _score_presence(
-    tables: Tables,
+    tables: Any,
     batch: Any,
     first: int,
     last: int,
@@ -437,7 +436,7 @@ def _multiply_value(
 
 @inlined
 def score_event(
-    tables: Tables, batch: Any, e: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
+    tables: Any, batch: Any, e: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
 ) -> None:
     """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
     K = joint.size
