@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
 from numba.core.registry import CPUDispatcher
 
+from streamnb.model.compiled.kept_code import KeptCode
 from streamnb.model.compiled.nested_kernels import NestedCompiler
 
 __all__ = ["allocating", "inlined", "kernel"]
@@ -19,39 +16,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _cache_folder() -> Path:
-    """A folder for this state of the sources alone.
-
-    numba looks whether the file that a kernel stands in has changed, but not those that it calls into: after
-    an upgrade it would go on with old machine code.
-    """
-    here = Path(__file__).parents[1]
-    sources = b"".join(path.read_bytes() for path in sorted(here.rglob("*.py")))
-    state = hashlib.sha256(sources).hexdigest()[:16]
-    return Path(numba.config.CACHE_DIR or here / "__pycache__") / f"kernels-{state}"
-
-
-_CACHE_FOLDER = str(_cache_folder())
-
-
-@contextmanager
-def _own_cache() -> Iterator[None]:
-    """Let numba keep what is decorated now in our folder, and other people's kernels where it always did."""
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _CACHE_FOLDER
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before
-
-
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile on first call, without the GIL and without fastmath, and keep the machine code on disk.
 
     It must not make arrays (numba refuses to compile it then), but for views of those that it is given. So
     it need not count who refers to an array, which costs an atomic instruction each time that one is named.
 
-    Where no cache folder can be written numba refuses with RuntimeError; then the code is compiled anew in
-    every process, which costs seconds and changes nothing else.
+    Where no folder can be written the code is compiled anew in every process, which costs seconds and changes
+    nothing else.
     """
     return _compiled(function)
 
@@ -78,10 +50,7 @@ def _compiled(function: Callable[P, R], **more: bool) -> Callable[P, R]:
         "_nrt": False,
         **more,
     }
-    compiled = _Kernel(function, targetoptions=options)
-    with suppress(RuntimeError), _own_cache():
-        compiled.enable_caching()
-    return cast("Callable[P, R]", compiled)
+    return cast("Callable[P, R]", _Kernel(function, targetoptions=options))
 
 
 class _Kernel(CPUDispatcher):  # type: ignore[misc]
@@ -89,6 +58,7 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         super().__init__(function, **options)
+        self._cache = KeptCode(function)
         self._nested = _Nested(function, pipeline_class=NestedCompiler, **options)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
