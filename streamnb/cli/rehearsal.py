@@ -1,0 +1,49 @@
+"""A few made-up events through a learner that is thrown away: what it compiles, the real one needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Partition, Record
+from streamnb.wire.schema import EventSchema
+
+__all__ = ["rehearse"]
+
+_EVENTS = 60  # enough for a tree to be drawn
+_VALUES = {"text": "one two", "nominal": "red", "continuous": 1.5}
+
+
+def rehearse(learner: Learner, schema: EventSchema) -> None:
+    """Learn and predict, report, prune where that is due, keep the state and load it."""
+    records = [_record(schema, number) for number in range(_EVENTS)]
+    for begin in range(0, _EVENTS, 20):
+        learner.process(records[begin : begin + 20], 1.0)
+    if learner.settings.pruning.every:
+        learner.prune()
+    learner.report(1.0)
+    learner.load(learner.parts())
+
+
+def _record(schema: EventSchema, number: int) -> Record:
+    """Events of three classes, every fourth without a label, with all attributes that are declared."""
+    event: dict[str, Any] = {"features": {"colour": "red", "height": number / 2.0}, "text": f"one two n{number}"}
+    _put(event, schema.id_keys, str(number))
+    for place in schema.places:
+        value = next(iter(place.values)) if place.values else _VALUES[place.kind]
+        _put(event, place.keys, number / 2.0 if place.kind == "continuous" else value)
+    if schema.entity_keys:
+        _put(event, schema.entity_keys, "one")
+    if schema.ts_keys:
+        _put(event, schema.ts_keys, float(number))
+    if number % 4:
+        _put(event, schema.label_keys, "abc"[number % 3])
+    return Record(Partition("events", 0), number, b"one", json.dumps(event).encode(), 1.0)
+
+
+def _put(event: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
+    *above, last = keys
+    for key in above:
+        event = event.setdefault(key, {})
+    event[last] = value
