@@ -28,7 +28,10 @@ def rehearse(learner: Learner, schema: EventSchema) -> None:
 
 def _record(schema: EventSchema, number: int) -> Record:
     """Events of three classes, every fourth without a label, with all attributes that are declared."""
-    event: dict[str, Any] = {"features": {"colour": "red", "height": number / 2.0}, "text": f"one two n{number}"}
+    event: dict[str, Any] = {
+        "features": {"colour": "red", "height": number / 2.0},
+        "text": f"one two n{number}",
+    }
     _put(event, schema.id_keys, str(number))
     for place in schema.places:
         value = next(iter(place.values)) if place.values else _VALUES[place.kind]

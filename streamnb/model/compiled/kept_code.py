@@ -116,7 +116,7 @@ class KeptCode(NullCache):  # type: ignore[misc]
 def _symbols(function: Any) -> Any:
     """LLVM's bitcode that names what the machine code has to offer.
 
-    numba would keep the whole kernel as bitcode, too, to link it into others: twice the bytes. But into others
+    numba would keep the whole kernel as bitcode, too, to link it into others: twice the bytes. Into others
     go kernels that were not optimised.
     """
     names = function.llvm_func_name, function.llvm_cpython_wrapper_name, function.llvm_cfunc_wrapper_name
@@ -134,7 +134,7 @@ def targets(host: Any) -> Iterator[Any]:
     Args:
         host: the triple, the name and the features of this processor, as numba gives them.
     """
-    if host[0].startswith("x86_64"):
+    if host[0].startswith("x86_64") and numba.config.CPU_NAME is None:
         able = {name for name, can in llvm.get_host_cpu_features().items() if can}
         yield from ((host[0], level, "") for level, needs in LEVELS.items() if needs <= able)
     yield host
@@ -150,16 +150,21 @@ def places(host: Any) -> Iterator[tuple[Path, Any]]:
 @cache
 def sources(file: str) -> str:
     """A digest of a source file and of all of streamnb that it imports."""
-    seen, left = set(), [Path(file)]
-    while left:
-        path = left.pop()
-        if path not in seen and path.is_file():
-            seen.add(path)
-            left += _imported(path)
     digest = hashlib.sha256()
-    for path in sorted(seen, key=lambda path: path.parts[-3:]):
+    for path in sorted(files(Path(file)), key=lambda path: path.parts[-3:]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def files(file: Path) -> set[Path]:
+    """A source file, and all of streamnb that it imports, directly or not."""
+    found, left = set(), [file]
+    while left:
+        path = left.pop()
+        if path not in found and path.is_file():
+            found.add(path)
+            left += _imported(path)
+    return found
 
 
 @cache

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 from program import until
 
 import streamnb
+from streamnb import model
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.ports import Partition
-from streamnb.model.compiled import jit
+from streamnb.model.compiled import jit, kept_code
 
 PACKAGES = Path(streamnb.__file__).parents[1]
-WHERE = "import numba; from streamnb.model.compiled import jit; from streamnb.model.naive_bayes import kernels; print(jit._CACHE_FOLDER, repr(numba.config.CACHE_DIR))"
+SHARED = """
+from streamnb.model.compiled import kept_code
+print(kept_code.own_folder(), kept_code.sources("{file}"))
+"""
+KERNELS = [
+    getattr(module, name)
+    for found in pkgutil.walk_packages(model.__path__, "streamnb.model.")
+    for module in [importlib.import_module(found.name)]
+    for name in vars(module)
+    if isinstance(getattr(module, name), jit._Kernel) and getattr(module, name).__module__ == found.name
+]
 
 
 @pytest.fixture
@@ -31,40 +43,59 @@ def copied(tmp_path):
 
 
 def told(folder, **environment):
+    """The folder for machine code of a copy of streamnb, and the digest of what a text's words are made of."""
     environ = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environ |= {"PYTHONPATH": str(folder), **environment}
-    command = [sys.executable, "-c", WHERE]
+    file = folder / "streamnb" / "model" / "naive_bayes" / "kernels.py"
+    command = [sys.executable, "-c", SHARED.format(file=file)]
     return subprocess.run(
         command, env=environ, capture_output=True, text=True, check=True, cwd=folder
     ).stdout.split()
 
 
-@pytest.mark.parametrize("room", ["encoding/vocabulary.py", "compiled/jit.py", "warm.py"])
-def test_every_state_of_the_sources_has_a_cache_of_its_own(copied, room):
+def test_code_is_found_by_all_sources_that_it_was_made_of_and_by_no_others(copied):
     """A kernel may call into another file, of whose changes numba knows nothing."""
     before = told(copied)
-    assert told(copied) == before
-    assert before[0].startswith(str(copied / "streamnb" / "model" / "__pycache__" / "kernels-"))
-    with (copied / "streamnb" / "model" / room).open("a") as source:
-        source.write("\n# another state\n")
-    assert told(copied)[0] != before[0]
+    assert before[0] == str(copied / "streamnb" / "model" / "__pycache__" / "kernels")
+    for file, is_part in [("stats/moments.py", True), ("compiled/jit.py", True), ("trees/kernels.py", False)]:
+        with (copied / "streamnb" / "model" / file).open("a") as source:
+            source.write("\n# another state\n")
+        after = told(copied)
+        assert (after != before) == is_part, file
+        before = after
+    elsewhere = copied.rename(copied.with_name("elsewhere"))
+    assert told(elsewhere)[1] == before[1]
+
+
+def named_by(kernel):
+    """The files of all that a kernel, and those that it calls, name: found through Python, not through imports."""
+    files, left, seen = set(), [kernel], set()
+    while left:
+        function = left.pop().py_func
+        if function not in seen:
+            seen.add(function)
+            named = [function.__globals__.get(name) for name in function.__code__.co_names]
+            left += [found for found in named if isinstance(found, jit._Kernel)]
+            owners = {getattr(found, "__module__", None) or "" for found in named}
+            files |= {Path(sys.modules[owner].__file__) for owner in owners if owner.startswith("streamnb.")}
+    return files
+
+
+def test_every_file_that_a_kernel_names_something_of_is_one_of_its_sources():
+    missed = {
+        f"{kernel.__module__}.{kernel.__name__}": named_by(kernel) - found
+        for kernel in KERNELS
+        if not named_by(kernel) <= (found := kept_code.files(Path(kernel.py_func.__code__.co_filename)))
+    }
+    assert len(KERNELS) > 200
+    assert missed == {}
 
 
 def test_the_folder_can_be_set(copied, tmp_path):
-    folder, config = told(copied, NUMBA_CACHE_DIR=str(tmp_path / "there"))
-    assert Path(folder).parent == tmp_path / "there"
-    assert config == repr(str(tmp_path / "there"))
-
-
-def test_other_peoples_kernels_are_kept_where_they_always_were():
-    before = numba.config.CACHE_DIR
-    compiled = jit.kernel(test_the_folder_can_be_set)
-    assert before == numba.config.CACHE_DIR
-    assert str(compiled._cache.cache_path).startswith(jit._CACHE_FOLDER)
+    assert told(copied, NUMBA_CACHE_DIR=str(tmp_path / "there"))[0] == str(tmp_path / "there" / "kernels")
 
 
 OWN = """
-import numba
 from streamnb.model.compiled.jit import inlined, kernel
 
 @inlined
@@ -75,7 +106,7 @@ def twice(x):
 def four_times(x):
     return twice(twice(x))
 
-print(four_times(3), len(four_times.signatures), type(four_times._cache).__name__, numba.config.CACHE_DIR)
+print(four_times(3), len(four_times.signatures), four_times._cache.cache_path)
 """
 
 
@@ -90,12 +121,63 @@ def test_a_kernel_in_another_is_made_machine_code_with_it_alone(tmp_path):
         check=True,
     )
     assert done.stdout.split()[-2:] == ["0", "1.0"]
-    kept = sorted(path.name.split("-")[0] for path in tmp_path.rglob("*.nbc"))
-    assert kept == ["own.four_times", "own.twice"]
+    kept = sorted(path.name.split("-")[0] for path in (tmp_path / "kept" / "kernels").iterdir())
+    assert kept == ["__main__.four_times", "__main__.twice"]
+
+
+def doubled(folder, *before):
+    """Compile, or load, a kernel in a process of its own: its answer, and how many were compiled."""
+    (folder / "own.py").write_text(OWN.partition("print")[0])
+    (folder / "main.py").write_text("\n".join([*before, COUNTED]))
+    environment = os.environ | {"PYTHONPATH": str(PACKAGES), "NUMBA_CACHE_DIR": str(folder / "kept")}
+    done = subprocess.run(
+        [sys.executable, folder / "main.py"], env=environment, capture_output=True, text=True, check=True
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+COUNTED = """
+from numba.core import event
+begun = []
+class Heard(event.Listener):
+    def on_start(self, begins): begun.append(begins)
+    def on_end(self, ends): pass
+event.register("numba:compile", Heard())
+import own
+print(own.four_times(3), len(begun))
+"""
+
+
+def test_what_is_kept_is_loaded_and_what_is_damaged_is_compiled_again(tmp_path):
+    assert doubled(tmp_path) == [12, 2]
+    assert doubled(tmp_path) == [12, 0]
+    (file,) = (tmp_path / "kept" / "kernels").iterdir()
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:-1], whole[:100] + b"?" + whole[101:]):
+        file.write_bytes(damaged)
+        assert doubled(tmp_path) == [12, 2]
+        assert doubled(tmp_path) == [12, 0]
+
+
+def test_code_that_came_with_the_package_goes_before_what_is_compiled_here(tmp_path):
+    """It is for a level of processors, if this one is of that level."""
+    level = [
+        "import os, sys, llvmlite.binding as llvm",
+        "from pathlib import Path",
+        "from streamnb.model.compiled import kept_code",
+        f"kept_code.SHIPPED = Path({str(tmp_path)!r}) / 'kept' / 'kernels'",
+        f"kept_code.own_folder = lambda: Path({str(tmp_path)!r})",
+    ]
+    weak = [*level, "llvm.get_host_cpu_features = lambda: {'sse2': True, 'avx2': False}"]
+    assert doubled(
+        tmp_path, "import os; os.environ.update(NUMBA_CPU_NAME='x86-64-v3', NUMBA_CPU_FEATURES='')"
+    ) == [12, 2]
+    assert doubled(tmp_path, *level) == [12, 0]
+    assert doubled(tmp_path, *weak) == [12, 2]
 
 
 def test_a_cache_folder_that_cannot_be_written_is_survived(tmp_path):
-    """The kernels are compiled in memory then; numba's settings are what they were."""
+    """The kernels are compiled in memory then."""
     for taken in ("taken", "__pycache__"):  # root may write to any folder, but not below a file
         (tmp_path / taken).write_text("a file, where a folder would have to be made")
     (tmp_path / "own.py").write_text(OWN)
@@ -108,7 +190,7 @@ def test_a_cache_folder_that_cannot_be_written_is_survived(tmp_path):
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["12", "1", "NullCache", blocked], done.stderr
+    assert done.stdout.split() == ["12", "1", "None"], done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -117,7 +199,7 @@ def test_a_learner_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_pat
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "STREAMNB_HTTP__LISTEN": ""}
     command = [sys.executable, "-m", "streamnb", "run", "--log", f"sqlite:///{tmp_path}/log.db"]
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
-        until(lambda: any((tmp_path / "kernels").rglob("*.nb[ic]")))
+        until(lambda: any((tmp_path / "kernels").rglob("streamnb.*")))
         process.send_signal(number)
         said = process.communicate(timeout=300)[1]
     compiling, stopped = said.splitlines()
