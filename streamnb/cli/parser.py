@@ -108,7 +108,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_measurements(command, log_option)
     _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
 
-    command("warm", "compile the kernels now and keep them on disk", configured=False)
+    warm = command("warm", "compile the kernels that the configuration needs now, and keep them on disk")
+    warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
     return parser
 
 

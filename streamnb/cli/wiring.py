@@ -20,6 +20,7 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
+from streamnb.cli.rehearsal import rehearse
 from streamnb.config import (
     CLASSIFIERS,
     AttributeConfig,
@@ -39,6 +40,7 @@ from streamnb.engine.settings import Pruning, Settings
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.attributes.priors import Prior
+from streamnb.model.compiled import kept_code
 from streamnb.model.interface.river_stream_model import OneAtATime
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
@@ -65,6 +67,7 @@ __all__ = [
     "library",
     "load_config",
     "open_log",
+    "reach",
     "schema",
     "settings",
     "settle",
@@ -315,12 +318,21 @@ def worker(
     )
 
 
-def warm_up() -> float:
-    """Compile the kernels, or load them from the cache; the seconds that it took."""
+def warm_up(config: Config | None = None) -> float:
+    """Compile, or load, the kernels that a configuration can reach, or else all; the seconds that it took."""
     started = time.monotonic()
-    warm()
+    if config is None:
+        warm()
+    else:
+        rehearse(learner(config), schema(config))
+        kept_code.note_ready(reach(config))
     beta_intervals(1.0, 1.0, 0.5)  # so that the first report does not wait for scipy to be loaded
     return time.monotonic() - started
+
+
+def reach(config: Config) -> str:
+    """What decides which kernels are needed."""
+    return repr((shaping_of(config), config.predictions.evidence > 0))
 
 
 def settle() -> None:

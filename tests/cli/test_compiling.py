@@ -14,6 +14,7 @@ from contextlib import suppress
 import pytest
 
 from streamnb.cli.commands import run as run_command
+from streamnb.config import Config
 
 ONE = """
 import numba, numpy
@@ -23,7 +24,7 @@ with heard(Progress()):
     numba.njit(lambda x: x + 1)(1)  # a stranger's
     choose(numpy.zeros(2), 0.5)
 """
-SAID = r"compiling kernels \(once; about \d+ s for all (\d+) of them\)"
+SAID = r"compiling kernels \(once, about \d+ s\)"
 
 
 def run(environment, err):
@@ -55,9 +56,8 @@ def in_a_file(environment):
 def test_a_terminal_has_a_line_and_a_bar_while_kernels_are_compiled(tmp_path):
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
     line, bar = on_terminal(folder).split("\r\n", 1)
-    total = re.fullmatch(SAID, line)[1]
-    assert int(total) > 100
-    assert f"0/{total}" in bar
+    assert re.fullmatch(SAID, line)
+    assert "0 kernels" in bar
     assert bar.endswith("\r")  # the bar is gone
     assert on_terminal(folder) == ""  # loaded
 
@@ -80,5 +80,5 @@ def test_a_learner_whose_kernels_are_compiled_shows_signs_of_life(monkeypatch):
     """Or whoever watches it would take it for stuck: a kernel may take a minute."""
     sign = threading.Event()
     monkeypatch.setattr(run_command, "_SIGN_SECONDS", 0.01)
-    monkeypatch.setattr(run_command.wiring, "warm_up", lambda: sign.wait(60) or pytest.fail("no sign"))
-    run_command._warm_up(sign.set)
+    monkeypatch.setattr(run_command.wiring, "warm_up", lambda _: sign.wait(60) or pytest.fail("no sign"))
+    run_command._warm_up(Config(), sign.set)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import time
 from contextlib import closing
@@ -42,12 +41,10 @@ from streamnb.cli.checks.stream import (
     check_journal,
     check_recovery,
 )
-from streamnb.cli.compiling import Kernel, kernels
 from streamnb.engine.journal.history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import Found, FoundTopic, plan_acls, plan_topics
 from streamnb.errors import LogError
-from streamnb.model.warm import warm
 from streamnb.wire.journal import JournalRecord, encode_journal, seal
 
 OK, WARNING, PROBLEM, UNKNOWN = Severity.OK, Severity.WARNING, Severity.PROBLEM, Severity.UNKNOWN
@@ -378,36 +375,13 @@ def test_room_is_that_of_the_nearest_folder_there_is(tmp_path):
     assert found.free > 0
 
 
-def kernel(tmp_path, *, kept=True, stale=False):
-    source, index = tmp_path / "k.py", tmp_path / "k.f-1.py311.nbi"
-    source.touch()
-    if kept:
-        index.touch()
-    if stale:
-        os.utime(index, (1.0, 1.0))
-    return Kernel(source, tmp_path, "k.f")
-
-
-def test_kernels_that_are_kept(tmp_path):
-    assert check_kernels([kernel(tmp_path)]).state is OK
-
-
-def test_kernels_that_are_not(tmp_path):
-    cold = check_kernels([kernel(tmp_path, kept=False)])
-    assert (cold.state, cold.do) == (WARNING, "streamnb warm")
-    assert check_kernels([kernel(tmp_path, stale=True)]).state is WARNING
-    nowhere = check_kernels([Kernel(tmp_path / "k.py", None, "k.f")])
+def test_kernels_are_ready_or_not(tmp_path):
+    assert check_kernels(tmp_path, are_ready=True).state is OK
+    cold = check_kernels(tmp_path, are_ready=False)
+    assert (cold.state, cold.do.split(",")[0]) == (WARNING, "streamnb warm")
+    nowhere = check_kernels(None, are_ready=False)
     assert nowhere.state is WARNING
     assert "NUMBA_CACHE_DIR" in nowhere.do
-
-
-def test_after_warm_every_kernel_is_kept():
-    warm()
-    found = list(kernels())
-    assert len(found) > 20
-    kept = check_kernels(found)
-    assert kept.state is OK
-    assert "," not in kept.found.removeprefix(f"{len(found)} compiled, ")  # one folder, whatever the rooms
 
 
 def test_sqlite():

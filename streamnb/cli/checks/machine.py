@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from streamnb.cli.checks.findings import Finding, Severity
-from streamnb.cli.compiling import Kernel
 
 __all__ = [
     "DiskSpace",
@@ -52,22 +50,19 @@ def check_disk_space(what: str, space: DiskSpace, needed: int) -> Finding:
     return Finding(check, Severity.OK, found)
 
 
-def check_kernels(found: Iterable[Kernel]) -> Finding:
+def check_kernels(folder: Path | None, *, are_ready: bool) -> Finding:
     """Whether the next start has to compile."""
-    check, all_ = "kernels", list(found)
-    if any(kernel.cache is None for kernel in all_):
+    if are_ready:
+        return Finding("kernels", Severity.OK, "compiled")
+    if folder is None:
         return Finding(
-            check,
+            "kernels",
             Severity.WARNING,
-            "no folder can be written, so every start compiles for minutes",
+            "no folder can be written, so every start compiles for a minute",
             "set NUMBA_CACHE_DIR to a folder that can be written and lasts",
         )
-    cold = sum(not kernel.is_kept for kernel in all_)
-    places = ", ".join(sorted({str(kernel.cache.parent) for kernel in all_ if kernel.cache}))
-    if cold:
-        found_ = f"{cold} of {len(all_)} are not compiled yet in {places}: the next start takes longer"
-        return Finding(check, Severity.WARNING, found_, "streamnb warm")
-    return Finding(check, Severity.OK, f"{len(all_)} compiled, in {places}")
+    found = f"not all that this configuration needs are compiled yet in {folder}: the next start takes longer"
+    return Finding("kernels", Severity.WARNING, found, "streamnb warm, with this configuration")
 
 
 def check_sqlite(*, has_bug: bool) -> Finding:

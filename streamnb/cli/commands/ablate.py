@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         config = replace(config, model=replace(config.model, kind="mixture"))
     columns = columns_of(options, config.events.label)
     streams = [begun(numbered(events_of(path, columns), options.order)) for path in options.files]
-    wiring.warm_up()
+    wiring.warm_up(config)
     ablations = []
     for path, rows in zip(options.files, streams, strict=True):
         ablation = _ablate(path, list(rows), config)

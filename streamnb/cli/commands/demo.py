@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=folder).close()  # it can be written
     _refuse_logs(folder)
-    wiring.warm_up()
+    wiring.warm_up(Config())
     quiet = options.json
     try:
         real = _stream(folder, "image-segments", list(_image_segments()), quiet=quiet)

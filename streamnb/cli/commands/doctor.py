@@ -34,7 +34,6 @@ from streamnb.cli.checks.stream import (
     check_strays,
     kept_of,
 )
-from streamnb.cli.compiling import kernels
 from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
 from streamnb.config import Config
@@ -43,6 +42,7 @@ from streamnb.engine.journal.history import entries, find, last
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topic_plan import Found
 from streamnb.errors import LogError, SnapshotError
+from streamnb.model.compiled.kept_code import is_ready, own_folder
 
 __all__ = ["run"]
 
@@ -78,7 +78,7 @@ def _print(findings: Sequence[Finding]) -> None:
 
 def _machine(config: Config) -> Iterator[Finding]:
     yield from finding_of("disk of snapshots", lambda: [_snapshot_space(config)])
-    yield check_kernels(kernels())
+    yield check_kernels(own_folder(), are_ready=is_ready(wiring.reach(config)))
 
 
 def _snapshot_space(config: Config) -> Finding:

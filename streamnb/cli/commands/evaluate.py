@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
     train, test = ([], []) if options.holdout is None else divide(list(rows), share)
     with ExitStack() as stack:
         predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
-        wiring.warm_up()
+        if options.model is None:
+            wiring.warm_up(config)
         started = time.monotonic()
         if options.holdout is None:
             for output in outputs_of(learner, rows, config):

@@ -61,7 +61,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
                 config, learner, log, sensor, accepts_loss=options.accept_loss
             )
             try:
-                if not stop() and stop.interrupts(lambda: _warm_up(sensor.alive)):
+                if not stop() and stop.interrupts(lambda: _warm_up(config, sensor.alive)):
                     return "while the kernels were prepared"
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
@@ -77,7 +77,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
     return "" if worker.has_recovered else "before it was the learner, or had recovered"
 
 
-def _warm_up(alive: Callable[[], None]) -> None:
+def _warm_up(config: Config, alive: Callable[[], None]) -> None:
     """Compile the kernels, with signs of life: on a busy machine one kernel alone may take a minute."""
     ready = threading.Event()
 
@@ -87,7 +87,7 @@ def _warm_up(alive: Callable[[], None]) -> None:
 
     showing = BlockingCall(show)
     try:
-        wiring.warm_up()
+        wiring.warm_up(config)
     finally:
         ready.set()
         showing.answer()

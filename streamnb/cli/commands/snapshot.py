@@ -87,7 +87,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
     with closing(wiring.existing_log(config)) as log:
-        wiring.warm_up()  # while nothing is held
+        wiring.warm_up(config)  # while nothing is held
         acquire(log, config.log.session_timeout)
         identity = wiring.identity(config)
         end = _present(log, config, options)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 
-from streamnb.cli.wiring import warm_up
+from streamnb.cli import wiring
 
 __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile every kernel, or find it in the cache."""
-    seconds = warm_up()
+    """Compile the kernels, or find them."""
+    config = wiring.load_config(options)
+    if options.all:
+        wiring.warm_up()
+    seconds = wiring.warm_up(config)
     print(json.dumps({"seconds": seconds}) if options.json else f"kernels ready in {seconds:.1f} s")
     return 0

@@ -81,7 +81,7 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     assert isinstance(model, OneAtATime)  # noqa: S101  the kind says so
     events = events_of(options.file, columns_of(options, config.events.label))
     rows = begun(numbered(events, options.order))
-    wiring.warm_up()
+    wiring.warm_up(config)
     schema = wiring.schema(config)
     judged = _Judged(model.classifier, options.seed, share)
     read = 0

@@ -25,9 +25,10 @@ import llvmlite.binding as llvm
 import numba
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
-__all__ = ["LEVELS", "SHIPPED", "KeptCode", "own_folder"]
+__all__ = ["LEVELS", "SHIPPED", "KeptCode", "is_ready", "note_ready", "own_folder"]
 
 _PACKAGE = Path(__file__).parents[2]
 SHIPPED = _PACKAGE / "model" / "machine_code" / "kernels"
@@ -145,6 +146,28 @@ def places(host: Any) -> Iterator[tuple[Path, Any]]:
     own = own_folder()
     for target in dict.fromkeys(targets(host)):
         yield from ((folder, target) for folder in (SHIPPED, own) if folder is not None)
+
+
+def is_ready(what: str) -> bool:
+    """Whether all kernels were once compiled that this needs, as the sources are now."""
+    return any((folder / _ready(what, target)).exists() for folder, target in places(_host()))
+
+
+def note_ready(what: str) -> None:
+    """They are."""
+    if (folder := own_folder()) is not None and not is_ready(what):
+        with contextlib.suppress(OSError):
+            (folder / _ready(what, _host())).touch()
+
+
+def _ready(what: str, target: Any) -> str:
+    return f"ready-{_brief(made_by(target), what)}-{sources(str(_PACKAGE / 'model' / 'warm.py'))[:16]}"
+
+
+def _host() -> Any:
+    context = cpu_target.target_context
+    context.refresh()
+    return context.codegen().magic_tuple()
 
 
 @cache

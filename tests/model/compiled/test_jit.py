@@ -162,13 +162,12 @@ def test_what_is_kept_is_loaded_and_what_is_damaged_is_compiled_again(tmp_path):
 def test_code_that_came_with_the_package_goes_before_what_is_compiled_here(tmp_path):
     """It is for a level of processors, if this one is of that level."""
     level = [
-        "import os, sys, llvmlite.binding as llvm",
         "from pathlib import Path",
         "from streamnb.model.compiled import kept_code",
         f"kept_code.SHIPPED = Path({str(tmp_path)!r}) / 'kept' / 'kernels'",
         f"kept_code.own_folder = lambda: Path({str(tmp_path)!r})",
     ]
-    weak = [*level, "llvm.get_host_cpu_features = lambda: {'sse2': True, 'avx2': False}"]
+    weak = [*level, "kept_code.LEVELS = {'x86-64-v3': {'what this processor cannot'}}"]
     assert doubled(
         tmp_path, "import os; os.environ.update(NUMBA_CPU_NAME='x86-64-v3', NUMBA_CPU_FEATURES='')"
     ) == [12, 2]

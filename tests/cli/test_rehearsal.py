@@ -1,0 +1,81 @@
+"""After a rehearsal a learner finds every kernel that it needs at hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli import main, wiring
+from streamnb.config import load
+from streamnb.engine.ports import NewRecord
+from streamnb.model.compiled.jit import _Kernel
+
+folder, settings = sys.argv[1], sys.argv[2:]
+url = f"log.url=sqlite:///{folder}/log.db"
+wiring.warm_up(load(None, {}, [url, *settings]))
+wiring.warm_up = lambda config=None: 0.0
+compile = _Kernel.compile
+late = set()
+
+def noted(kernel, sig):
+    if tuple(sig) not in kernel.overloads:
+        late.add(f"{kernel.__module__}.{kernel.__name__}")
+    return compile(kernel, sig)
+
+_Kernel.compile = noted
+options = [option for key in [url, "http.listen=", "snapshots.every_events=40", *settings] for option in ("--set", key)]
+with open(f"{folder}/events.jsonl", "rb") as events:
+    lines = events.read().splitlines()
+for part in (lines[:100], lines[100:]):  # the second recovers from a snapshot, and from the journal
+    with SqliteLog(f"{folder}/log.db") as log:
+        if not log.topic_ids(["events"]):
+            log.create_topic("events", 1)
+        log.append([NewRecord("events", b"%d" % i, line) for i, line in enumerate(part)])
+    assert main(["run", "--until-end", *options]) == 0
+print(sorted(late))
+"""
+KINDS = {
+    "mixture": [],
+    "mixture with evidence": ["predictions.evidence=5"],
+    "naive_bayes": ["predictions.evidence=5", "model.prune.every=50", "model.prune.max_attributes=40"],
+    **{kind: ["predictions.evidence=5"] for kind in ("semi_supervised", "hidden_markov")},
+    "logistic_regression": [],
+    "tree_augmented": ["predictions.evidence=5"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_compiled_or_loaded_after_a_rehearsal(tmp_path, kind):
+    events = [
+        {
+            "text": f"one two n{i % 7}",
+            "features": {
+                "colour": "red" if i % 3 else "blue",
+                "height": i / 3.0,
+                **({"late": 1.0} if i > 150 else {}),
+            },
+            "ts": 60.0 * i,
+            **({"label": "abcd"[i % 4]} if i % 5 else {}),
+        }
+        for i in range(200)
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    settings = [f"model.kind={kind.split()[0]}", *KINDS[kind]]
+    if kind == "logistic_regression":
+        settings.append('attributes=[{name = "height", kind = "continuous", path = "$.features.height"}]')
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, tmp_path, *settings],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
