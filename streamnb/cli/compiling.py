@@ -10,7 +10,7 @@ from typing import Any
 from numba.core import event
 from tqdm import tqdm
 
-from streamnb.model.compiled.kept_code import own_folder
+from streamnb.compiler.kept_code import own_folder
 
 __all__ = ["Progress", "heard"]
 

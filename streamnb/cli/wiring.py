@@ -21,6 +21,7 @@ from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
 from streamnb.cli.rehearsal import rehearse
+from streamnb.compiler import kept_code
 from streamnb.config import (
     CLASSIFIERS,
     AttributeConfig,
@@ -40,7 +41,6 @@ from streamnb.engine.settings import Pruning, Settings
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.attributes.priors import Prior
-from streamnb.model.compiled import kept_code
 from streamnb.model.interface.river_stream_model import OneAtATime
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB

@@ -1,4 +1,4 @@
-"""Imports run downhill: cli > {worker, adapters, config} > engine > wire > model > events > errors."""
+"""Imports run downhill: cli > {worker, adapters, config} > engine > wire > model > {compiler, events} > errors."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ ROOT = Path(streamnb.__file__).parent
 LEVELS = {
     "errors": 0,
     "events": 1,
+    "compiler": 1,
     "model": 2,
     "wire": 3,
     "engine": 4,
@@ -77,6 +78,7 @@ ROOMS = {
         "parser": 1,
         "observers": 1,
         "compiling": 1,
+        "rehearsal": 1,
         "wiring": 2,
         "planned_topics": 3,
         "checks": 4,
@@ -102,7 +104,8 @@ IMPURE = {
 ONLY_IN = {
     "numba": {
         "model/compiled/jit.py",
-        "model/compiled/nested_kernels.py",
+        "compiler/nested_kernels.py",
+        "compiler/kept_code.py",
         "model/compiled/intrinsics.py",
         "cli/compiling.py",
     },

@@ -36,13 +36,13 @@ from streamnb.cli.checks.stream import (
 )
 from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
+from streamnb.compiler.kept_code import is_ready, own_folder
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import entries, find, last
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topic_plan import Found
 from streamnb.errors import LogError, SnapshotError
-from streamnb.model.compiled.kept_code import is_ready, own_folder
 
 __all__ = ["run"]
 

@@ -7,8 +7,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from numba.core.registry import CPUDispatcher
 
-from streamnb.model.compiled.kept_code import KeptCode
-from streamnb.model.compiled.nested_kernels import NestedCompiler
+from streamnb.compiler.kept_code import KeptCode
+from streamnb.compiler.nested_kernels import NestedCompiler
 
 __all__ = ["allocating", "inlined", "kernel"]
 

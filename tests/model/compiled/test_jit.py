@@ -17,12 +17,13 @@ from program import until
 import streamnb
 from streamnb import model
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.compiler import kept_code
 from streamnb.engine.ports import Partition
-from streamnb.model.compiled import jit, kept_code
+from streamnb.model.compiled import jit
 
 PACKAGES = Path(streamnb.__file__).parents[1]
 SHARED = """
-from streamnb.model.compiled import kept_code
+from streamnb.compiler import kept_code
 print(kept_code.own_folder(), kept_code.sources("{file}"))
 """
 KERNELS = [
@@ -56,7 +57,7 @@ def told(folder, **environment):
 def test_code_is_found_by_all_sources_that_it_was_made_of_and_by_no_others(copied):
     """A kernel may call into another file, of whose changes numba knows nothing."""
     before = told(copied)
-    assert before[0] == str(copied / "streamnb" / "model" / "__pycache__" / "kernels")
+    assert before[0] == str(copied / "streamnb" / "compiler" / "__pycache__" / "kernels")
     for file, is_part in [("stats/moments.py", True), ("compiled/jit.py", True), ("trees/kernels.py", False)]:
         with (copied / "streamnb" / "model" / file).open("a") as source:
             source.write("\n# another state\n")
@@ -163,7 +164,7 @@ def test_code_that_came_with_the_package_goes_before_what_is_compiled_here(tmp_p
     """It is for a level of processors, if this one is of that level."""
     level = [
         "from pathlib import Path",
-        "from streamnb.model.compiled import kept_code",
+        "from streamnb.compiler import kept_code",
         f"kept_code.SHIPPED = Path({str(tmp_path)!r}) / 'kept' / 'kernels'",
         f"kept_code.own_folder = lambda: Path({str(tmp_path)!r})",
     ]

@@ -30,8 +30,8 @@ from numba.core.serialize import dumps
 
 __all__ = ["LEVELS", "SHIPPED", "KeptCode", "is_ready", "note_ready", "own_folder"]
 
-_PACKAGE = Path(__file__).parents[2]
-SHIPPED = _PACKAGE / "model" / "machine_code" / "kernels"
+_PACKAGE = Path(__file__).parents[1]
+SHIPPED = _PACKAGE / "compiler" / "machine_code" / "kernels"
 """Where a wheel brings machine code; made with `NUMBA_CACHE_DIR` one folder above."""
 LEVELS = {
     "x86-64-v3": {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"},
@@ -51,7 +51,7 @@ def own_folder() -> Path | None:
         (Path(set_) / "kernels",)
         if set_
         else (
-            _PACKAGE / "model" / "__pycache__" / "kernels",
+            _PACKAGE / "compiler" / "__pycache__" / "kernels",
             Path(home).expanduser() / "streamnb" / "kernels",
         )
     )

@@ -1,0 +1,1 @@
+"""Functions to machine code: what numba does, done once and kept."""
