@@ -449,13 +449,19 @@ def config_of(flags):
     return wiring.load_config(build_parser().parse_args(["doctor", *flags]))
 
 
-def test_the_embedded_log(capsys, tmp_path):
+def test_the_embedded_log(capsys, tmp_path, monkeypatch):
     flags = ("--log", f"sqlite:///{tmp_path}/log.db", "--set", "http.listen=")
     code, found = doctor(capsys, *flags)
     assert code == 0
     assert found["log"][0].state is WARNING
     assert not list(tmp_path.iterdir()), "it creates nothing"
     learn(capsys, tmp_path, *flags)
+    with (
+        monkeypatch.context() as patched
+    ):  # where kernels are cold, they are not compiled to see how long it takes
+        patched.setattr(doctor_command, "is_ready", lambda _: False)
+        code, found = doctor(capsys, *flags)
+    assert (code, found["recovery time"][0].state, found["kernels"][0].state) == (0, UNKNOWN, WARNING)
     code, found = doctor(capsys, *flags)
     assert code == 0
     assert found["journal"][0].state is OK
@@ -578,6 +584,12 @@ def test_a_new_cluster_is_well(capsys, flags):
 
 def test_after_learning(capsys, tmp_path, flags):
     learn(capsys, tmp_path, *flags)
+    with (
+        monkeypatch.context() as patched
+    ):  # where kernels are cold, they are not compiled to see how long it takes
+        patched.setattr(doctor_command, "is_ready", lambda _: False)
+        code, found = doctor(capsys, *flags)
+    assert (code, found["recovery time"][0].state, found["kernels"][0].state) == (0, UNKNOWN, WARNING)
     code, found = doctor(capsys, *flags)
     assert code == 0
     assert found["journal"][0].state is OK

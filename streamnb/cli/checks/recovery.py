@@ -13,7 +13,6 @@ from streamnb.engine.journal.replay import SliceReader, replay
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import SnapshotError
-from streamnb.model.warm import warm
 
 __all__ = ["Sample", "Work", "check_duration", "sampled", "work_of"]
 
@@ -82,7 +81,6 @@ def sampled(
 
     The snapshot is the newest that is not too large and does not stand beyond that record.
     """
-    warm()
     return Sample(_loading(folder, after, learner), _replaying(log, journal, start, after, learner))
 
 

@@ -216,6 +216,10 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     yield from findings
     if any(finding.state is Severity.PROBLEM for finding in findings):
         return
+    if not is_ready(wiring.reach(config)):
+        yield Finding("recovery time", Severity.UNKNOWN, "not tried: kernels would have to be compiled first")
+        return
+    wiring.warm_up(config)
     place = (log, partition, start.offset, -1 if n is None else n)
     work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))
     yield check_duration(work, sampled(*place, folder, wiring.learner(config)))

@@ -683,21 +683,6 @@ def _double(x):
     return x + x
 
 
-def test_kernel_compiles_without_a_cache_folder(monkeypatch):
-    import numba
-    from numba.core import caching
-
-    from streamnb.model.compiled.jit import kernel
-
-    assert kernel(_double).stats.cache_path is not None
-    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-    with pytest.raises(RuntimeError, match="no locator"):
-        numba.njit(cache=True)(_double)
-    compiled = kernel(_double)
-    assert compiled(21) == 42
-    assert compiled.stats.cache_path is None
-
-
 def test_kernel_options_keep_arithmetic_exact():
     from streamnb.model.compiled.jit import kernel
 
