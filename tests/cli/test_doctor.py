@@ -41,6 +41,7 @@ from streamnb.cli.checks.stream import (
     check_journal,
     check_recovery,
 )
+from streamnb.cli.commands import doctor as doctor_command
 from streamnb.engine.journal.history import find, last
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import Found, FoundTopic, plan_acls, plan_topics
@@ -456,12 +457,12 @@ def test_the_embedded_log(capsys, tmp_path, monkeypatch):
     assert found["log"][0].state is WARNING
     assert not list(tmp_path.iterdir()), "it creates nothing"
     learn(capsys, tmp_path, *flags)
-    with (
-        monkeypatch.context() as patched
-    ):  # where kernels are cold, they are not compiled to see how long it takes
-        patched.setattr(doctor_command, "is_ready", lambda _: False)
-        code, found = doctor(capsys, *flags)
+    monkeypatch.setattr(
+        doctor_command, "is_ready", lambda _: False
+    )  # then none is compiled to see how long it takes
+    code, found = doctor(capsys, *flags)
     assert (code, found["recovery time"][0].state, found["kernels"][0].state) == (0, UNKNOWN, WARNING)
+    monkeypatch.undo()
     code, found = doctor(capsys, *flags)
     assert code == 0
     assert found["journal"][0].state is OK
@@ -584,12 +585,6 @@ def test_a_new_cluster_is_well(capsys, flags):
 
 def test_after_learning(capsys, tmp_path, flags):
     learn(capsys, tmp_path, *flags)
-    with (
-        monkeypatch.context() as patched
-    ):  # where kernels are cold, they are not compiled to see how long it takes
-        patched.setattr(doctor_command, "is_ready", lambda _: False)
-        code, found = doctor(capsys, *flags)
-    assert (code, found["recovery time"][0].state, found["kernels"][0].state) == (0, UNKNOWN, WARNING)
     code, found = doctor(capsys, *flags)
     assert code == 0
     assert found["journal"][0].state is OK
