@@ -17,7 +17,7 @@ from streamnb.config import changes, load, shaping_of
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
-from streamnb.engine.verification.recount.recount import Plan
+from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import AttributeSpec, EventSchema
@@ -295,7 +295,7 @@ def test_a_recount_that_begins_with_a_snapshot():
     recount = recount_of(LearnedState.read(learner.parts()))
     rest = records(RAWS, keys=KEYS)[150:]
     learner.process(rest, 1.0)
-    plan = Plan.of(learner.settings, learner.model)
+    plan = RecountPlan.of(learner.settings, learner.model)
     for record in rest:
         recount.take(decode_event(record.value, plan.settings.schema, record.key), plan)
     findings = Findings()

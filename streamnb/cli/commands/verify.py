@@ -17,8 +17,8 @@ from streamnb.config import Config, restored
 from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
-from streamnb.engine.verification.findings import Finding, Findings
-from streamnb.engine.verification.recount.recount import Plan
+from streamnb.engine.verification.findings import Findings, VerificationFinding
+from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, Verified, verify
 
 __all__ = ["run", "source_of"]
@@ -63,11 +63,11 @@ def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:
     )
 
 
-def _plan(config: Config, identity: Identity, origin: Origin) -> Plan:
+def _plan(config: Config, identity: Identity, origin: Origin) -> RecountPlan:
     """How events were counted then."""
     is_present = origin.config_hash == identity.config_hash or not origin.config
     then = config if is_present else restored(origin.config)
-    return Plan.of(wiring.settings(then), wiring.model(then))
+    return RecountPlan.of(wiring.settings(then), wiring.model(then))
 
 
 def _sentence(verified: Verified) -> str:
@@ -91,7 +91,7 @@ def _described(verified: Verified) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> Mapping[str, Any]:
+def _finding(finding: VerificationFinding) -> Mapping[str, Any]:
     described = {"check": finding.check, "verdict": str(finding.verdict), "text": finding.text}
     described |= {"place": dict(finding.place)} if finding.place else {}  # type: ignore[dict-item]
     if finding.found is not None or finding.expected is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-__all__ = ["Finding", "Findings", "Verdict"]
+__all__ = ["Findings", "Verdict", "VerificationFinding"]
 
 _MOST = 5
 
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
     """What would be needed to tell is gone, as retention has it; or another fault is in the way."""
 
 
-class Finding(NamedTuple):
+class VerificationFinding(NamedTuple):
     """One thing found.
 
     Attributes:
@@ -47,16 +47,16 @@ class Findings:
     """Collects findings: of each check the first few that differ, and how many there are in all."""
 
     def __init__(self) -> None:
-        self._found: list[Finding] = []
+        self._found: list[VerificationFinding] = []
         self._seen: Counter[str] = Counter()
 
     def ok(self, check: str, text: str, **place: str | int) -> None:
         """It is as it should be."""
-        self._found.append(Finding(check, Verdict.OK, text, place))
+        self._found.append(VerificationFinding(check, Verdict.OK, text, place))
 
     def unchecked(self, check: str, text: str, **place: str | int) -> None:
         """It could not be found out."""
-        self._found.append(Finding(check, Verdict.UNCHECKED, text, place))
+        self._found.append(VerificationFinding(check, Verdict.UNCHECKED, text, place))
 
     def differs(
         self,
@@ -70,7 +70,9 @@ class Findings:
         """It is not as it should be."""
         self._seen[check] += 1
         if self._seen[check] <= _MOST:
-            self._found.append(Finding(check, Verdict.DIFFERS, text, place or {}, found, expected))
+            self._found.append(
+                VerificationFinding(check, Verdict.DIFFERS, text, place or {}, found, expected)
+            )
 
     def count(self, check: str) -> int:
         """How much differs in this check."""
@@ -81,7 +83,7 @@ class Findings:
         """Whether nothing differs."""
         return not self._seen.total()
 
-    def all(self) -> Sequence[Finding]:
+    def all(self) -> Sequence[VerificationFinding]:
         """All that is told, in the order of its checks' first findings."""
         order = list(dict.fromkeys(finding.check for finding in self._found))
         told = []
@@ -89,5 +91,5 @@ class Findings:
             told += [finding for finding in self._found if finding.check == check]
             more = self._seen[check] - _MOST
             if more > 0:
-                told.append(Finding(check, Verdict.DIFFERS, f"and {more:,} more"))
+                told.append(VerificationFinding(check, Verdict.DIFFERS, f"and {more:,} more"))
         return told

@@ -19,9 +19,9 @@ from streamnb.engine.verification.log.chain import CHAIN, LEARNED, Survey, earli
 from streamnb.engine.verification.log.kept_snapshots import SNAPSHOTS, KeptSnapshots
 from streamnb.engine.verification.log.published import Processed, Published
 from streamnb.engine.verification.log.replayed import Replays
-from streamnb.engine.verification.log.slices import SLICES, EventReader
+from streamnb.engine.verification.log.slices import SLICES, ProcessedReader
 from streamnb.engine.verification.recount.comparison import Compared, LearnedState, compare, recount_of
-from streamnb.engine.verification.recount.recount import Plan, Recount
+from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
@@ -46,7 +46,7 @@ class Source:
     snapshots: Snapshots
     learner: Callable[[], Learner]
     identity: Identity
-    plans: Callable[[Origin], Plan]
+    plans: Callable[[Origin], RecountPlan]
 
 
 @dataclass
@@ -106,7 +106,7 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     kept.check_places(seen)
     recounting = _Recounting(source, seen, kept, verified, progress)
     try:
-        recounting.run(EventReader(source.log, seen, kept.origins, earliest, source.plans))
+        recounting.run(ProcessedReader(source.log, seen, kept.origins, earliest, source.plans))
     except JournalError as error:  # a configuration that this program does not know
         findings.differs(CONFIGURATION, str(error))
     replays = Replays(source.log, source.snapshots, source.learner, source.identity, seen, findings)
@@ -165,7 +165,7 @@ class _Recounting:
         self._counts = isinstance(source.learner().model, CountingModel)
         self.base = -1
 
-    def run(self, reader: EventReader) -> None:
+    def run(self, reader: ProcessedReader) -> None:
         """Raises JournalError for a configuration that this program does not know."""
         self._begin()
         plans = [plan for origin in self._seen.origins.values() if (plan := reader.plan(origin)) is not None]
@@ -214,7 +214,7 @@ class _Recounting:
         )
         self._findings.unchecked(RECOUNT, text, record=least)
 
-    def _count(self, processed: Processed, plan: Plan | None) -> None:
+    def _count(self, processed: Processed, plan: RecountPlan | None) -> None:
         """Go on with the recount, and look at the snapshot that stands there."""
         record = processed.step.record
         if plan is None or not self._seen.counts(record.n) or (self.recount is None and self._counts):
@@ -228,7 +228,7 @@ class _Recounting:
         if self.recount is not None and not self._seen.is_broken:
             self._kept.compare(processed.step, self.recount, self.base)
 
-    def _tell_slices(self, reader: EventReader) -> None:
+    def _tell_slices(self, reader: ProcessedReader) -> None:
         if reader.gone:
             self._findings.unchecked(SLICES, f"{reader.gone:,} slices are no longer kept")
         if self._findings.count(SLICES):

@@ -19,7 +19,7 @@ from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.recount.comparison import LearnedState, compare, recount_of
-from streamnb.engine.verification.recount.recount import Plan, Recount
+from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import Event
 from streamnb.model.attributes.weights import UNIT
@@ -73,7 +73,7 @@ def learner_of(pruning, *, declared=False):
 
 
 def recounted(learner, raws, recount=None):
-    plan = Plan.of(learner.settings, learner.model)
+    plan = RecountPlan.of(learner.settings, learner.model)
     recount = recount or Recount()
     for raw in raws:
         try:
@@ -335,7 +335,7 @@ def test_the_bounds_are_of_the_order_of_rounding():
 
 
 def test_an_event_without_label_or_weight_is_not_counted():
-    plan = Plan.of(Settings(schema=EventSchema()), NaiveBayes())
+    plan = RecountPlan.of(Settings(schema=EventSchema()), NaiveBayes())
     recount = Recount()
     recount.take(Event("1", {"text": "a"}), plan)
     recount.take(Event("2", {"text": "a"}, "x", 0.0), plan)

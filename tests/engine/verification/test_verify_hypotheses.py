@@ -16,7 +16,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
 from streamnb.engine.settings import Pruning, Settings
 from streamnb.engine.verification.findings import Findings, Verdict
-from streamnb.engine.verification.recount.recount import Plan
+from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, verify
 from streamnb.wire.schema import EventSchema
 
@@ -60,7 +60,7 @@ def learned(tmp_path):
 
 
 def verified(log, folder, identity=IDENTITY):
-    plan = Plan.of(learner().settings, learner().model)
+    plan = RecountPlan.of(learner().settings, learner().model)
     return verify(Source(log, SnapshotFolder(folder), learner, identity, lambda _: plan), Findings())
 
 

@@ -43,7 +43,7 @@ class Processed(NamedTuple):
     events: Sequence[tuple[Record, Event | None]]
 
 
-class _Said(msgspec.Struct):
+class _SaidPrediction(msgspec.Struct):
     """What is read of a prediction."""
 
     id: str
@@ -277,7 +277,7 @@ class Published:
         return kept
 
 
-_prediction = msgspec.json.Decoder(_Said).decode
+_prediction = msgspec.json.Decoder(_SaidPrediction).decode
 
 
 def _place_key(topic: str, number: int, offset: int) -> bytes:

@@ -10,19 +10,19 @@ from streamnb.engine.ports import Log, Partition, Record
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey, steps
 from streamnb.engine.verification.log.published import Processed
-from streamnb.engine.verification.recount.recount import Plan
+from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
 from streamnb.events import Event
 from streamnb.wire.codec import decode_event
 from streamnb.wire.journal import Slice
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["EventReader"]
+__all__ = ["ProcessedReader"]
 
 SLICES = "slices"
 
 
-class EventReader:
+class ProcessedReader:
     """Reads what was processed, in order, in one pass.
 
     Args:
@@ -44,7 +44,7 @@ class EventReader:
         seen: Survey,
         origins: Mapping[int, Origin],
         earliest: Mapping[Partition, int],
-        plans: Callable[[Origin], Plan],
+        plans: Callable[[Origin], RecountPlan],
     ) -> None:
         self._log = log
         self._seen = seen
@@ -52,12 +52,12 @@ class EventReader:
         self._earliest = earliest
         self._plans = plans
         self._reader = SliceReader(log)
-        self._known: dict[str, Plan] = {}
+        self._known: dict[str, RecountPlan] = {}
         self.slices = 0
         self.gone = 0
         self.incomplete: set[int] = set()
 
-    def plan(self, origin: Origin) -> Plan | None:
+    def plan(self, origin: Origin) -> RecountPlan | None:
         """How events are counted; None where the journal does not say under which configuration."""
         if not origin.config_hash:
             return None

@@ -80,7 +80,7 @@ class DecayComparison:
             epoch, found = decayed.now().epoch, int(self._tables.epoch[d])
             if epoch != found:
                 tell("epoch", {"half_life": _shown(decayed)}, epoch, found)  # the rest as if it were right
-            comparing = _Comparing(decayed, tell)
+            comparing = _DecayComparing(decayed, tell)
             self._compare_rows(d, comparing)
             for group, by_class in _pairs(decayed.totals, self._totals(d)):
                 for label, pair in by_class:
@@ -95,7 +95,7 @@ class DecayComparison:
             moments += comparing.equal_moments
         return weights, moments
 
-    def _compare_rows(self, d: int, comparing: _Comparing) -> None:
+    def _compare_rows(self, d: int, comparing: _DecayComparing) -> None:
         decayed, seen = comparing.decayed, set()
         epochs = self._tables.row_epoch[:, d]
         for i, row in enumerate(self._rows):
@@ -105,7 +105,9 @@ class DecayComparison:
             if row not in seen:
                 self._compare_row(comparing, row, {}, 0)
 
-    def _compare_row(self, comparing: _Comparing, row: Row, learned: Mapping[str, float], epoch: int) -> None:
+    def _compare_row(
+        self, comparing: _DecayComparing, row: Row, learned: Mapping[str, float], epoch: int
+    ) -> None:
         decayed = comparing.decayed
         place = {"attribute": row[0][1], "value": row[1]}
         if not 0 <= epoch <= decayed.epoch:
@@ -144,7 +146,7 @@ class DecayComparison:
         }
 
 
-class _Comparing:
+class _DecayComparing:
     """Tells what differs of one half-life, and counts what does not."""
 
     def __init__(self, decayed: DecayedCount, tell: Tell) -> None:

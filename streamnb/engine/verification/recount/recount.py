@@ -25,14 +25,14 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.stats.sources import Sources
 
-__all__ = ["Plan", "Recount"]
+__all__ = ["Recount", "RecountPlan"]
 
 _CONTINUOUS = -1
 _WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecountPlan:
     """How events are read and counted under one configuration.
 
     Attributes:
@@ -48,7 +48,7 @@ class Plan:
     chains: ChainPlan | None = None
 
     @classmethod
-    def of(cls, settings: Settings, model: StreamModel) -> Plan:
+    def of(cls, settings: Settings, model: StreamModel) -> RecountPlan:
         """The plan of a learner with these settings and this model, of which only the parameters count.
 
         What a model learns that is no table of counts is not counted.
@@ -115,7 +115,7 @@ class Recount:
             DecayedCount(half_life, self.clock, presence=presence) for half_life, presence in sources.decays
         ]
 
-    def take(self, event: Event | None, plan: Plan) -> None:
+    def take(self, event: Event | None, plan: RecountPlan) -> None:
         """Count one record; None is one that is no event."""
         self.consumed += 1
         if event is None:
@@ -140,7 +140,9 @@ class Recount:
         if every and self.events % every == 0:
             self.prune(plan.settings.pruning)
 
-    def _attributes(self, label: str, weight: int, x: Mapping[str, str | float | bool], plan: Plan) -> None:
+    def _attributes(
+        self, label: str, weight: int, x: Mapping[str, str | float | bool], plan: RecountPlan
+    ) -> None:
         """Count every attribute."""
         for name, value in x.items():
             if plan.chains is not None and name == plan.chains.entity:
