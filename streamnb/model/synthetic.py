@@ -11,7 +11,7 @@ import numpy as np
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
-__all__ = ["Compared", "Parameters", "compare", "messages"]
+__all__ = ["ComparedParameter", "Parameters", "compare", "messages"]
 
 LABELS = ("alert", "chat", "news")
 CHANNELS = ("mail", "phone", "web")
@@ -60,7 +60,7 @@ def messages(parameters: Parameters) -> Iterator[tuple[dict[str, Any], str]]:
         yield x, LABELS[k]
 
 
-class Compared(NamedTuple):
+class ComparedParameter(NamedTuple):
     """A parameter's true and learned value, and their difference in standard errors of the estimate."""
 
     name: str
@@ -70,7 +70,7 @@ class Compared(NamedTuple):
     shown: bool
 
 
-def compare(parameters: Parameters, model: NaiveBayes) -> Iterator[Compared]:
+def compare(parameters: Parameters, model: NaiveBayes) -> Iterator[ComparedParameter]:
     """Every parameter with what the model's counts and moments say (alpha = 0: relative frequencies)."""
     weights = model.class_weights
     events = sum(weights.values())
@@ -98,7 +98,7 @@ def compare(parameters: Parameters, model: NaiveBayes) -> Iterator[Compared]:
         mean, deviation = parameters.mean[k], parameters.deviation[k]
         learned = lengths[label]
         spread = math.sqrt(learned.variance)
-        yield Compared(
+        yield ComparedParameter(
             f"mean length | {label}",
             mean,
             learned.mean,
@@ -106,11 +106,13 @@ def compare(parameters: Parameters, model: NaiveBayes) -> Iterator[Compared]:
             shown=True,
         )
         error = deviation / (2 * n) ** 0.5
-        yield Compared(
+        yield ComparedParameter(
             f"deviation of length | {label}", deviation, spread, (spread - deviation) / error, shown=True
         )
 
 
-def _share(name: str, true: float, count: float, n: float, *, shown: bool) -> Compared:
+def _share(name: str, true: float, count: float, n: float, *, shown: bool) -> ComparedParameter:
     learned = count / n
-    return Compared(name, float(true), learned, (learned - true) / math.sqrt(true * (1 - true) / n), shown)
+    return ComparedParameter(
+        name, float(true), learned, (learned - true) / math.sqrt(true * (1 - true) / n), shown
+    )

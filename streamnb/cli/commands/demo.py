@@ -128,7 +128,7 @@ def _show_proof(config: Config, learner: Learner) -> None:
     )
 
 
-def _show_parameters(rows: Sequence[synthetic.Compared], within: float) -> None:
+def _show_parameters(rows: Sequence[synthetic.ComparedParameter], within: float) -> None:
     print("\nWhat generated the messages, and what was learned (deviation in standard errors):\n")
     shown = [row for row in rows if row.shown]
     print(

@@ -34,10 +34,10 @@ __all__ = ["NetworkEM"]
 
 _NETWORK, _KEPT = "network_", "kept_"  # of the names of arrays in a state
 
-Parts = tuple["Part", ...]
+Parts = tuple["NetworkPart", ...]
 
 
-class Part(NamedTuple):
+class NetworkPart(NamedTuple):
     """What an event was counted as in one cell.
 
     Attributes:
@@ -269,7 +269,9 @@ class NetworkEM:
         found = []
         for v, cells in self.network.expected(row):
             shares = apportioned(weight * FINE, [share for _, share in cells])
-            found += [Part(v, codes, part) for (codes, _), part in zip(cells, shares, strict=True) if part]
+            found += [
+                NetworkPart(v, codes, part) for (codes, _), part in zip(cells, shares, strict=True) if part
+            ]
         return tuple(found)
 
     def _read_parts(self, rows: Mapping[str, list[int]], values: Sequence[int]) -> list[Parts]:
@@ -287,7 +289,7 @@ class NetworkEM:
         if any(code >= size for code, size in zip(rows["part_codes"], known, strict=True)):
             raise SnapshotError("parts of kept events have values that are none")
         flat = [
-            Part(v, tuple(rows["part_codes"][first:last]), weight)
+            NetworkPart(v, tuple(rows["part_codes"][first:last]), weight)
             for v, weight, (first, last) in zip(variables, weights, pairwise(ends), strict=True)
         ]
         return [tuple(flat[first:last]) for first, last in pairwise(stops)]

@@ -16,7 +16,7 @@ from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
 from streamnb.model.hidden_markov.transitions import Counts, Floats
 
-__all__ = ["BaumWelch", "Expected", "baum_welch", "expected_counts", "stated_model"]
+__all__ = ["BaumWelch", "ExpectedCounts", "baum_welch", "expected_counts", "stated_model"]
 
 
 Parameters = tuple[Chain, Floats]
@@ -35,7 +35,7 @@ class BaumWelch(NamedTuple):
     log_evidences: list[float]
 
 
-class Expected(NamedTuple):
+class ExpectedCounts(NamedTuple):
     """Expected counts of states that are not known, given all observations.
 
     Attributes:
@@ -156,7 +156,9 @@ class _Climb:
             self._has_converged = now <= before + tolerance * self._data.codes.size
 
 
-def expected_counts(codes: Counts, begins: npt.NDArray[np.bool_], chain: Chain, log_rows: Floats) -> Expected:
+def expected_counts(
+    codes: Counts, begins: npt.NDArray[np.bool_], chain: Chain, log_rows: Floats
+) -> ExpectedCounts:
     """The E step: of events int64[n], rows of `log_rows` or -1; `begins` bool[n] says where sequences do.
 
     An impossible observation counts as its symbol, but tells nothing of its state.
@@ -179,7 +181,7 @@ def expected_counts(codes: Counts, begins: npt.NDArray[np.bool_], chain: Chain, 
     log_filter = as_logs(filtered, is_log)
     counts = np.zeros(K), np.zeros((K, K)), np.zeros(log_rows.shape)
     expect(symbols, begins, codes, n, log_rows, chain, entry, log_filter, work, *counts)
-    return Expected(*counts, float(log_evidence))
+    return ExpectedCounts(*counts, float(log_evidence))
 
 
 def stated_model(states: list[Any], symbols: list[Any], chain: Chain, emission: Floats) -> HiddenMarkovModel:
@@ -195,7 +197,7 @@ def stated_model(states: list[Any], symbols: list[Any], chain: Chain, emission: 
     )
 
 
-def _maximised(expected: Expected, chain: Chain, log_rows: Floats) -> Parameters:
+def _maximised(expected: ExpectedCounts, chain: Chain, log_rows: Floats) -> Parameters:
     """The M step: expected counts as distributions."""
     first = _log_shares(expected.first, chain.log_initial)
     following = np.stack([_log_shares(*rows) for rows in zip(expected.pairs, chain.log_table, strict=True)])

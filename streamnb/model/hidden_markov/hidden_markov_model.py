@@ -19,7 +19,7 @@ from streamnb.model.hidden_markov.parameters import HiddenMarkovTables, Prior
 from streamnb.model.hidden_markov.transitions import Counts, Floats
 from streamnb.model.hidden_markov.viterbi import viterbi_path
 
-__all__ = ["Encoded", "HiddenMarkovModel", "StatePath"]
+__all__ = ["EncodedObservations", "HiddenMarkovModel", "StatePath"]
 
 Name = Hashable
 
@@ -36,7 +36,7 @@ class StatePath(NamedTuple):
     log_probability: float
 
 
-class Encoded(NamedTuple):
+class EncodedObservations(NamedTuple):
     """A sequence as the kernels take it; see there."""
 
     states: list[Any]
@@ -266,7 +266,7 @@ class HiddenMarkovModel:
         emitted = log_rows[symbols[seen], path[seen]]
         return math.fsum([chain.log_initial[path[0]], *chain.log_table[path[:-1], path[1:]], *emitted])
 
-    def encoded(self, observations: Iterable[Any]) -> Encoded:
+    def encoded(self, observations: Iterable[Any]) -> EncodedObservations:
         """One sequence as the kernels take it, with rows for those symbols only that are in it."""
         states, _, chain = self._tables.derived()
         codes = self._tables.codes(observations)
@@ -277,9 +277,9 @@ class HiddenMarkovModel:
         row_of[used] = np.arange(used.size)
         begins = np.zeros(codes.size, dtype=np.bool_)
         begins[:1] = True
-        return Encoded(states, row_of[codes], begins, self._tables.log_rows(used), chain)
+        return EncodedObservations(states, row_of[codes], begins, self._tables.log_rows(used), chain)
 
-    def _filtered(self, encoded: Encoded) -> tuple[Floats, npt.NDArray[np.bool_], float]:
+    def _filtered(self, encoded: EncodedObservations) -> tuple[Floats, npt.NDArray[np.bool_], float]:
         """What `filter_forward` fills, and log evidence; symbols that are impossible become -1."""
         states, symbols, begins, log_rows, chain = encoded
         K = len(states)

@@ -62,7 +62,7 @@ class Derived(NamedTuple):
     chain: Chain
 
 
-class Kept(NamedTuple):
+class KeptParameters(NamedTuple):
     """What is declared or counted, without what unlearning left empty.
 
     Attributes:
@@ -267,12 +267,12 @@ class HiddenMarkovTables:
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptParameters:
         """Copies."""
         states, numbers, _ = self.derived()
         rows = np.array([i for i in range(len(self._names)) if self._emissions.is_live(i)], dtype=np.int64)
         symbols = [self._names[i] for i in rows.tolist()]
-        return Kept(states, symbols, self._living(numbers), self._emissions.part(rows, numbers))
+        return KeptParameters(states, symbols, self._living(numbers), self._emissions.part(rows, numbers))
 
     def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """All names met, in order, and their counts, as JSON-able values and copied arrays.
