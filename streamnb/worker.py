@@ -27,7 +27,7 @@ from streamnb.engine.journal.recovery import recover, refuse_changes
 from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
-from streamnb.engine.learner import Learner, Tally
+from streamnb.engine.learner import Learner, LearnerTally
 from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
 from streamnb.engine.sensor import SILENT, Committed, Sensor, WorkerState
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
@@ -75,7 +75,7 @@ class _Begun(NamedTuple):
     n: int
     at: float
     records: Sequence[Record]
-    tally: Tally
+    tally: LearnerTally
 
 
 class _StoppedError(Exception):
@@ -193,7 +193,7 @@ class Worker:
         self._checkpoint = checkpoint
         self._topic_ids = checkpoint.origin.topic_ids
         self._check_topics()
-        self.learner.tally = Tally()  # what recovery learned was told before
+        self.learner.tally = LearnerTally()  # what recovery learned was told before
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         self._sensor.recovered(seconds, self.learner.consumed)
         self._sensor.reported(self.learner.report(now))
@@ -357,7 +357,7 @@ class Worker:
         outputs = self.learner.process(records[: _named(records)], now, self._turn, _COMMIT_BYTES)
         taken = self.learner.consumed - before
         records, self._left = records[:taken], records[taken:]
-        tally, self.learner.tally = self.learner.tally, Tally()
+        tally, self.learner.tally = self.learner.tally, LearnerTally()
         if tally.report is not None:
             self._reported = self._began
         checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)

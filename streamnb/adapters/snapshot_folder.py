@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Snapshot, encode_chunks, load
 
-__all__ = ["Damaged", "Entry", "Found", "SnapshotFolder"]
+__all__ = ["Damaged", "FoundSnapshotFile", "SnapshotFile", "SnapshotFolder"]
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
 _TEMPORARY_NAME = re.compile(r"snapshot-[0-9]{20}\.snb\.[0-9a-f]{16}\.tmp")
 
 
-class Entry(NamedTuple):
+class SnapshotFile(NamedTuple):
     """One snapshot file: the journal record it stands at, where it lies, how many bytes it has."""
 
     n: int
@@ -40,7 +40,7 @@ class Damaged(NamedTuple):
     reason: str
 
 
-class Found(NamedTuple):
+class FoundSnapshotFile(NamedTuple):
     """The newest readable snapshot, and the newer files that were passed over to reach it, newest first."""
 
     snapshot: Snapshot
@@ -114,7 +114,9 @@ class SnapshotFolder:
         threading.Thread(target=run, name="snapshot", daemon=True).start()
         return outcome
 
-    def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> Found | None:
+    def newest(
+        self, at_most: int | None = None, alive: Callable[[], None] = lambda: None
+    ) -> FoundSnapshotFile | None:
         """The newest snapshot that can be read; None only where there is no snapshot file at all.
 
         Args:
@@ -129,7 +131,7 @@ class SnapshotFolder:
             vanished = False
             for n in sorted(paths, reverse=True):
                 try:
-                    return Found(_read(paths[n], n, alive), paths[n], tuple(damaged))
+                    return FoundSnapshotFile(_read(paths[n], n, alive), paths[n], tuple(damaged))
                 except (SnapshotError, OSError) as error:
                     if os.path.lexists(paths[n]):
                         damaged.append(Damaged(paths[n], _reason(error)))
@@ -158,7 +160,7 @@ class SnapshotFolder:
         except (SnapshotError, OSError) as error:
             raise SnapshotError(f"{path}: {_reason(error)}") from error
 
-    def list(self) -> Sequence[Entry]:
+    def list(self) -> Sequence[SnapshotFile]:
         """Every snapshot file, readable or not, oldest first.
 
         Raises:
@@ -167,7 +169,7 @@ class SnapshotFolder:
         entries = []
         for n, path in sorted(self._paths().items()):
             with suppress(FileNotFoundError):  # dropped by the writer since we looked
-                entries.append(Entry(n, path, path.lstat().st_size))
+                entries.append(SnapshotFile(n, path, path.lstat().st_size))
         return tuple(entries)
 
     def _paths(self) -> dict[int, Path]:

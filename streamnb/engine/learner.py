@@ -41,7 +41,7 @@ from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.snapshot import Part
 from streamnb.wire.values import LONGEST_NAME
 
-__all__ = ["Learner", "PartsCopy", "Tally"]
+__all__ = ["Learner", "LearnerTally", "PartsCopy"]
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
@@ -52,7 +52,7 @@ _MOST_CONFUSED = 100  # classes whose confusion is reported
 
 
 @dataclass
-class Tally:
+class LearnerTally:
     """What happened since someone last asked; it is no state, and in no snapshot.
 
     Attributes:
@@ -105,7 +105,7 @@ class Learner:
         self.drift = DriftDetectors(settings.detectors)
         self.consumed = 0
         self.dead_letters = 0
-        self.tally = Tally()
+        self.tally = LearnerTally()
         self._reported_at = -np.inf
         self._sized = _UNSIZED  # classes; what a prediction takes that names them, and the longest
         self._reported = 0  # records seen before the last report; no state: who begins with one was told

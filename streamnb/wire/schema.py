@@ -10,7 +10,7 @@ import msgspec
 from streamnb.errors import ConfigError
 from streamnb.wire.paths import parse_path
 
-__all__ = ["ENTITY", "AttributeSpec", "EventSchema", "Place"]
+__all__ = ["ENTITY", "AttributePlace", "AttributeSpec", "EventSchema"]
 
 ENTITY = "entity"
 """The attribute that names an event's entity, where one is read."""
@@ -32,7 +32,7 @@ class AttributeSpec(msgspec.Struct, frozen=True):
     values: tuple[str, ...] | None = None
 
 
-class Place(NamedTuple):
+class AttributePlace(NamedTuple):
     """A declared attribute, the keys of its path, and its values where they are listed."""
 
     name: str
@@ -112,12 +112,14 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         return parse_path(self.entity_path) if self.entity_path else None
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[AttributePlace, ...]:
         """Where attributes of known name and kind are read, in order."""
         named_text = any(attribute.name == "text" for attribute in self.attributes)
         implied = _TEXT if self.open_features and not named_text else ()
         return tuple(
-            Place(a.name, a.kind, parse_path(a.path), None if a.values is None else dict.fromkeys(a.values))
+            AttributePlace(
+                a.name, a.kind, parse_path(a.path), None if a.values is None else dict.fromkeys(a.values)
+            )
             for a in (*implied, *self.attributes)
         )
 

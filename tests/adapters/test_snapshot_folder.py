@@ -22,7 +22,7 @@ import pytest
 
 from streamnb.adapters import snapshot_folder
 from streamnb.adapters.fingerprint import cpu_level, cpu_model, fingerprint
-from streamnb.adapters.snapshot_folder import Found, SnapshotFolder
+from streamnb.adapters.snapshot_folder import FoundSnapshotFile, SnapshotFolder
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Part, Snapshot, encode
 
@@ -45,7 +45,7 @@ def temporaries(path):
 
 
 def assert_holds(found, n):
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundSnapshotFile)
     assert found.snapshot.journal_n == n
     assert (found.snapshot.parts["model"].arrays["table"] == n).all()
 

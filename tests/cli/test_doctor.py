@@ -19,7 +19,7 @@ from streamnb.adapters.kafka.admin import Group, KafkaAdmin, Member, OpenTransac
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import main, wiring
 from streamnb.cli.checks.cluster import (
-    Seen,
+    SeenCluster,
     check_brokers,
     check_group,
     check_permissions,
@@ -179,7 +179,7 @@ def test_settings_that_cannot_be_seen_are_unknown():
 
 
 def seen(**other):
-    everything = Seen(Found(as_planned()), Group("Stable", (), ALL), transaction=True)
+    everything = SeenCluster(Found(as_planned()), Group("Stable", (), ALL), transaction=True)
     return everything._replace(**other)
 
 

@@ -15,7 +15,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from streamnb.adapters.observers.prometheus_quality import Names, Quality
+from streamnb.adapters.observers.prometheus_quality import BoundedNames, Quality
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.events import MetricsReport
@@ -47,7 +47,7 @@ class PrometheusSensor(Sensor):
         self.registry = registry or CollectorRegistry()
         self._clock = clock
         self._lock = Lock()
-        self._labels, self._reasons = Names(), Names()
+        self._labels, self._reasons = BoundedNames(), BoundedNames()
         self._lagging: set[Partition] = set()
         self._metrics = CollectorRegistry()
         self._count_events()

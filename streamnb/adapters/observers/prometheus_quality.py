@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from streamnb.events import ClassRate, MetricsReport, PosteriorReport, ReliabilityBin, Scores
 
-__all__ = ["LONGEST_NAME", "MOST_NAMES", "Names", "Quality"]
+__all__ = ["LONGEST_NAME", "MOST_NAMES", "BoundedNames", "Quality"]
 
 MOST_NAMES = 100
 LONGEST_NAME = 200
@@ -51,7 +51,7 @@ _RELIABILITY = {
 }
 
 
-class Names:
+class BoundedNames:
     """The first names met keep their own series, the others share "(other)".
 
     What is sent decides what labels there are, and a series once made stays: without a bound a producer could
@@ -78,7 +78,7 @@ class Quality:
         labels: which classes have series of their own.
     """
 
-    def __init__(self, registry: CollectorRegistry, labels: Names) -> None:
+    def __init__(self, registry: CollectorRegistry, labels: BoundedNames) -> None:
         gauge = partial(Gauge, registry=registry)
         self._registry = registry
         self._scores = {field: gauge(*named, ["scope"]) for field, named in _SCORES.items()}
@@ -141,7 +141,7 @@ class _Rates:
         labels: which of them have series of their own.
     """
 
-    def __init__(self, gauges: Mapping[str, Gauge], labels: Names) -> None:
+    def __init__(self, gauges: Mapping[str, Gauge], labels: BoundedNames) -> None:
         self._gauges = gauges
         self._labels = labels
         self._shown: set[str] = set()

@@ -25,7 +25,7 @@ from streamnb.cli import wiring
 from streamnb.cli.reports.text_tables import table
 from streamnb.model.naive_bayes.variants import BernoulliNB, MultinomialNB
 
-__all__ = ["Compared", "Growth", "measured", "run", "start_up"]
+__all__ = ["ComparedGrowth", "Growth", "measured", "run", "start_up"]
 
 CLASSES = (2, 20, 200)
 _MODELS = {model.__name__: model for model in (MultinomialNB, BernoulliNB)}
@@ -90,7 +90,7 @@ class Growth(NamedTuple):
     bytes_per_attribute: float | None
 
 
-class Compared(NamedTuple):
+class ComparedGrowth(NamedTuple):
     """Medians of several rounds; what else is as in `Growth`.
 
     Attributes:
@@ -108,7 +108,7 @@ class Compared(NamedTuple):
     times_multinomial: float | None
 
 
-def _compared(rounds: Sequence[Sequence[Growth]], sizes: int) -> list[Compared]:
+def _compared(rounds: Sequence[Sequence[Growth]], sizes: int) -> list[ComparedGrowth]:
     """Rounds of `MultinomialNB`, then `BernoulliNB`, of so many sizes, and then of numbers of classes."""
     first = [0] * sizes + [sizes] * sizes + [2 * sizes] * len(CLASSES)
     rows = []
@@ -116,7 +116,7 @@ def _compared(rounds: Sequence[Sequence[Growth]], sizes: int) -> list[Compared]:
         model, attributes, classes, *_ = turns[0]
         held = [one.bytes_per_attribute for one in turns if one.bytes_per_attribute is not None]
         rows.append(
-            Compared(
+            ComparedGrowth(
                 model,
                 attributes,
                 classes,

@@ -73,13 +73,13 @@ class Measured(NamedTuple):
     repeated: int
 
 
-class _Answer(msgspec.Struct):
+class _CommitTime(msgspec.Struct):
     """What a prediction or an echo says of its commit."""
 
     ts: float
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
+_decode = msgspec.json.Decoder(_CommitTime).decode
 
 
 def echoes_for(config: Config) -> tuple[list[str], list[str]]:

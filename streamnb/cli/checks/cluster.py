@@ -11,7 +11,14 @@ from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.engine.topic_plan import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
 
-__all__ = ["Seen", "check_brokers", "check_group", "check_permissions", "check_topics", "check_transaction"]
+__all__ = [
+    "SeenCluster",
+    "check_brokers",
+    "check_group",
+    "check_permissions",
+    "check_topics",
+    "check_transaction",
+]
 
 _OLDEST = (2, 7)  # group metadata goes with a transaction, and an epoch that is too old is no fatal error
 _GRACE = 15.0  # seconds beyond its timeout after which an open transaction is a hanging one
@@ -60,7 +67,7 @@ def check_topics(
             yield _unharmed(check, there)
 
 
-class Seen(NamedTuple):
+class SeenCluster(NamedTuple):
     """What the user who asks was shown.
 
     Attributes:
@@ -75,7 +82,7 @@ class Seen(NamedTuple):
 
 
 def check_permissions(
-    acls: Iterable[Acl], seen: Seen, tools: KafkaTools, principal: str | None
+    acls: Iterable[Acl], seen: SeenCluster, tools: KafkaTools, principal: str | None
 ) -> Iterator[Finding]:
     """Whether the user who asks may do what the learner does, as far as Kafka tells.
 
@@ -207,7 +214,7 @@ def _unharmed(check: str, there: FoundTopic) -> Finding:
     return Finding(check, Severity.OK, shape)
 
 
-def _may(acl: Acl, seen: Seen) -> bool | None:
+def _may(acl: Acl, seen: SeenCluster) -> bool | None:
     """Whether the user who asks has this leave; None where Kafka does not tell."""
     if acl.resource == "transactional-id":
         return None if seen.transaction else False

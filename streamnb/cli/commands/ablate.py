@@ -26,7 +26,7 @@ __all__ = ["run"]
 _HEADER = ("variant", "hypotheses", "accuracy", "log loss", "calibration error", "time")
 
 
-class _Scored(msgspec.Struct, frozen=True):
+class _ScoredVariant(msgspec.Struct, frozen=True):
     """One variant on one stream.
 
     Attributes:
@@ -53,7 +53,7 @@ class _Ablation(msgspec.Struct, frozen=True):
     events: int
     scored: int
     dead_letters: int
-    variants: tuple[_Scored, ...]
+    variants: tuple[_ScoredVariant, ...]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -122,7 +122,7 @@ def _pooled(left: Sequence[HypothesisConfig]) -> tuple[HypothesisConfig, ...]:
 
 
 def _ablate(path: str, rows: Sequence[Row], config: Config) -> _Ablation:
-    scored: list[_Scored] = []
+    scored: list[_ScoredVariant] = []
     for name, variant in _variants(config):
         learner = wiring.learner(variant)
         started = time.process_time()
@@ -132,7 +132,7 @@ def _ablate(path: str, rows: Sequence[Row], config: Config) -> _Ablation:
         scores = learner.progressive.cumulative()
         whole = scored[0].seconds if scored else seconds
         scored.append(
-            _Scored(
+            _ScoredVariant(
                 name,
                 len(variant.weighed),
                 scores.accuracy,

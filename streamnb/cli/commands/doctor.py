@@ -15,7 +15,7 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog, wal_reset_bug
 from streamnb.cli import wiring
 from streamnb.cli.checks.cluster import (
-    Seen,
+    SeenCluster,
     check_brokers,
     check_group,
     check_permissions,
@@ -166,7 +166,9 @@ def _coordinated(config: Config, admin: KafkaAdmin, found: Found, tools: KafkaTo
     except NotAuthorised:
         shown = False
         yield Finding("transaction", Severity.UNKNOWN, f"{name} is hidden from this user: see permissions")
-    yield from check_permissions(acls_of(config), Seen(found, group, shown), tools, principal_of(config))
+    yield from check_permissions(
+        acls_of(config), SeenCluster(found, group, shown), tools, principal_of(config)
+    )
 
 
 def _read(config: Config, found: Found) -> list[Finding]:

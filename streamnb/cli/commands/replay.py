@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     topic = config.topics.events[0]
     if options.topic not in (None, topic):
         raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
-    stop = _Stop()
+    stop = _StopSignal()
     started = time.monotonic()
     count = labelled = 0
     events = events_of(options.file, columns_of(options))
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Stop:
+class _StopSignal:
     """Which signal has asked to stop, 0 for none; asked between two writes, so that the count is right."""
 
     def __init__(self) -> None:

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     with closing(wiring.existing_log(config)) as log:
-        journal = _Journal(log, config)
+        journal = _WholeJournal(log, config)
         numbers = options.before, journal.last if options.after is None else options.after
         before, after = (_state_at(log, config, n) for n in numbers)
         answer = differences(before, after, options.top)
@@ -96,7 +96,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
                 f"the journal ends with record {end.n}: there is nothing after {options.to} to undo"
             )
         target = _state_at(log, config, options.to, log)
-        plan = _plan(_Journal(log, config, log.heartbeat), end, options.to)
+        plan = _plan(_WholeJournal(log, config, log.heartbeat), end, options.to)
         if not options.json:
             _print_plan(plan, target)
         log.heartbeat()
@@ -137,7 +137,7 @@ def acquire(log: Log, session_timeout: float) -> None:
             return
 
 
-def _plan(journal: _Journal, end: Checkpoint, to: int) -> dict[str, Any]:
+def _plan(journal: _WholeJournal, end: Checkpoint, to: int) -> dict[str, Any]:
     """What is left of the present state, and what comes back into it, in commits and their records."""
     present, past = journal.path(end.n), journal.path(to)
     return {
@@ -160,7 +160,7 @@ def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:
 # -- the journal --------------------------------------------------------------------------------------------
 
 
-class _Journal:
+class _WholeJournal:
     """What is needed of the whole journal as it is kept: a few bytes a record, for there may be millions.
 
     Attributes:

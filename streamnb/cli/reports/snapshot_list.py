@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from streamnb.adapters.snapshot_folder import Entry, SnapshotFolder
+from streamnb.adapters.snapshot_folder import SnapshotFile, SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.state_diff import time_of
@@ -76,7 +76,7 @@ class _Journal:
 
 
 def _described(
-    folder: SnapshotFolder, entry: Entry, config: Config, journal: _Journal | None
+    folder: SnapshotFolder, entry: SnapshotFile, config: Config, journal: _Journal | None
 ) -> dict[str, Any]:
     record = None if journal is None else journal.known.get(entry.n)
     described: dict[str, Any] = {
