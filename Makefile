@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test test-all storm soak picture kafka check bench ablation format warm clean
+.PHONY: demo test-fast test test-all storm soak wheel picture kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -28,6 +28,12 @@ storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then r
 
 soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?
 	$(BIN)/python tests/brokers/soak.py
+
+KERNELS ?=
+wheel: $(VENV)/demo.stamp  ## dist/*.whl with machine code for x86-64-v3 and any x86-64 (KERNELS=--default: of the default model alone)
+	$(BIN)/python -m streamnb.compiler.ship $(KERNELS)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	rm -rf streamnb/compiler/machine_code
 
 picture: $(VENV)/dev.stamp  ## draw the picture of docs/architecture.md from the imports
 	$(BIN)/python tests/house/picture.py

@@ -35,7 +35,7 @@ SHIPPED = _PACKAGE / "compiler" / "machine_code" / "kernels"
 """Where a wheel brings machine code; made with `NUMBA_CACHE_DIR` one folder above."""
 LEVELS = {
     "x86-64-v3": {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"},
-    "x86-64": {"sse2"},
+    "generic": set(),
 }
 """Processors that a wheel has code for, and what they must be able to do; the best first."""
 
@@ -135,7 +135,7 @@ def targets(host: Any) -> Iterator[Any]:
     Args:
         host: the triple, the name and the features of this processor, as numba gives them.
     """
-    if host[0].startswith("x86_64") and numba.config.CPU_NAME is None:
+    if numba.config.CPU_NAME is None:
         able = {name for name, can in llvm.get_host_cpu_features().items() if can}
         yield from ((host[0], level, "") for level, needs in LEVELS.items() if needs <= able)
     yield host
@@ -172,11 +172,9 @@ def _host() -> Any:
 
 @cache
 def sources(file: str) -> str:
-    """A digest of a source file and of all of streamnb that it imports."""
-    digest = hashlib.sha256()
-    for path in sorted(files(Path(file)), key=lambda path: path.parts[-3:]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    """A digest of a source file and of all of streamnb that it imports, wherever they lie."""
+    digests = sorted(hashlib.sha256(path.read_bytes()).digest() for path in files(Path(file)))
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def files(file: Path) -> set[Path]:

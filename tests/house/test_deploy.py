@@ -439,18 +439,9 @@ def test_the_image_is_made_of_files_that_the_build_is_sent():
                 assert source in sent
 
 
-def test_the_image_has_kernels_for_the_cpu_that_it_runs_with():
-    warmed = next(
-        args
-        for stage, word, args in instructions()
-        if word == "RUN" and args.endswith("streamnb warm") and stage == 0
-    )
-    *environment, program, command = shlex.split(warmed)
-    assert parses([command])
-    assert program == "/opt/streamnb/bin/streamnb"
-    assert "NUMBA_CPU_NAME=generic" in environment
-    assert "NUMBA_CACHE_DIR=/opt/streamnb/kernels" in environment
-    assert "NUMBA_CPU_NAME=generic" in shlex.split(last("ENV"))
+def test_the_image_brings_machine_code():
+    made = [args for stage, word, args in instructions() if (stage, word) == (0, "RUN")]
+    assert "/opt/streamnb/bin/python -m streamnb.compiler.ship" in made
     assert "--from=build /opt/streamnb /opt/streamnb" in [args for _, _, args in instructions()]
 
 
@@ -470,9 +461,7 @@ def test_the_image_starts_the_learner_and_asks_it_whether_it_lives():
     assert f"deploy/streamnb.toml {started.config}" in " ".join(
         args for _, word, args in instructions() if word == "COPY"
     )
-    assert f"deploy/entrypoint.sh /usr/local/bin/{json.loads(last('ENTRYPOINT'))[0]}" in " ".join(
-        args for _, word, args in instructions() if word == "COPY"
-    )
+    assert json.loads(last("ENTRYPOINT")) == ["streamnb"]
     assert loaded.snapshot_folder.is_relative_to(last("VOLUME"))
     assert int(last("EXPOSE")) == loaded.http.address[1]
     assert last("STOPSIGNAL") == "SIGTERM"
@@ -493,31 +482,6 @@ def test_the_health_check_tells_a_living_learner_from_a_dead_one():
     finally:
         endpoints.close()
     assert subprocess.run(check, check=False, capture_output=True).returncode == 1
-
-
-@pytest.mark.parametrize("writable", [True, False])
-def test_the_entrypoint_takes_fresh_kernels_where_it_can_and_starts_in_any_case(tmp_path, writable):
-    kernels, programs, temporary = (tmp_path / name for name in ("kernels", "programs", "tmp"))
-    kernels.mkdir()
-    (kernels / "new.nbi").write_text("new")
-    programs.mkdir()
-    (programs / "streamnb").write_text('#!/bin/sh\nprintf "%s\\n" "${NUMBA_CACHE_DIR-none}" "$@"\n')
-    (programs / "streamnb").chmod(0o755)
-    if writable:
-        (temporary / "streamnb-kernels").mkdir(parents=True)
-        (temporary / "streamnb-kernels/old.nbi").write_text("old")
-    script = tmp_path / "entrypoint.sh"
-    script.write_text((DEPLOY / "entrypoint.sh").read_text().replace("/opt/streamnb/kernels", str(kernels)))
-    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(temporary)}
-    done = subprocess.run(
-        ["sh", script, "topics", "a b"], env=environment, capture_output=True, text=True, check=True
-    )
-    folder, *arguments = done.stdout.splitlines()
-    assert arguments == ["topics", "a b"]
-    assert folder == (str(temporary / "streamnb-kernels") if writable else "none")
-    assert ("compiled at every start" in done.stderr) is not writable
-    if writable:
-        assert [path.name for path in Path(folder).iterdir()] == ["new.nbi"]
 
 
 # The unit of systemd

@@ -1,0 +1,36 @@
+"""``python -m streamnb.compiler.ship``: machine code to go with the package, for levels of processors.
+
+For wheels and images: what is installed from them compiles nothing. Levels are compiled side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+
+from streamnb.compiler.kept_code import LEVELS, SHIPPED
+
+__all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compile anew for every level that is asked for; 0, or the first exit code that is not."""
+    parser = argparse.ArgumentParser("python -m streamnb.compiler.ship", description=__doc__)
+    parser.add_argument("--level", action="append", choices=LEVELS, help="of processors (default: all)")
+    parser.add_argument("--default", action="store_true", help="only what the default configuration needs")
+    options = parser.parse_args(arguments)
+    shutil.rmtree(SHIPPED.parent, ignore_errors=True)
+    warm = [sys.executable, "-m", "streamnb", "warm", *([] if options.default else ["--all"])]
+    processor = {"NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(SHIPPED.parent)}
+    running = [
+        subprocess.Popen(warm, env=os.environ | processor | {"NUMBA_CPU_NAME": level})
+        for level in options.level or LEVELS
+    ]
+    return next((code for code in [process.wait() for process in running] if code), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
