@@ -120,7 +120,7 @@ def _symbols(function: Any) -> Any:
     numba would keep the whole kernel as bitcode, too, to link it into others: twice the bytes. Into others
     go kernels that were not optimised.
     """
-    names = function.llvm_func_name, function.llvm_cpython_wrapper_name, function.llvm_cfunc_wrapper_name
+    names = function.llvm_func_name, function.llvm_cpython_wrapper_name
     return llvm.parse_assembly("\n".join(f'define void @"{n}"() {{ ret void }}' for n in names)).as_bitcode()
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
-__all__ = ["NestedCompiler"]
+from streamnb.compiler.bundles import BundleLowering
+
+__all__ = ["NestedCompiler", "OuterCompiler"]
 
 
 class _NestedLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -31,7 +33,19 @@ class _NestedLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _NestedLowering(NativeLowering):  # type: ignore[misc]
+class _OuterLowering(NativeLowering):  # type: ignore[misc]
+    """Translates a kernel that Python calls."""
+
+    _name = "outer_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """What translates it."""
+        return BundleLowering
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _NestedLowering(_OuterLowering):
     """Translates a kernel for its callers alone."""
 
     _name = "nested_lowering"
@@ -39,7 +53,6 @@ class _NestedLowering(NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """See its base class."""
         state.library = _NestedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
         super().run_pass(state)
         state.library.finalize()
         known_by = object()  # in place of the address that a kernel of its own has
@@ -48,14 +61,62 @@ class _NestedLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class NestedCompiler(CompilerBase):  # type: ignore[misc]
+class _SharedFlags(Flags):  # type: ignore[misc]
+    """One object for all kernels with the same flags, by which numba looks up what it has.
+
+    It would compare copies option by option, each with those of all others: a tenth of all the time.
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def copy(self) -> Any:
+        """One that may be changed."""
+        return Flags(self)
+
+
+_shared: dict[str, Any] = {}
+
+
+class _KernelFlags(Flags):  # type: ignore[misc]
+    __slots__ = ()
+
+    def copy(self) -> Any:
+        """What numba looks at while it compiles the kernel."""
+        return _shared.setdefault(self.summary(), _SharedFlags(self))
+
+
+class OuterCompiler(CompilerBase):  # type: ignore[misc]
     """numba's own steps, but for the last."""
+
+    lowering: Any = _OuterLowering
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.state.flags = _KernelFlags(self.changed(self.state.flags))
+
+    def changed(self, flags: Any) -> Any:
+        """With a wrapper for Python alone."""
+        flags.no_cfunc_wrapper = True
+        return flags
 
     def define_pipelines(self) -> list[Any]:
         """The steps."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.passes = [
-            (_NestedLowering if step is NativeLowering else step, name) for step, name in pipeline.passes
+            (self.lowering if step is NativeLowering else step, name) for step, name in pipeline.passes
         ]
         pipeline.finalize()
         return [pipeline]
+
+
+class NestedCompiler(OuterCompiler):
+    """The same for a kernel within another."""
+
+    lowering = _NestedLowering
+
+    def changed(self, flags: Any) -> Any:
+        """Without what only Python needs."""
+        flags.no_compile = flags.no_cpython_wrapper = True
+        return super().changed(flags)

@@ -104,6 +104,7 @@ IMPURE = {
 ONLY_IN = {
     "numba": {
         "model/compiled/jit.py",
+        "compiler/bundles.py",
         "compiler/nested_kernels.py",
         "compiler/kept_code.py",
         "model/compiled/intrinsics.py",

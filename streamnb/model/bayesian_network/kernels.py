@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
@@ -23,6 +24,7 @@ _SMALL = 1e-100  # a product is turned into a logarithm below it, so that no fac
 Ints = npt.NDArray[np.int64]
 
 
+@bundle
 class Shape(NamedTuple):
     """Where everything lies, and what was counted.
 
@@ -55,6 +57,7 @@ class Shape(NamedTuple):
     is_open: npt.NDArray[np.bool_]
 
 
+@bundle
 class Smoothed(NamedTuple):
     """How counts are read.
 

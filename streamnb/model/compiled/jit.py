@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from numba.core.registry import CPUDispatcher
 
 from streamnb.compiler.kept_code import KeptCode
-from streamnb.compiler.nested_kernels import NestedCompiler
+from streamnb.compiler.nested_kernels import NestedCompiler, OuterCompiler
 
 __all__ = ["allocating", "inlined", "kernel"]
 
@@ -57,7 +57,7 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
     """A kernel that Python may call, and that is compiled into those that call it."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        super().__init__(function, **options)
+        super().__init__(function, pipeline_class=OuterCompiler, **options)
         self._cache = KeptCode(function)
         self._nested = _Nested(function, pipeline_class=NestedCompiler, **options)
 

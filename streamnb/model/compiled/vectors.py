@@ -6,7 +6,7 @@ from typing import Any
 
 from streamnb.model.compiled.jit import inlined
 
-__all__ = ["add_to", "copy_to", "count_positive", "multiply_by"]
+__all__ = ["add_to", "copy_to", "count_positive", "fill", "multiply_by"]
 
 
 @inlined
@@ -14,6 +14,13 @@ def copy_to(target: Any, source: Any) -> None:
     """``target[:] = source`` of two vectors that do not overlap."""
     for i in range(target.size):
         target[i] = source[i]
+
+
+@inlined
+def fill(target: Any, value: Any) -> None:
+    """``target[:] = value`` of a vector; for each of these numba compiles an error message."""
+    for i in range(target.size):
+        target[i] = value
 
 
 @inlined

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.compiled.jit import allocating
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.keyed_hash import hash_number, process_secret
@@ -14,6 +15,7 @@ from streamnb.model.encoding.keyed_hash import hash_number, process_secret
 __all__ = ["Bags", "bags_of"]
 
 
+@bundle
 class Bags(NamedTuple):
     """The discrete attributes of n events. A text without known words is a bag without rows.
 

@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.encoding.tokenizer import Tokens
 
 __all__ = ["Batch", "Encoded"]
 
 
+@bundle
 class Batch(NamedTuple):
     """Events as arrays. An event is a run of items (discrete) and a run of values (continuous).
 

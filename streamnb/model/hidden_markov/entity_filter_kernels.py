@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
@@ -24,6 +25,7 @@ NOBODY = -1
 """In place of a row: an event of no entity. In place of a state: it is not known."""
 
 
+@bundle
 class Chains(NamedTuple):
     """What was learned of chains, and what is believed of each; with K states and a row for each chain.
 
@@ -52,6 +54,7 @@ class Chains(NamedTuple):
     time_to_live: float
 
 
+@bundle
 class Steps(NamedTuple):
     """Events as the filter takes them.
 

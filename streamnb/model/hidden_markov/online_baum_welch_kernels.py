@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, copy_to, multiply_by
 from streamnb.model.hidden_markov.expected_counts import expect
@@ -41,6 +42,7 @@ _IMPOSSIBLE = -745.0  # what an impossible event takes from a start, in nats: ln
 SMALLEST = 1e-100  # scale of the counts of symbols below which they are rewritten
 
 
+@bundle
 class OnlineCounts(NamedTuple):
     """All that was learned, of R starts with K states each. Everything is to be saved.
 
@@ -74,6 +76,7 @@ class OnlineCounts(NamedTuple):
     numbers: npt.NDArray[np.int64]
 
 
+@bundle
 class Scratch(NamedTuple):
     """Memory to work in, L = block + lag: nothing in it outlives a call."""
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.compiled.vectors import add_to
+from streamnb.model.compiled.vectors import add_to, fill
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.naive_bayes.scoring import score_value
 from streamnb.model.naive_bayes.tables import Tables
@@ -80,7 +80,7 @@ def read_value(
     """
     at = batch.event_values[e] + v
     f = batch.value_field[at]
-    value[:] = 0.0
+    fill(value, 0.0)
     i = _finest(v, f, learners.bins, extracted, learners.features.table)
     if i < 0:
         score_value(tables.n[f], tables.mean[f], tables.M2[f], tables.classes, batch.value[at], value)

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.calibration import temperature
@@ -53,6 +54,7 @@ __all__ = ["Parts", "mean_log_odds"]
 _POWER_FLOOR, _POOL_FLOOR = temperature.FLOOR, opinion_pool.FLOOR
 
 
+@bundle
 class Parts(NamedTuple):
     """One event as n - 1 parts: D words and nominal values, V numbers, and G texts without their words.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.attributes import check_smoothing
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.stats.sources import Sources
@@ -152,6 +153,7 @@ def sources_of(hypotheses: Iterable[Hypothesis]) -> Sources:
     return Sources(bool(lasting & {"presence", "bernoulli"}), "bernoulli" in lasting, tuple(decays))
 
 
+@bundle
 class Readings(NamedTuple):
     """H hypotheses as the kernels take them.
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import kernel
-from streamnb.model.compiled.vectors import copy_to
+from streamnb.model.compiled.vectors import copy_to, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.evaluation.progressive import ESCAPE
@@ -39,6 +40,7 @@ __all__ = ["GIBBS", "MAP", "MIXTURE", "Answers", "chosen", "run_hypotheses"]
 MIXTURE, MAP, GIBBS = 0, 1, 2
 
 
+@bundle
 class Answers(NamedTuple):
     """What is asked for n events; an array without rows is not.
 
@@ -70,7 +72,7 @@ def _answer(
     if mode != MIXTURE:
         copy_to(probabilities, by_hypothesis[chosen(log_posterior, mode, uniform)])
         return
-    probabilities[:] = 0.0
+    fill(probabilities, 0.0)
     for h in range(log_posterior.size):
         weight = math.exp(log_posterior[h])
         for k in range(probabilities.size):

@@ -81,7 +81,7 @@ def extract_event(
     )
 
 
-@inlined
+@kernel
 def predict_by_learners(
     plan: Any, learners: Any, known: Ints, joint: Floats, scratch: Any, answers: Floats
 ) -> None:
@@ -136,7 +136,7 @@ def predict_by_learners(
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
 
 
-@inlined
+@kernel
 def learn_by_learners(
     plan: Any,
     learners: Any,

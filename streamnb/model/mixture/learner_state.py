@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import LARGE, Expected, checked, counts, named, real, reject
 from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 
+@bundle
 class Plan(NamedTuple):
     """Which hypothesis is what, for H hypotheses over B readings of the counts.
 
@@ -120,6 +122,7 @@ def _kind(h: AnyHypothesis) -> int:
     return CALIBRATED_POOL if h.calibrated else POOL
 
 
+@bundle
 class LearnerTables(NamedTuple):
     """All that M learners, T calibrators, P pools of I opinions and Q calibrated ones have learned.
 
@@ -146,6 +149,7 @@ class LearnerTables(NamedTuple):
     confidence: npt.NDArray[np.int64]
 
 
+@bundle
 class LearnerScratch(NamedTuple):
     """Scratch for H hypotheses, M learners and K classes; holds nothing between two events.
 

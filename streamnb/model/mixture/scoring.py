@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.priors import GIVEN
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.compiled.vectors import add_to, copy_to
+from streamnb.model.compiled.vectors import add_to, copy_to, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.mixture.hypotheses import BERNOULLI, COMPLEMENT, MULTINOMIAL, PRESENCE, Readings
@@ -43,6 +44,7 @@ _AHEAD = 4  # words
 _LINE = 8  # counts that are fetched together
 
 
+@bundle
 class Scratch(NamedTuple):
     """Scratch for H hypotheses, K classes and D half-lives; holds nothing between two events.
 
@@ -305,7 +307,7 @@ def _score_absence(
         presence.histograms.stale[b] = False
 
 
-@inlined
+@kernel
 def _score_text(
     tables: Tables,
     presence: PresenceTables,
@@ -386,7 +388,8 @@ def _score_nominal(
         if not is_met:
             if tables.live[g] >= tables.declared[g]:
                 continue
-            counts[:] = 0.0
+            for source in range(counts.shape[0]):
+                fill(counts[source], 0.0)
         elif scale.size:
             _fetch_decayed(bags.rows[j], decayed_table, epoch, row_epoch, scale, counts, others)
         for h in range(scratch.s.size):
@@ -411,7 +414,7 @@ def _score_values(
         d = source - FIRST_DECAYED
         if source == PRESENT:
             continue
-        scratch.value[:] = 0.0
+        fill(scratch.value, 0.0)
         for v in range(batch.event_values[e], batch.event_values[e + 1]):
             f, x = batch.value_field[v], batch.value[v]
             if d < 0:
@@ -440,7 +443,7 @@ def _score_class_priors(tables: Tables, decayed: DecayedTables, readings: Readin
             score_priors(tables.classes, decayed.classes[d], mode[h], readings.prior[h], joint[h])
 
 
-@inlined
+@kernel
 def score_hypotheses(
     tables: Tables,
     presence: PresenceTables,
@@ -462,15 +465,15 @@ def score_hypotheses(
     for d in range(scratch.age.size):
         scratch.scale[d] = 2.0 ** -scratch.age[d]
     _score_class_priors(tables, decayed, readings, scratch.joint)
-    scratch.above[:] = 1.0
-    scratch.below[:] = 1.0
-    scratch.exponent[:] = 0
+    joint, above, below, exponent = scratch.joint, scratch.above, scratch.below, scratch.exponent
+    for h in range(H):
+        for k in range(K):
+            above[h, k], below[h, k], exponent[h, k] = 1.0, 1.0, 0
     for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
         if tables.kinds[bags.group[bag]] == NOMINAL:
             _score_nominal(tables, presence, decayed, readings, bags, bag, scratch)
         else:
             _score_text(tables, presence, decayed, readings, bags, bag, scratch)
-    joint, above, below, exponent = scratch.joint, scratch.above, scratch.below, scratch.exponent
     for h in range(H):
         for k in range(K):
             joint[h, k] += math.log(above[h, k] / below[h, k]) + exponent[h, k] * LN2

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.compiler.bundles import bundled
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
@@ -193,38 +194,42 @@ def run_one(
     values = _fill_values(field, value, fields.view(np.int32), finite)
     event[0], event[1], event[2], event[3], event[4], event[5] = 0, m, 0, values, label, weight
     time[0] = np.nan
-    batch = Batch(
-        event[0:2],
-        owners,
-        amount,
-        item_rows,
-        found[:tokens],
-        hashed[:0],  # nobody asks for features
-        event[2:4],
-        fields.view(np.int32)[:values],
-        finite[:values],
-        event[4:5],
-        event[5:6],
-        time,
+    batch = bundled(
+        Batch(
+            event[0:2],
+            owners,
+            amount,
+            item_rows,
+            found[:tokens],
+            hashed[:0],  # nobody asks for features
+            event[2:4],
+            fields.view(np.int32)[:values],
+            finite[:values],
+            event[4:5],
+            event[5:6],
+            time,
+        )
     )
     histograms = Histograms(exact, occupied, counted, words, used, positive, absent, misses, stale)
-    tables = Tables(
-        classes[:K],
-        table,
-        totals,
-        live,
-        kinds,
-        slot,
-        histograms,
-        n,
-        mean,
-        M2,
-        smoothing[0],
-        smoothing[1],
-        smoothing[2],
-        smoothing[3],
-        prior,
-        prior_mode,
+    tables = bundled(
+        Tables(
+            classes[:K],
+            table,
+            totals,
+            live,
+            kinds,
+            slot,
+            histograms,
+            n,
+            mean,
+            M2,
+            smoothing[0],
+            smoothing[1],
+            smoothing[2],
+            smoothing[3],
+            prior,
+            prior_mode,
+        )
     )
     most = mark_repeats_within(batch, kinds, secret, integers[at:].view(np.int32)) if used.size else 0
     answers, joints = room[:K].reshape(1, K), room[:0].reshape(0, K)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.stats.histograms import Histograms
 
 __all__ = ["Reading", "Tables"]
@@ -15,6 +16,7 @@ Reading = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]
 """Smoothing (4, groups), weights of given priors (K,), and the mode of the prior."""
 
 
+@bundle
 class Tables(NamedTuple):
     """The state of a model, and the smoothing and priors with which it is read.
 

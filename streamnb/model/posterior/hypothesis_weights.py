@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import FINITE, checked, counts, real
 from streamnb.model.compiled.jit import kernel
@@ -25,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 _MOST = 1e300  # a log likelihood above this is refused as +inf is: totals cannot overflow downwards
 
 
+@bundle
 class Weights(NamedTuple):
     """The state of a posterior over H hypotheses, as the kernel `observe` takes it.
 

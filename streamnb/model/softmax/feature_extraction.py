@@ -21,12 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import MOST, Expected, counts, whole
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
+from streamnb.model.compiled.vectors import fill
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.keyed_hash import hash_word
 from streamnb.model.encoding.rows import STOPPED
@@ -94,6 +96,7 @@ _RARITY = _rarity_table()
 _OFTEN = 1.0 + np.log(np.maximum(np.arange(256), 1))  # 1 + ln n
 
 
+@bundle
 class Context(NamedTuple):
     """What features depend on beside the event.
 
@@ -126,6 +129,7 @@ def expected_context(classes: int) -> dict[str, Expected]:
     }
 
 
+@bundle
 class ExtractedFeatures(NamedTuple):
     """The features of an event: capacity for `most`. Singles come first, then pairs.
 
@@ -441,7 +445,7 @@ def _weigh(out: ExtractedFeatures, table: Ints, slots: Hashes, learned: float) -
     """From how often a feature occurs to what it weighs, and the sums of squares."""
     values, rows, owners, owner_rows = out.values, out.rows, out.owners, out.owner_rows
     singles, n = out.n[0], out.n[1]
-    out.squares[:] = 0.0
+    fill(out.squares, 0.0)
     for i in range(n):
         row, owner = rows[i], owner_rows[owners[i]]
         if owner == NOBODY or table[owner, TOTAL] == 0:
@@ -455,7 +459,7 @@ def _weigh(out: ExtractedFeatures, table: Ints, slots: Hashes, learned: float) -
         out.squares[np.int64(i >= singles)] += v * v
 
 
-@inlined
+@kernel
 def extract(
     batch: Batch,
     e: int,
@@ -490,8 +494,8 @@ def extract(
     while size < 2 * there:
         size *= 2
     places = out.places[:size]
-    places[:] = -1
-    out.n[:] = 0
+    fill(places, -1)
+    fill(out.n, 0)
     secret = features.secret
     _put_items(batch, e, kinds, secret, places, out)
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
@@ -546,20 +550,24 @@ def _select(features: FeatureTables, context: Context, out: ExtractedFeatures) -
         row = row_in(features.slots[place])
         if row >= 0:
             told[a] = score[features.table[row, OWNER]]
-    order = np.argsort(out.attributes[:n])
-    chosen = np.empty(MOST_PAIRED, dtype=np.int64)
+    chosen, attributes = context.chosen, out.attributes
     for place in range(min(n, MOST_PAIRED)):
         best = np.int64(-1)
-        for a in order:
-            if told[a] > -np.inf and (best < 0 or told[a] > told[best]):
-                best = a
+        for a in range(n):
+            tells_more = best < 0 or told[a] > told[best]
+            if told[a] > -np.inf and (
+                tells_more or (told[a] == told[best] and attributes[a] < attributes[best])
+            ):
+                best = np.int64(a)
         if best < 0:
             break
-        chosen[place] = out.attributes[best]
         told[best] = -np.inf
+        at = place
+        while at > 0 and chosen[at - 1] > attributes[best]:
+            chosen[at] = chosen[at - 1]
+            at -= 1
+        chosen[at] = attributes[best]
         context.n_chosen[0] = place + 1
-    n_chosen = max(context.n_chosen[0], 0)
-    context.chosen[:n_chosen] = np.sort(chosen[:n_chosen])
 
 
 @kernel

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import MOST, Expected, real, whole
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
@@ -62,6 +63,7 @@ _MAX_LOAD = 0.6
 _HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
 
 
+@bundle
 class FeatureTables(NamedTuple):
     """R rows for C >= K classes and M gradient learners, as the kernels take them.
 

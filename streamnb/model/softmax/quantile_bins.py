@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import Expected, real, reject, whole
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
@@ -59,6 +60,7 @@ _WIDTHS = {
 _OWN = 8  # a value that occurs so often has a bin of its own
 
 
+@bundle
 class BinTables(NamedTuple):
     """The bins of F continuous attributes.
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.vectors import fill
 from streamnb.model.softmax.feature_table import (
     COUNTS,
     KEY_BITS,
@@ -101,9 +102,11 @@ def score_features(
     table, weights, slots = features.table, features.weights, features.slots
     rows, values, owners = extracted.rows, extracted.values, extracted.owners
     singles, M, K = extracted.n[0], dots.shape[0], likelihoods.shape[1]
-    likelihoods[:] = 0.0
-    dots[:] = 0.0
-    by_owner[:, : extracted.n[2]] = 0.0
+    for part in range(2):
+        fill(likelihoods[part], 0.0)
+        for m in range(M):
+            fill(dots[m, part], 0.0)
+        fill(by_owner[part, : extracted.n[2]], 0.0)
     for i in range(extracted.n[1]):
         row, v = rows[i], values[i]
         if row < NOBODY:

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import FINITE, Expected, counts, real, reject
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.compiled.vectors import multiply_by
+from streamnb.model.compiled.vectors import fill, multiply_by
 from streamnb.model.stats.counts import widen_rows
 from streamnb.model.stats.moments import FARTHEST, learn_value
 
@@ -38,6 +39,7 @@ _LATEST = 2.0**52  # half-lives that time goes on for
 _LEAST_WEIGHT = 1e-200  # of moments: squares and quotients of less would be no doubles
 
 
+@bundle
 class DecayedTables(NamedTuple):
     """D sets of counts and moments that decay, as the kernels take them.
 
@@ -108,7 +110,7 @@ def _advance(decayed: DecayedTables, time: float, age: Floats) -> None:
     """Let it be `time`, and leave the ages then."""
     if time == time:  # noqa: PLR0124  not nan
         if math.isnan(decayed.clock[0]):
-            decayed.clock[:] = time
+            fill(decayed.clock, time)
         decayed.clock[1] = max(decayed.clock[1], time)
     ages(decayed, time, age)
     for d in range(age.size):

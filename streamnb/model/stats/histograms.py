@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.compiled.jit import inlined, kernel
 
 __all__ = [
@@ -33,6 +34,7 @@ _MOST_EXACT = 1 << 22  # entries of `exact`, of all histograms together
 Counted = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
+@bundle
 class Histograms(NamedTuple):
     """For each Bernoulli group and class (B of them): how many words have which count above zero.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import kernel
@@ -16,6 +17,7 @@ from streamnb.model.stats.histograms import Histograms, histogram_move
 __all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence"]
 
 
+@bundle
 class PresenceTables(NamedTuple):
     """What the kernels take.
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.compiled.vectors import copy_to
 from streamnb.model.naive_bayes.scoring import score_priors
@@ -43,6 +44,7 @@ __all__ = [
 _SMALL = 1e-200  # a product of factors, of which none is below 1e-100, is taken apart below this
 
 
+@bundle
 class TreeTables(NamedTuple):
     """Counts of d attributes, of which the first P are counted in pairs, and the tree over them.
 
@@ -76,6 +78,7 @@ class TreeTables(NamedTuple):
     given: npt.NDArray[np.int64]
 
 
+@bundle
 class TreeReading(NamedTuple):
     """How the counts are read.
 

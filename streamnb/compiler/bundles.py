@@ -1,0 +1,196 @@
+"""Named tuples of arrays that kernels hand on by their address.
+
+numba hands over a tuple item by item, each array as seven words, and has as many variables wherever one is
+named: hundreds in each function that takes the tables of a model, which cost compiling and calls alike. A
+bundle is written into memory once, when Python calls, and then is one word. Kernels cannot change it. One
+within another stands inside its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.lowering import Lower
+from numba.core.pythonapi import NativeValue
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+__all__ = ["BundleLowering", "bundle", "bundled"]
+
+C = TypeVar("C")
+
+_BYTE = ir.IntType(8)
+_WORD = ir.IntType(64)
+
+
+class Bundle(types.Type):  # type: ignore[misc]
+    """The type of a bundle: a class of named tuples, and the type of each field."""
+
+    def __init__(self, named: type, fields: tuple[Any, ...]) -> None:
+        self.named = named
+        self.fields = dict(zip(named._fields, fields, strict=True))  # type: ignore[attr-defined]
+        super().__init__(f"{named.__module__}.{named.__qualname__}({', '.join(map(str, fields))})")
+
+
+def bundle(named: type[C]) -> type[C]:
+    """Let kernels take named tuples of this class as bundles."""
+
+    def typed(value: Any, context: Any) -> Any:
+        return Bundle(named, tuple(typeof_impl(field, context) for field in value))
+
+    typeof_impl.register(named)(typed)
+    return named
+
+
+@register_model(Bundle)
+class _BundleModel(models.PrimitiveModel):  # type: ignore[misc]
+    """A bundle is its address."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _BYTE.as_pointer())
+
+
+@cache
+def _offsets(context: Any, kind: Any) -> dict[str, int]:
+    """Where each field stands, and, as that of no name, where the bundle ends."""
+    offsets, end = {}, 0
+    for name, field in kind.fields.items():
+        offsets[name] = end
+        if isinstance(field, Bundle):
+            end += _size(context, field)
+        else:
+            end += -(-context.get_abi_sizeof(context.get_value_type(field)) // 8) * 8
+    return {**offsets, "": end}
+
+
+def _size(context: Any, kind: Any) -> int:
+    """How many bytes a bundle takes."""
+    return _offsets(context, kind)[""]
+
+
+def _place(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
+    """Where a field stands: the address of a bundle, or one of a value."""
+    place = builder.gep(address, [_WORD(_offsets(context, kind)[name])], inbounds=True)
+    within = kind.fields[name]
+    wanted = _BYTE if isinstance(within, Bundle) else context.get_value_type(within)
+    return builder.bitcast(place, wanted.as_pointer())
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):  # type: ignore[misc]
+    key = Bundle
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        return kind.fields.get(name)
+
+
+@lower_getattr_generic(Bundle)  # type: ignore[untyped-decorator]
+def _field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
+    place, within = _place(context, builder, kind, address, name), kind.fields[name]
+    if isinstance(within, Bundle):
+        return place
+    return impl_ret_borrowed(context, builder, within, builder.load(place))
+
+
+def _memory(context: Any, builder: Any, kind: Any) -> Any:
+    """Memory for a bundle, as long as the function runs."""
+    words = ir.ArrayType(_WORD, max(_size(context, kind) // 8, 1))
+    return builder.bitcast(cgutils.alloca_once(builder, words), _BYTE.as_pointer())
+
+
+@unbox(Bundle)  # type: ignore[untyped-decorator]
+def _unbox(kind: Any, of: Any, c: Any) -> Any:
+    address = _memory(c.context, c.builder, kind)
+    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
+    held = list(_unbox_fields(kind, of, address, failed, c))
+
+    def clean() -> None:
+        for field, native in reversed(held):
+            if native.cleanup is not None:
+                native.cleanup()
+            if c.context.enable_nrt:
+                c.context.nrt.decref(c.builder, field, native.value)
+
+    return NativeValue(address, cleanup=clean, is_error=c.builder.load(failed))
+
+
+def _unbox_fields(kind: Any, of: Any, address: Any, failed: Any, c: Any) -> Iterator[tuple[Any, Any]]:
+    """Write each field; yields the type and the value of those that are no bundles."""
+    for i, (name, field) in enumerate(kind.fields.items()):
+        place, value = _place(c.context, c.builder, kind, address, name), c.pyapi.tuple_getitem(of, i)
+        if isinstance(field, Bundle):
+            yield from _unbox_fields(field, value, place, failed, c)
+            continue
+        native = c.unbox(field, value)
+        c.builder.store(native.value, place)
+        with c.builder.if_then(native.is_error, likely=False):
+            c.builder.store(cgutils.true_bit, failed)
+        yield field, native
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bundled(_context: Any, of: Any) -> Any:
+    """The bundle of a named tuple that a kernel made, as long as the kernel runs: it must not return it."""
+    kind = _bundle_of(of)
+
+    def code(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        address = _memory(context, builder, kind)
+        _write(context, builder, kind, address, arguments[0])
+        return address
+
+    return kind(of), code
+
+
+def _bundle_of(of: Any) -> Any:
+    if isinstance(of, types.BaseNamedTuple):
+        return Bundle(of.instance_class, tuple(_bundle_of(field) for field in of))
+    return of
+
+
+def _write(context: Any, builder: Any, kind: Any, address: Any, value: Any) -> None:
+    for i, (name, field) in enumerate(kind.fields.items()):
+        place, item = _place(context, builder, kind, address, name), builder.extract_value(value, i)
+        if isinstance(field, Bundle):
+            _write(context, builder, field, place, item)
+        else:
+            builder.store(item, place)
+
+
+class BundleLowering(Lower):  # type: ignore[misc]
+    """Tells LLVM that nothing changes a bundle, so that what is read of one in a loop is read before it."""
+
+    def setup_function(self, fndesc: Any) -> None:
+        """See its base class."""
+        super().setup_function(fndesc)
+        of = [kind for argument in fndesc.argtypes for kind in _leaves(self.context, argument)]
+        for kind, argument in zip(of, self.call_conv.get_arguments(self.function), strict=True):
+            if isinstance(kind, Bundle):
+                argument.add_attribute("noalias")
+                argument.add_attribute("nonnull")
+                argument.attributes.dereferenceable = _size(self.context, kind)
+                argument.attributes.align = 8
+
+
+def _leaves(context: Any, kind: Any) -> Iterator[Any]:
+    """The types of the words that an argument is handed over as; None for those that are no bundles."""
+    if isinstance(kind, types.BaseTuple):
+        for within in kind:
+            yield from _leaves(context, within)
+    elif isinstance(kind, Bundle):
+        yield kind
+    else:
+        yield from (None for _ in context.get_arg_packer([kind]).argument_types)
