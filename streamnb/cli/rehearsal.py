@@ -27,11 +27,8 @@ def rehearse(learner: Learner, schema: EventSchema) -> None:
 
 
 def _record(schema: EventSchema, number: int) -> Record:
-    """Events of three classes, every fourth without a label, with all attributes that are declared."""
-    event: dict[str, Any] = {
-        "features": {"colour": "red", "height": number / 2.0},
-        "text": f"one two n{number}",
-    }
+    """Of one of three classes, or none; with every attribute that is declared, or with a few."""
+    event: dict[str, Any] = {}
     _put(event, schema.id_keys, str(number))
     for place in schema.places:
         value = next(iter(place.values)) if place.values else _VALUES[place.kind]
@@ -42,6 +39,9 @@ def _record(schema: EventSchema, number: int) -> Record:
         _put(event, schema.ts_keys, float(number))
     if number % 4:
         _put(event, schema.label_keys, "abc"[number % 3])
+    if schema.open_features:
+        event.setdefault("text", f"one two n{number}")
+        event["features"] = {"colour": "red", "height": number / 2.0, **event.get("features", {})}
     return Record(Partition("events", 0), number, b"one", json.dumps(event).encode(), 1.0)
 
 

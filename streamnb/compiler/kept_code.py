@@ -46,24 +46,21 @@ _DIGEST = hashlib.sha256().digest_size
 
 def own_folder() -> Path | None:
     """Where kernels are kept that were compiled here: the first of these that can be written, if one can."""
-    set_, home = numba.config.CACHE_DIR, os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return _writable(
-        (Path(set_) / "kernels",)
-        if set_
-        else (
-            _PACKAGE / "compiler" / "__pycache__" / "kernels",
-            Path(home).expanduser() / "streamnb" / "kernels",
-        )
-    )
+    if numba.config.CACHE_DIR:
+        return _writable(Path(numba.config.CACHE_DIR) / "kernels")
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    beside = _writable(_PACKAGE / "compiler" / "__pycache__" / "kernels")
+    return beside or _writable(Path(cache) / "streamnb" / "kernels")
 
 
 @cache
-def _writable(folders: tuple[Path, ...]) -> Path | None:
-    for folder in folders:
-        with contextlib.suppress(OSError, RuntimeError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK | os.X_OK):
-                return folder
+def _writable(folder: Path) -> Path | None:
+    """The folder, made where it is not there; None where that is not to be."""
+    with contextlib.suppress(OSError, RuntimeError):  # the latter where nobody knows the user's home
+        folder = folder.expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
     return None
 
 

@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from streamnb.cli import wiring
+from streamnb.cli.rehearsal import rehearse
+from streamnb.config import load
+
 PROGRAM = """
 import sys
 from streamnb.adapters.sqlite.log import SqliteLog
@@ -79,3 +83,23 @@ def test_nothing_is_compiled_or_loaded_after_a_rehearsal(tmp_path, kind):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+PLACES = [
+    [],
+    ["events.label=$.features.label", "events.id=$.meta.id", "events.ts=$.meta.ts"],
+    [
+        'attributes=[{name="a", kind="text", path="$.text.body"}, {name="b", kind="nominal", path="$.label.b"}]',
+        "events.label=$.label.name",
+    ],
+    ['attributes=[{name="a", kind="nominal", path="$.a", values=["x", "y"]}]', "events.id=$.b.id"],
+    ['attributes=[{name="height", kind="continuous", path="$.features.height.m"}]'],
+]
+
+
+@pytest.mark.parametrize("settings", PLACES)
+def test_all_events_of_a_rehearsal_are_learned_but_those_without_a_label(settings):
+    config = load(None, {}, ["model.kind=naive_bayes", *settings])
+    learner = wiring.learner(config)
+    rehearse(learner, wiring.schema(config))
+    assert (learner.consumed, learner.dead_letters, learner.model.n_events) == (60, 0, 45)

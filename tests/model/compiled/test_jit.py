@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 from program import until
 
@@ -192,6 +193,24 @@ def test_a_cache_folder_that_cannot_be_written_is_survived(tmp_path):
         check=False,
     )
     assert done.stdout.split() == ["12", "1", "None"], done.stderr
+
+
+def test_a_user_without_a_home_is_survived(monkeypatch, tmp_path):
+    """As in a container that runs as a user whom nobody knows, beside a package that is not to be written."""
+
+    def unknown(path):
+        if str(path).startswith("~"):
+            raise RuntimeError("Could not determine home directory.")
+        return path
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(kept_code, "_PACKAGE", tmp_path / "file" / "streamnb")
+    monkeypatch.setattr(Path, "expanduser", unknown)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert kept_code.own_folder() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept_code.own_folder() == tmp_path / "streamnb" / "kernels"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
