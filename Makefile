@@ -88,7 +88,7 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streamnb needs Python 3.11 or later; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-# The kernels are compiled once, here and in the open; afterwards they come from the cache.
+# Kernels are compiled once, here and in the open: for the demo those of the default model, for tests all.
 $(VENV)/demo.stamp: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	$(BIN)/streamnb warm
@@ -96,5 +96,5 @@ $(VENV)/demo.stamp: $(BIN)/python pyproject.toml
 
 $(VENV)/dev.stamp: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	$(BIN)/streamnb warm
+	$(BIN)/streamnb warm --all
 	touch $@ $(VENV)/demo.stamp

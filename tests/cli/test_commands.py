@@ -145,7 +145,7 @@ def test_inspect_shows_classes_priors_and_strongest_attributes(tmp_path):
         for i, (t, y) in enumerate(rows)
     ]
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
-    flags = ["--set", "log.url=sqlite:///log.db"]
+    flags = ["--set", "log.url=sqlite:///log.db", "--set", "http.listen="]
     streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
     nothing = streamnb("inspect", *flags, cwd=tmp_path, check=False)
     assert (nothing.returncode, nothing.stdout) == (1, "")
@@ -176,7 +176,7 @@ def test_inspect_shows_two_classes_as_a_linear_function(tmp_path):
         '[[attributes]]\nname = "subject"\nkind = "text"\nevent_model = "bernoulli"\npath = "$.features.subject"\n'
         '[[attributes]]\nname = "size"\nkind = "continuous"\n'
     )
-    flags = ["--config", "mixed.toml"]
+    flags = ["--config", "mixed.toml", "--set", "http.listen="]
     streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", *flags, cwd=tmp_path)
     linear = answer("inspect", *flags, cwd=tmp_path)["linear"]
@@ -442,7 +442,7 @@ def test_read_prints_records_as_they_are(tmp_path):
     lines = [*raw_events(5), b'{"id": 5}', b'{"id": "\xff"}']
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines))
     streamnb("replay", "events.jsonl", "--log", "sqlite:///log.db", cwd=tmp_path)
-    streamnb("run", "--until-end", "--log", "sqlite:///log.db", cwd=tmp_path)
+    streamnb("run", "--until-end", "--log", "sqlite:///log.db", "--set", "http.listen=", cwd=tmp_path)
 
     def read(*arguments):
         return streamnb("read", *arguments, "--log", "sqlite:///log.db", cwd=tmp_path).stdout.splitlines()
