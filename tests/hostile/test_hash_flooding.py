@@ -103,7 +103,7 @@ def ran(*arguments):
     made = []
     options = build_parser().parse_args(["run", *arguments])
     original = wiring.learner
-    with patch.object(wiring, "learner", lambda config: made.append(original(config)) or made[0]):
+    with patch.object(wiring, "learner", lambda config: made.append(original(config)) or made[-1]):
         assert run(options) == 0
     return made[0]
 

@@ -481,10 +481,11 @@ def test_evaluate_learns_what_is_not_held_out_by_the_times_of_events(files):
 def test_evaluate_says_so_where_nothing_was_learned(tmp_path):
     (tmp_path / "events.jsonl").write_text('{"id": "1", "text": "a", "label": null}\n')
     flags = ["--set", "hypotheses=[{}, {alpha=2.0}]"]
-    shown = answer("evaluate", tmp_path / "events.jsonl", *flags)["posterior"]
+    done = streamnb("evaluate", "--json", tmp_path / "events.jsonl", *flags, check=False)
+    assert (done.returncode, "no event to learn has a label" in done.stderr) == (1, True)
+    shown = json.loads(done.stdout)["posterior"]
     assert (shown["observations"], shown["loss"], shown["regret"]) == (0, 0.0, 0.0)
     assert shown["bound"] == pytest.approx(math.log(2))
-    streamnb("evaluate", tmp_path / "events.jsonl", *flags)
 
 
 # -- the linear view of the most probable hypothesis --------------------------------------------------------
