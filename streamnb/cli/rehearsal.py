@@ -40,13 +40,17 @@ def _record(schema: EventSchema, number: int) -> Record:
     if number % 4:
         _put(event, schema.label_keys, "abc"[number % 3])
     if schema.open_features:
-        event.setdefault("text", f"one two n{number}")
-        event["features"] = {"colour": "red", "height": number / 2.0, **event.get("features", {})}
+        _put(event, ("text",), f"one two n{number}")
+        _put(event, ("features", "colour"), "red")
+        _put(event, ("features", "height"), number / 2.0)
     return Record(Partition("events", 0), number, b"one", json.dumps(event).encode(), 1.0)
 
 
 def _put(event: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
+    """Leave it out where another value is in the way, or there already."""
     *above, last = keys
     for key in above:
         event = event.setdefault(key, {})
-    event[last] = value
+        if not isinstance(event, dict):
+            return
+    event.setdefault(last, value)

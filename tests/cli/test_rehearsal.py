@@ -97,6 +97,17 @@ PLACES = [
 ]
 
 
+@pytest.mark.parametrize(
+    "settings", [["events.ts=$.features"], ["events.id=$.label.id"], ["events.label=$.id.label"]]
+)
+def test_paths_that_lead_through_each_others_values_end_no_rehearsal(settings):
+    """Whatever such a configuration makes of real events, a learner says so itself."""
+    config = load(None, {}, ["model.kind=naive_bayes", *settings])
+    learner = wiring.learner(config)
+    rehearse(learner, wiring.schema(config))
+    assert learner.consumed == 60
+
+
 @pytest.mark.parametrize("settings", PLACES)
 def test_all_events_of_a_rehearsal_are_learned_but_those_without_a_label(settings):
     config = load(None, {}, ["model.kind=naive_bayes", *settings])

@@ -61,10 +61,9 @@ def events(name: str, size: int) -> Iterator[tuple[bytes, bytes]]:
         features = {"channel": x["channel"], "length": x["length"]}
         event = {"id": f"{name}-{i}", "text": x["text"], "features": features, "label": label}
         missing = size - len(encode_event({**event, "padding": ""}))
-        padded = (
-            {**event, "padding": "." * missing} if missing >= 0 else event
-        )  # a field that no schema reads
-        yield f"{name}-{i}".encode(), encode_event(padded)
+        if missing >= 0:  # in a field that no schema reads
+            event = {**event, "padding": "." * missing}
+        yield f"{name}-{i}".encode(), encode_event(event)
 
 
 def write(log: Log, turn: Turn) -> Produced:
