@@ -49,13 +49,15 @@ class MalformedEvent(StreamnbError):  # noqa: N818  it is the name of a thing, n
         reason: one of `streamnb.events.REASONS`, a bounded set fit for a metric label.
         path: JSON path of the offending value, such as ``$.features.age``; ``$`` is the whole record.
         detail: what was expected and what was found, for a human.
+        remedy: what the dead letter says beside reason and path; empty is nothing.
     """
 
-    def __init__(self, reason: str, path: str, detail: str) -> None:
+    def __init__(self, reason: str, path: str, detail: str, remedy: str = "") -> None:
         super().__init__(f"{reason} at {path}: {detail}")
         self.reason = reason
         self.path = path
         self.detail = detail
+        self.remedy = remedy
 
 
 class UnlearnError(StreamnbError, ValueError):

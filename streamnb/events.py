@@ -40,7 +40,8 @@ REASONS = (
     "lone-surrogate",  # an escaped half of a surrogate pair: no UTF-8 can hold it
     "missing",  # a required value is absent or null
     "wrong-type",  # a value of another JSON type than its attribute's kind
-    "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero
+    "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero, an odd time
+    "label-record",  # a record of the topic of labels
     UNPUBLISHED,
 )
 """Why a record became a dead letter: a bounded set, fit for a metric label."""
@@ -60,7 +61,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
             a missing attribute is absent.
         label: the class, or None for an event that is only to be predicted.
         weight: how many examples the event counts for when it is learned.
-        ts: event time in seconds since the epoch, where the producer gave one.
+        ts: event time in seconds since the epoch, or when the log recorded it where that is to count.
     """
 
     id: str

@@ -43,7 +43,7 @@ def _record(schema: EventSchema, number: int) -> Record:
         _put(event, ("text",), f"one two n{number}")
         _put(event, ("features", "colour"), "red")
         _put(event, ("features", "height"), number / 2.0)
-    return Record(Partition("events", 0), number, b"one", json.dumps(event).encode(), 1.0)
+    return Record(Partition("events", 0), number, b"one", json.dumps(event).encode(), 0.0)
 
 
 def _put(event: dict[str, Any], keys: tuple[str, ...], value: object) -> None:

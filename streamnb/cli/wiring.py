@@ -110,6 +110,7 @@ def schema(config: Config) -> EventSchema:
         ts_path=config.events.ts,
         max_bytes=config.events.max_bytes,
         entity_path=(config.events.entity or "") if config.model.reads_entity else None,
+        clock=config.events.clock,
     )
 
 

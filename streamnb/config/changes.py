@@ -33,7 +33,7 @@ _MAY_CHANGE = re.compile(
         | drift\..*
         | metrics\.(every|every_events|interval)
         | topics\.(predictions|metrics|dead_letters)
-        | events\.(id|max_bytes)
+        | events\.(id|max_bytes|clock)
     """,
     re.VERBOSE | re.DOTALL,
 )

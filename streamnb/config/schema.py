@@ -102,6 +102,8 @@ class EventsConfig(Section, frozen=True):
         ts: path of the event time, seconds since the epoch.
         max_bytes: a larger record becomes a dead letter.
         entity: path of the entity that it is of; None is the record's key. Read by models that ask for it.
+        clock: whether the log says when an event without a time was, and which times cannot be ("log"), or
+            events alone do ("event"); None is the log, but in a journal of before there was the key.
     """
 
     id: Annotated[str, JSON_PATH] = "$.id"
@@ -109,6 +111,7 @@ class EventsConfig(Section, frozen=True):
     ts: Annotated[str, JSON_PATH] = "$.ts"
     max_bytes: Annotated[int, SIZE] = 1 << 20
     entity: Annotated[str | None, JSON_PATH] = None
+    clock: Annotated[Literal["log", "event"] | None, choice("log", "event")] = None
 
 
 class PruneConfig(Section, frozen=True):

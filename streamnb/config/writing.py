@@ -58,6 +58,8 @@ def shaping_of(config: Config) -> dict[str, Any]:
     shaping["model"] |= config.model.own
     if config.events.entity is None:  # journals without entities are older than the key
         del shaping["events"]["entity"]
+    if config.events.clock is None:  # what it is then is known by when the journal began
+        del shaping["events"]["clock"]
     if not config.predictions.max_bytes:  # journals without a limit are older than the key
         del shaping["predictions"]["max_bytes"]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)

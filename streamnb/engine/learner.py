@@ -36,7 +36,7 @@ from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StateCopying, StreamModel
-from streamnb.wire.codec import decode_event, encode_metrics, encode_predictions
+from streamnb.wire.codec import Rules, decode_event, encode_metrics, encode_predictions
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.snapshot import Part
 from streamnb.wire.values import LONGEST_NAME
@@ -95,6 +95,7 @@ class Learner:
         drift: the detectors that watch its predictions; they change nothing of them.
         consumed: records seen, of every sort.
         dead_letters: records refused.
+        rules: by which events are read; of a journal, those that held where it stands.
         tally: what happened since it was last replaced.
     """
 
@@ -105,6 +106,7 @@ class Learner:
         self.drift = DriftDetectors(settings.detectors)
         self.consumed = 0
         self.dead_letters = 0
+        self.rules = Rules()
         self.tally = LearnerTally()
         self._reported_at = -np.inf
         self._sized = _UNSIZED  # classes; what a prediction takes that names them, and the longest
@@ -236,9 +238,10 @@ class Learner:
         events: list[Event] = []
         places: list[int] = []  # of each event among the records
         refused: list[tuple[int, MalformedEvent]] = []
+        schema, rules = self.settings.schema, self.rules
         for place, record in enumerate(records):
             try:
-                events.append(decode_event(record.value, self.settings.schema, record.key))
+                events.append(decode_event(record.value, schema, record.key, record.timestamp, rules))
                 places.append(place)
             except MalformedEvent as error:
                 refused.append((place, error))
@@ -402,7 +405,8 @@ class Learner:
     def _dead_letter(self, record: Record, error: MalformedEvent) -> NewRecord:
         self.dead_letters += 1
         self.tally.dead_letters[error.reason] += 1
-        return self._letter(record, error.reason, error.path)
+        about = (("remedy", error.remedy),) if error.remedy else ()
+        return self._letter(record, error.reason, error.path, about)
 
     def _letter(
         self, record: Record, reason: str, path: str, about: tuple[tuple[str, str], ...] = ()

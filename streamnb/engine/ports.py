@@ -32,7 +32,9 @@ class Record(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes
-    timestamp: float  # seconds since the epoch, as the log recorded it
+    timestamp: (
+        float  # seconds since the epoch, as the log recorded it: the same at every reading; 0 or less: none
+    )
     headers: tuple[tuple[str, bytes], ...] = ()
 
 

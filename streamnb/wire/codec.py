@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from streamnb.errors import MalformedEvent
 from streamnb.events import Drift, Event, Label, MetricsReport, Prediction
 from streamnb.model.attributes.attributes import some_of
+from streamnb.wire.event_rules import EARLIEST, LATEST, refuse_ahead, refuse_label_record, refuse_odd_time
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
 from streamnb.wire.schema import ENTITY, EventSchema
@@ -34,6 +35,7 @@ from streamnb.wire.values import (
 
 __all__ = [
     "READING",
+    "Rules",
     "decode_event",
     "decode_label",
     "decode_metrics",
@@ -44,11 +46,32 @@ __all__ = [
     "encode_predictions",
 ]
 
-READING = 2
+READING = 3
 """The rules by which events are read and counted; raised where the same bytes come to mean something else.
 
-The journal holds it: what an earlier version learned by other rules is not counted again by these.
+The journal holds it: what an earlier version learned by other rules is not counted again by these. Since 3,
+label records and odd times (`wire.event_rules`) are refused, and a log that begins goes by its own clock;
+what was learned by earlier rules is replayed without that.
 """
+
+
+class Rules(NamedTuple):
+    """Which `READING` holds where a record lies.
+
+    Attributes:
+        now: by which it is read.
+        first: by which its journal began, which says what `events.clock` is where it is not set.
+    """
+
+    now: int = READING
+    first: int = READING
+
+    def go_by_log(self, schema: EventSchema) -> bool:
+        """Whether the log's clock counts, beside the times of events."""
+        return schema.clock == "log" or (schema.clock is None and self.first > 2)
+
+
+_NEWEST = Rules()
 
 _DEFAULT_MAX_BYTES = EventSchema().max_bytes
 _FAULT = re.compile(
@@ -76,7 +99,13 @@ class _PlainEvent(msgspec.Struct, gc=False):
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
 
 
-def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None) -> Event:
+def decode_event(
+    raw: bytes,
+    schema: EventSchema,
+    key: bytes | None = None,
+    recorded: float = 0.0,
+    rules: Rules = _NEWEST,
+) -> Event:
     r"""The event in a record.
 
     The record as a whole is checked first, then id, label, ts, the entity, the declared attributes and the
@@ -87,17 +116,25 @@ def decode_event(raw: bytes, schema: EventSchema, key: bytes | None = None) -> E
         schema: how it is read.
         key: the record's key, which names the entity where the schema says so; bytes of it that are no UTF-8
             stand as ``\xNN``. None and an empty one name none.
+        recorded: when the log recorded it, seconds since the epoch; 0 or less is unknown. Where the log's
+            clock counts it is the time of an event that has none, and no time may be a day later.
+        rules: by which it is read.
 
     Raises:
         MalformedEvent: with the reason, and the path of the value at fault.
     """
     event = _read_plain(raw) if schema.is_plain and len(raw) <= schema.max_bytes else None
     if event is None:
-        event = _read_event(parse(raw, schema.max_bytes), schema)
+        event = _read_event(parse(raw, schema.max_bytes), schema, key, rules.now)
     if schema.entity_path == "":
         event.x.pop(ENTITY, None)  # a feature of that name, where the event took the fast road
         if key:
             event.x[ENTITY] = name(key.decode(errors="backslashreplace"), ())
+    if recorded > 0.0 and rules.go_by_log(schema):
+        if event.ts is None:
+            msgspec.structs.force_setattr(event, "ts", recorded)
+        else:
+            refuse_ahead(event.ts, recorded, schema.ts_keys or ())
     return event
 
 
@@ -110,8 +147,10 @@ def _read_plain(raw: bytes) -> Event | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     body, x, ts = record.text, record.features, record.ts
+    may_be_label = body is None and not x
     # What is no text may nest too deeply, where it is long enough.
-    if len(raw) > SHALLOW and len(raw) - len(body or "") > SHALLOW and maybe_deep(raw):
+    may_be_deep = len(raw) > SHALLOW and len(raw) - len(body or "") > SHALLOW and maybe_deep(raw)
+    if may_be_label or may_be_deep:
         return None
     if x:
         if "text" in x:
@@ -121,20 +160,22 @@ def _read_plain(raw: bytes) -> Event | None:
         if body is not None:
             x = {"text": body, **x}
     else:
-        x = {} if body is None else {"text": body}
-    if isinstance(ts, str):
-        ts = moment(ts, ("ts",))
+        x = {"text": body or ""}
+    if ts is not None:
+        ts = moment(ts, ("ts",)) if isinstance(ts, str) else ts
+        if not EARLIEST <= ts < LATEST:
+            return None
     return Event(record.id, x, record.label, 1.0, ts)  # type: ignore[arg-type]
 
 
-def _read_event(record: Any, schema: EventSchema) -> Event:
+def _read_event(record: Any, schema: EventSchema, key: bytes | None = None, rules: int = READING) -> Event:
+    if rules > 2:
+        refuse_label_record(record, schema, key)
     event_id = required_name(look_up(record, schema.id_keys), schema.id_keys)
     label = look_up(record, schema.label_keys)
     if label is not None:
         label = name(label, schema.label_keys)
-    ts = look_up(record, schema.ts_keys) if schema.ts_keys else None
-    if ts is not None:
-        ts = moment(ts, schema.ts_keys or ())
+    ts = _read_time(record, schema, rules)
     x: dict[str, str | float | bool] = {}
     if schema.entity_keys is not None:
         entity = look_up(record, schema.entity_keys)
@@ -149,6 +190,16 @@ def _read_event(record: Any, schema: EventSchema) -> Event:
     if schema.open_features:
         x |= _read_open(look_up(record, ("features",)), schema.claimed)
     return Event(event_id, x, label, 1.0, ts)
+
+
+def _read_time(record: Any, schema: EventSchema, rules: int) -> float | None:
+    given = look_up(record, schema.ts_keys) if schema.ts_keys else None
+    if given is None or schema.ts_keys is None:
+        return None
+    seconds = moment(given, schema.ts_keys)
+    if rules > 2:
+        refuse_odd_time(seconds, given, schema.ts_keys)
+    return seconds
 
 
 def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float | bool]:

@@ -147,7 +147,7 @@ def _event(header: Sequence[str], row: Sequence[str], number: int, columns: CsvC
         event["text"] = text
     label = cells.pop(columns.label, "")
     features = {name: _number_or_text(cell) for name, cell in cells.items() if cell not in columns.missing}
-    if features:
+    if features or (label and not text):  # without any it would be a label record
         event["features"] = features
     if label:
         event["label"] = label

@@ -33,9 +33,9 @@ _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 
 
-def refuse(reason: str, keys: Keys, detail: str) -> NoReturn:
+def refuse(reason: str, keys: Keys, detail: str, remedy: str = "") -> NoReturn:
     """Raises `MalformedEvent` for the value at some keys."""
-    raise MalformedEvent(reason, render_path(keys), detail) from None
+    raise MalformedEvent(reason, render_path(keys), detail, remedy) from None
 
 
 def parse(raw: bytes, max_bytes: int) -> Any:

@@ -64,6 +64,8 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         entity_path: the event's entity, which becomes the attribute `ENTITY`, and no other one bears that
             name; "" is the key of its record, None leaves it unread.
         max_bytes: the largest record that is still decoded.
+        clock: "log" gives an event without a time that of its record, and refuses one far ahead of it;
+            "event" knows the times of events alone; None is as the journal began, see `wire.codec.Rules`.
 
     Raises:
         ConfigError: a path that cannot be parsed, two attributes of one name, an attribute that bears the
@@ -77,6 +79,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     ts_path: str | None = "$.ts"
     max_bytes: int = 1 << 20
     entity_path: str | None = None
+    clock: Literal["log", "event"] | None = None
 
     def __post_init__(self) -> None:
         if self.open_features is None:
@@ -133,8 +136,16 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         return frozenset(names | {keys[1] for keys in read if keys[:1] == ("features",) and keys[1:]})
 
     @cached_property
+    def told_by(self) -> frozenset[str]:
+        """The first keys of paths that make an event of a record that has them; see `wire.event_rules`."""
+        own = (self.id_keys, self.label_keys, self.ts_keys or ())
+        named = {keys[0] for keys in own if keys} - {"id", "label", "ts"}
+        read = (self.entity_keys or (), *(place.keys for place in self.places))
+        return frozenset(named | {keys[0] for keys in read if keys})
+
+    @cached_property
     def is_plain(self) -> bool:
-        """Whether this is the default schema, up to `max_bytes` and an entity that is the record's key."""
+        """Whether this is the default schema, up to `max_bytes`, the clock, and an entity that is the key."""
         return not self.entity_path and self == EventSchema(
-            max_bytes=self.max_bytes, entity_path=self.entity_path
+            max_bytes=self.max_bytes, entity_path=self.entity_path, clock=self.clock
         )

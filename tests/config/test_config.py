@@ -59,6 +59,7 @@ OF_TREES = {"model.prior_weight", "model.max_values", "model.memory"}
 OPTIONAL = {
     "kafka.password",
     "events.entity",
+    "events.clock",
     "model.m",
     "model.p",
     "posterior.switching_rate",
@@ -1218,7 +1219,7 @@ CHANGES = {
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
     "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
-    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.entity": "$.e",
+    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.entity": "$.e", "events.clock": "event",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",

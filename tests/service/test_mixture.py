@@ -65,7 +65,13 @@ NAMES = [
     "presence alpha=1 half_life=21600s",
     "multinomial alpha=1 half_life=86400s",
 ]
-FLAGS = (ATTRIBUTES, HYPOTHESES, "posterior.switching_rate=0.01", "predictions.hypotheses=true")
+FLAGS = (
+    ATTRIBUTES,
+    HYPOTHESES,
+    "events.clock=event",
+    "posterior.switching_rate=0.01",
+    "predictions.hypotheses=true",
+)
 PACE = Pace(commit_events=30, snapshot_events=90)
 
 
@@ -73,7 +79,7 @@ def at_its_time(raw, place):
     """An event with a time: ten minutes after the one before it, but now and then late, or without one."""
     event = json.loads(raw)
     if place % 7:
-        event["ts"] = 1_790_000_000.0 + 600.0 * place - (5000.0 if place % 11 == 0 else 0.0)
+        event["ts"] = 1_700_000_000.0 + 600.0 * place - (5000.0 if place % 11 == 0 else 0.0)
     else:
         event.pop("ts", None)
     return json.dumps(event).encode()
@@ -412,6 +418,7 @@ def test_run_survives_kill_9_in_every_mode(files, tmp_path, mode):
     """Killed on the way: the predictions and the model of an undisturbed `evaluate`, each id once."""
     events, path = files
     flags = [f"posterior.prediction={mode}", f"log.url=sqlite:///{tmp_path}/log.db"]
+    flags.append("events.clock=event")  # a file has no other
     options = ["--config", path, *(option for flag in flags for option in ("--set", flag))]
     config, journal = load(path, {}, flags), Partition("journal", 0)
     with SqliteLog(tmp_path / "log.db") as log:

@@ -60,7 +60,7 @@ def _event(rng: random.Random, name: str, k: int | None = None) -> dict:
         features[missing] = None
     event = {"id": name, "text": _text(rng, k), "features": features}
     if rng.random() < 0.9:  # a minute from one to the next, but for those that come late
-        event["ts"] = 1_790_000_000.0 + 60.0 * (int(name.partition("-")[2]) - rng.choice([0, 0, 0, 100]))
+        event["ts"] = 1_700_000_000.0 + 60.0 * (int(name.partition("-")[2]) - rng.choice([0, 0, 0, 100]))
     if rng.random() < 0.85:
         event["label"] = LABELS[k]
     return event

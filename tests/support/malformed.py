@@ -233,6 +233,35 @@ MALFORMED = [
     *_OUT_OF_RANGE,
 ]
 
+LABEL_RECORDS = [
+    b'{"id":"m","label":"ham"}',
+    b'{"id":"m","label":"ham","source":"analyst"}',
+    b'{"id":"m","label":"ham","source":"analyst","weight":2.0,"ts":1790000000}',
+    b'{"id":"m","label":"ham","weight":0.5}',
+    b'{"id":"m","label":"ham","source":null,"weight":null,"ts":null}',
+    b'{"id":"m","label":null,"source":"analyst"}',
+    b'{"source":"bot7","withdraw":true,"since":1790000000}',
+    b'{"id":"m","label":null,"withdraw":true}',
+]
+"""Records of the topic of labels, none of which is an event under the default schema."""
+
+NOT_LABELS = [
+    b'{"id":"m"}',
+    b'{"id":"m","label":null}',
+    b'{"id":"m","ts":1790000000}',
+    b'{"id":"m","source":"web"}',
+    b'{"id":"m","text":null,"label":"ham"}',
+    b'{"id":"m","text":"","label":"ham"}',
+    b'{"id":"m","features":null,"label":"ham"}',
+    b'{"id":"m","features":{},"label":"ham"}',
+    b'{"id":"m","features":{"links":null},"label":"ham"}',
+    b'{"id":"m","text":"win cash","label":"ham","source":"web","weight":2,"withdraw":true}',
+    b'{"id":"m","features":{"links":1},"label":"ham","source":"web"}',
+    b'{"id":"m","subject":"win cash","label":"ham"}',
+    b'{"id":"m","label":"ham","note":"nobody reads it"}',
+]
+"""Events under the default schema that have something of a label record."""
+
 
 def kept(raw):
     """What a dead letter keeps of a record: all of it, or of one that is too large the first 960 KiB."""

@@ -86,7 +86,7 @@ def raw_events(n, seed=0, *, labelled=0.8):
             json.dumps(
                 {
                     "id": f"e{i}",
-                    "ts": 1_790_000_000.0 + 600 * i,
+                    "ts": 1_700_000_000.0 + 600 * i,
                     "text": " ".join(rng.choices(WORDS, k=rng.randrange(8))),
                     "features": {
                         "subject": rng.choice(WORDS),

@@ -227,7 +227,7 @@ def test_an_older_program_is_refused(left, monkeypatch):
     store = SnapshotFolder(folder / "log.db.snapshots")
     drained(SqliteLog(folder / "log.db"), store, config)
     monkeypatch.setattr("streamnb.engine.journal.recovery.READING", 1)
-    with pytest.raises(JournalError, match=r"reads events by rules 2.*this program knows 1.*run streamnb"):
+    with pytest.raises(JournalError, match=r"reads events by rules 3.*this program knows 1.*run streamnb"):
         drained(SqliteLog(folder / "log.db"), store, config)
 
 

@@ -118,6 +118,7 @@ def snapshot_of(checkpoint: Checkpoint, parts: Mapping[str, Part], identity: Ide
         "topic_ids": dict(known.topic_ids),
         "program": known.program,
         "reading": known.reading,
+        "first_reading": known.first_reading,
     }
     return Snapshot(
         journal_n=checkpoint.n,
@@ -138,7 +139,12 @@ def origin_of(snapshot: Snapshot) -> Origin:
         meta = snapshot.parts[_PART].meta
         program = meta.get("program", snapshot.fingerprint.get(PROGRAM, ""))
         return Origin(
-            snapshot.config_hash, meta["config"], meta["topic_ids"], program, meta.get("reading", 1)
+            snapshot.config_hash,
+            meta["config"],
+            meta["topic_ids"],
+            program,
+            meta.get("reading", 1),
+            meta.get("first_reading", 1),
         )
     except KeyError as error:
         raise SnapshotError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from streamnb.engine.learner import Learner
+from streamnb.wire.codec import Rules
 from streamnb.wire.journal import (
     JournalRecord,
 )
@@ -95,6 +96,7 @@ class Origin:
         topic_ids: topic -> id.
         program: the version of the program that goes on.
         reading: the rules by which it reads and counts events.
+        first_reading: those by which the journal began.
     """
 
     config_hash: str = ""
@@ -102,6 +104,12 @@ class Origin:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     reading: int = 1
+    first_reading: int = 1
+
+    @property
+    def rules(self) -> Rules:
+        """By which events are read where this holds."""
+        return Rules(self.reading, self.first_reading)
 
     def after(self, record: JournalRecord) -> Origin:
         """What holds after a record."""
@@ -110,6 +118,8 @@ class Origin:
             changed |= {"config_hash": record.config_hash, "config": record.config}
         if record.kind in {"genesis", "loss"}:
             changed |= {"topic_ids": record.topic_ids}
+        if record.kind == "genesis":
+            changed |= {"first_reading": record.reading}
         if record.kind in {"genesis", "program"}:
             changed |= {"program": record.fingerprint.get(PROGRAM, ""), "reading": record.reading}
         return replace(self, **changed)

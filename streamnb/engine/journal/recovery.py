@@ -98,6 +98,7 @@ def recover(
     _Replay(log, learner, identity, alive, passed).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
         _configure(learner, identity, end, identity.config_hash)
+    learner.rules = end.origin.rules if at is not None else end.origin.rules._replace(now=READING)
     return end
 
 
@@ -271,7 +272,8 @@ class _Replay:
         return outputs
 
     def _configured(self, checkpoint: Checkpoint) -> None:
-        """Let the learner have the configuration that held at a checkpoint."""
+        """Let the learner have the configuration that held at a checkpoint, and the rules."""
+        self._learner.rules = checkpoint.origin.rules
         if checkpoint.origin.config_hash != self._config_hash:
             _configure(self._learner, self._identity, checkpoint, checkpoint.origin.config_hash)
             self._config_hash = checkpoint.origin.config_hash

@@ -13,7 +13,7 @@ from streamnb.engine.verification.log.published import Processed
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
 from streamnb.events import Event
-from streamnb.wire.codec import decode_event
+from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.journal import Slice
 from streamnb.wire.schema import EventSchema
 
@@ -72,7 +72,8 @@ class ProcessedReader:
             plan = self.plan(step.after.origin)
             found = [record for part in self._slices(step, findings) for record in part]
             schema = None if plan is None else plan.settings.schema
-            yield Processed(step, [] if schema is None else [(r, _event(r, schema)) for r in found])
+            rules = step.after.origin.rules
+            yield Processed(step, [] if schema is None else [(r, _event(r, schema, rules)) for r in found])
 
     def _slices(self, step: Step, findings: Findings) -> Iterator[list[Record]]:
         positions = dict(step.before.positions)
@@ -144,8 +145,8 @@ def _place(part: Slice, n: int) -> dict[str, str | int]:
     return {"record": n, "topic": part.topic, "partition": part.partition, "offset": part.first}
 
 
-def _event(record: Record, schema: EventSchema) -> Event | None:
+def _event(record: Record, schema: EventSchema, rules: Rules) -> Event | None:
     try:
-        return decode_event(record.value, schema, record.key)
+        return decode_event(record.value, schema, record.key, record.timestamp, rules)
     except MalformedEvent:
         return None

@@ -1,0 +1,195 @@
+"""What a log's own clock is for: times that cannot be, and events that do not say when they were; and lost labels."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from malformed import LABEL_RECORDS, NOT_LABELS
+from service import TOPICS, AtOnce, digests, model_digest, produce, raw_events, read_topic
+from verifying import told, verified
+
+from streamnb.cli import main, wiring
+from streamnb.config import load
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
+from streamnb.engine.sensor import Sensor
+from streamnb.wire.codec import READING, Rules, decode_event
+from streamnb.wire.journal import decode_journal
+from streamnb.worker import Pace, Worker
+
+HYPOTHESES = 'hypotheses=[{name="all"}, {half_life="6h"}]'
+PACE = Pace(commit_events=50, snapshot_events=120)
+DAY = 86400.0
+
+
+class Told(Sensor):
+    def __init__(self):
+        self.notes = []
+
+    def noted(self, text):
+        self.notes.append(text)
+
+
+def without_time(raw):
+    event = json.loads(raw)
+    del event["ts"]
+    return json.dumps(event).encode()
+
+
+def at(ts, name):
+    return json.dumps({"id": name, "ts": ts, "text": "w1 w2", "label": "a"}).encode()
+
+
+RAWS = raw_events(150, seed=3)
+TIMELESS = [without_time(raw) for raw in RAWS]
+
+
+def configured(*flags):
+    return load(None, {}, ["log.url=sqlite:///unused.db", HYPOTHESES, *flags])
+
+
+def lived(open_log, folder, config, raws, sensor=None, rules=None):
+    """One life of a worker, to the end of the log."""
+    log = open_log(**TOPICS)
+    produce(log, raws)
+    learner = wiring.learner(config)
+    store = AtOnce(folder, 100)
+    worker = Worker(log, store, learner, wiring.identity(config), PACE, time.time, sensor or Told())
+    worker.start("test")
+    learner.rules = rules or learner.rules
+    worker.run(until_end=True)
+    worker.close()
+    return learner
+
+
+def recovered(open_log, config):
+    learner = wiring.learner(config)
+    recover(open_log(), NoSnapshots(), learner, wiring.identity(config))
+    return learner
+
+
+def letters(log):
+    return {record.value: dict(record.headers) for record in read_topic(log, "dead-letters")}
+
+
+def clock(learner):
+    return learner.model.statistics.decayed.tables.clock.tolist()
+
+
+@pytest.fixture
+def earlier(monkeypatch):
+    """Journals are begun and gone on with by the rules of before, until that is undone."""
+    for module in ("entries", "recovery"):
+        monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", 2)
+    return monkeypatch
+
+
+def test_labels_that_lost_their_way_are_dead_letters_and_say_where_they_belong(open_log, tmp_path):
+    config = configured()
+    learner = lived(open_log, tmp_path, config, [*RAWS, *LABEL_RECORDS, *NOT_LABELS])
+    found = letters(open_log())
+    assert list(found) == LABEL_RECORDS
+    for headers in found.values():
+        assert (headers["reason"], headers["path"]) == (b"label-record", b"$")
+        assert b"topics.labels" in headers["remedy"]
+    assert learner.dead_letters == len(LABEL_RECORDS)
+    assert digests(recovered(open_log, config)) == digests(learner)
+    assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
+
+
+def test_a_time_after_the_record_is_refused_and_forgetting_goes_on(open_log, tmp_path):
+    config, now = configured(), time.time()
+    ahead = [at(now + 2 * DAY, "soon"), at(4_000_000_000, "2096"), at(now * 1000, "ms")]
+    learner = lived(open_log, tmp_path, config, [RAWS[0], *ahead, at(now + DAY / 2, "local time"), *RAWS[1:]])
+    found = letters(open_log())
+    assert list(found) == ahead
+    assert {(h["reason"], h["path"]) for h in found.values()} == {(b"out-of-range", b"$.ts")}
+    assert b"looks like milliseconds; seconds are expected" in found[ahead[2]]["remedy"]
+    assert clock(learner) == [json.loads(RAWS[0])["ts"], pytest.approx(now + DAY / 2)]
+    assert digests(recovered(open_log, config)) == digests(learner)
+    assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
+
+
+def test_times_of_events_alone_count_where_that_is_configured(open_log, tmp_path):
+    config, ahead = configured("events.clock=event"), time.time() + 30 * DAY
+    learner = lived(open_log, tmp_path, config, [*TIMELESS, at(ahead, "planned"), at(1e11, "ms")])
+    assert list(letters(open_log())) == [at(1e11, "ms")]
+    assert clock(learner) == [pytest.approx(ahead)] * 2
+
+
+def test_events_without_a_time_are_of_when_the_log_recorded_them(open_log, tmp_path):
+    """And so half-lives work; the log says the same of a record whenever it is read."""
+    config, sensor = configured(), Told()
+    learner = lived(open_log, tmp_path, config, TIMELESS * 8, sensor)
+    records = read_topic(open_log(), "events")
+    assert [r.timestamp for r in records] == [r.timestamp for r in read_topic(open_log(), "events")]
+    labelled = [r.timestamp for r in records if json.loads(r.value)["label"] is not None]
+    assert clock(learner) == [labelled[0], max(labelled)]
+    assert sensor.notes == []
+    assert digests(recovered(open_log, config)) == digests(learner)
+    assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
+
+
+def test_a_journal_of_before_goes_on_as_it_began(open_log, tmp_path, earlier):
+    """What it learned is replayed as it was, labels and odd times too; its clock stays that of the events."""
+    config = configured()
+    odd = [at(1_700_000_000_000, "ms"), LABEL_RECORDS[0]]
+    lived(open_log, tmp_path, config, [*TIMELESS, *odd], rules=Rules(2, 2))
+    assert letters(open_log()) == {}
+    before = model_digest(recovered(open_log, config))
+    earlier.undo()
+    replayed = recovered(open_log, config)
+    assert model_digest(replayed) == before
+    assert replayed.rules == Rules(READING, 2)
+    ahead = at(time.time() + 30 * DAY, "planned")
+    learner = lived(open_log, tmp_path, config, [*odd, ahead, *RAWS])
+    assert set(letters(open_log())) == {at(1_700_000_000_000, "ms"), LABEL_RECORDS[0]}
+    kinds = [decode_journal(record.value).kind for record in read_topic(open_log(), "journal")]
+    assert kinds.count("program") == 1
+    assert "config" not in kinds
+    assert clock(learner)[0] == 1_700_000_000_000
+    assert digests(recovered(open_log, config)) == digests(learner)
+    assert told(verified(open_log(), tmp_path, HYPOTHESES)) == []
+
+
+def test_another_clock_may_be_chosen_later_and_is_journalled(open_log, tmp_path, earlier):
+    config, chosen, sensor = configured(), configured("events.clock=log"), Told()
+    first = lived(open_log, tmp_path, config, TIMELESS, rules=Rules(2, 2))
+    assert clock(first) != clock(first)  # nan
+    earlier.undo()
+    learner = lived(open_log, tmp_path, chosen, TIMELESS, sensor)
+    assert any("events.clock" in note for note in sensor.notes)
+    assert clock(learner)[1] == max(
+        r.timestamp for r in read_topic(open_log(), "events") if b"null" not in r.value
+    )
+    assert digests(recovered(open_log, chosen)) == digests(learner)
+    assert told(verified(open_log(), tmp_path, HYPOTHESES, "events.clock=log")) == []
+
+
+def test_half_lives_without_effect_are_told_once(open_log, tmp_path):
+    sensor = Told()
+    lived(open_log, tmp_path, configured("events.clock=event"), TIMELESS * 10, sensor)
+    (note,) = sensor.notes
+    assert "half-lives have no effect" in note
+    assert 'events.clock = "log"' in note
+
+
+def test_a_file_has_no_times_but_those_of_its_events(tmp_path, capsys):
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"\n".join([*TIMELESS * 10, at(time.time() + 30 * DAY, "planned"), at(1e12, "ms")]))
+    assert main(["evaluate", str(file), "--set", HYPOTHESES]) == 0
+    shown = capsys.readouterr().out
+    assert "out-of-range" in shown
+    assert "half-lives have no effect" not in shown  # one event had a time
+    file.write_bytes(b"\n".join(TIMELESS * 10))
+    assert main(["evaluate", str(file), "--set", HYPOTHESES]) == 0
+    assert "half-lives have no effect" in capsys.readouterr().out
+
+
+def test_a_table_of_labels_alone_is_one_of_events():
+    from streamnb.wire.event_csv import CsvColumns, rows_to_events
+
+    (raw,) = rows_to_events(["id,label,n\n", "m,ham,\n"], CsvColumns())
+    assert decode_event(raw, wiring.schema(configured())).label == "ham"
