@@ -29,6 +29,7 @@ from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
 from streamnb.engine.learner import Learner, LearnerTally
 from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
+from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.engine.sensor import SILENT, Committed, Sensor, WorkerState
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.attributes.parameters import brief
@@ -133,6 +134,7 @@ class Worker:
         self._reported = -math.inf  # when a commit last held a report
         self._waiting: dict[Partition, tuple[int, float]] = {}  # where who lags stands, since when
         self._told = -math.inf  # when it was said what they wait for
+        self._forgets = True  # as far as anybody was told
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     @property
@@ -409,6 +411,7 @@ class Worker:
         )
         if tally.report is not None:
             self._sensor.reported(tally.report)
+        self._tell_if_nothing_is_forgotten()
 
     def _look_around(self) -> None:
         """Now and then: how much waits, and whether partitions were added."""
@@ -423,6 +426,13 @@ class Worker:
             lag = {partition: behind + waits[partition] for partition, behind in self._log.lag().items()}
             self._sensor.observed(lag, self.learner.model.n_bytes)
             self._tell_what_waits(lag, now)
+
+    def _tell_if_nothing_is_forgotten(self) -> None:
+        """Say once that half-lives are configured in vain."""
+        why = why_nothing_is_forgotten(self.learner.model) if self._forgets else ""
+        if why:
+            self._forgets = False
+            self._sensor.noted(f'{why}; events.clock = "log" goes by when the log recorded each')
 
     def _tell_what_waits(self, lag: Mapping[Partition, int], now: float) -> None:
         """Say where partitions have had records for a while that nobody can read."""

@@ -27,9 +27,10 @@ from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.posterior.sequential import SequentialPosterior
 
-__all__ = ["class_rates", "posterior_of", "posterior_report", "with_interval"]
+__all__ = ["class_rates", "posterior_of", "posterior_report", "why_nothing_is_forgotten", "with_interval"]
 
 _JEFFREYS = 0.5
+_MANY = 1000  # events, after which one with a time would have come
 
 
 def with_interval(scores: Scores, mass: float) -> Scores:
@@ -51,6 +52,17 @@ def class_rates(weights: Collection[float], mass: float) -> tuple[ClassRate, ...
     lower, upper = beta_intervals(learned + _JEFFREYS, total - learned + _JEFFREYS, mass)
     columns = (learned, learned / total, lower, upper)
     return tuple(ClassRate(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+
+
+def why_nothing_is_forgotten(model: StreamModel) -> str:
+    """Of a model with half-lives that has learned many events, and none with a time; else empty."""
+    statistics = getattr(model, "statistics", None)
+    if statistics is None or model.n_events < _MANY or not statistics.sources.decays:
+        return ""
+    is_timeless = np.isnan(statistics.decayed.tables.clock[0])
+    return (
+        "half-lives have no effect: no event that was learned had a time at events.ts" if is_timeless else ""
+    )
 
 
 def posterior_of(model: StreamModel) -> SequentialPosterior | None:

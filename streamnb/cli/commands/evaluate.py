@@ -26,6 +26,7 @@ from streamnb.cli.evaluation.user_model import given_model
 from streamnb.cli.reports.text_tables import print_report, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
+from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
 from streamnb.wire.snapshot import part_digest
 
@@ -98,6 +99,8 @@ def _show(
         return
     print_report(report)
     tally.print()
+    if why := why_nothing_is_forgotten(learner.model):
+        print(f"\n{why}; a file says no other")
     if watched:
         drifts.print()
     if report.cumulative.reliability:
