@@ -61,6 +61,8 @@ def warm() -> None:
     for label in ("a", "b", "c"):
         many.predict_then_learn_many([x, x], [label, None], ts=[1.0, 2.0])
     many.explain_one(x)
+    many.learn_late_many([x], ["a"], ts=[1.0])
+    many.unlearn_many([x], ["a"])
     many.load_state(*many.state())
     scores.window()
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))

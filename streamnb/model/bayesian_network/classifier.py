@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,12 @@ from streamnb.model.bayesian_network.event_codes import EncodedEvents
 from streamnb.model.bayesian_network.kernels import Smoothed, run_network
 from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
 from streamnb.model.bayesian_network.network import BayesianNetwork
+from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["BayesianNetworkClassifier"]
 
@@ -135,6 +139,11 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
         return self._network.n_events
 
     @property
+    def corrections(self) -> Corrections:
+        """All is counted, and is taken back."""
+        return "exact"
+
+    @property
     def n_attributes(self) -> int:
         """How many values of attributes have a weight above zero."""
         return int(self._network.tables.shape.live[1:].sum())
@@ -226,6 +235,23 @@ class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River
         if is_missing(y) or (units(w) and y not in self._network.tables.lookup(0)):
             raise UnlearnError(f"no event of class {y!r} was ever learned")
         self._network.unlearn_one({**x, self.target: y}, w)
+
+    def unlearn_many(
+        self,
+        xs: Iterable[Mapping[Any, Any]],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        prunings: Iterable[int] | None = None,
+    ) -> None:
+        """Take back that these events were learned, exactly and in order; see `StreamModel`.
+
+        An event of a class for which there was no room was not learned, and is passed over.
+        """
+        tables = self._network.tables
+        for x, y, w, _ in Taught.of(xs, ys, ws, prunings).each():
+            if y in tables.lookup(0) or tables.admits(0):
+                self.unlearn_one(x, y, w)
 
     def merge(self, other: BayesianNetworkClassifier) -> Self:
         """Add all that `other` has learned, as if its events had been learned here; returns self.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 
-__all__ = ["Targets"]
+__all__ = ["Targets", "Taught"]
 
 
 class Targets(NamedTuple):
@@ -73,6 +74,45 @@ class Targets(NamedTuple):
             column.append(classes.setdefault(label, len(classes)) if adds else -1)
         columns = np.array(column, dtype=np.int64)
         return columns, np.array(counts, dtype=np.int64), columns >= 0
+
+
+class Taught(NamedTuple):
+    """Those of many events that taught anything, which have a label and a weight: what can be taken back.
+
+    Attributes:
+        xs, labels: of each.
+        weights: int64[n] in units, above zero.
+        prunings: int64[n], after how many prunings it was learned; None where that is not asked.
+    """
+
+    xs: list[Any]
+    labels: list[Any]
+    weights: npt.NDArray[np.int64]
+    prunings: npt.NDArray[np.int64] | None
+
+    @classmethod
+    def of(
+        cls, xs: Iterable[Any], ys: Iterable[Any], ws: Iterable[float] | None, prunings: Iterable[int] | None
+    ) -> Taught:
+        """Of n events. Raises ValueError where there are not n of each, or a weight lies out of range."""
+        events = list(xs)
+        labels, weights, _ = Targets.of(len(events), list(ys), None if ws is None else list(ws), None)
+        numbers = None if prunings is None else np.fromiter(prunings, dtype=np.int64)
+        if numbers is not None and numbers.size != len(events):
+            raise ValueError(f"{len(events)} events, but {numbers.size} numbers of prunings")
+        taught = [e for e, y in enumerate(labels) if weights[e] and not is_missing(y)]
+        return cls(
+            [events[e] for e in taught],
+            [labels[e] for e in taught],
+            weights[taught],
+            None if numbers is None else numbers[taught],
+        )
+
+    def each(self) -> Iterator[tuple[Any, Any, float, int | None]]:
+        """Event, label, weight in examples, and number of prunings, of one after the other."""
+        numbers = repeat(None) if self.prunings is None else self.prunings.tolist()
+        for x, y, weight, number in zip(self.xs, self.labels, self.weights.tolist(), numbers, strict=False):
+            yield x, y, weight / UNIT, number
 
 
 def _seconds(time: float | None) -> float:

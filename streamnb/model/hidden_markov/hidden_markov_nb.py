@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.tables import Tables
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["ENTITIES", "TRANSITIONS", "HiddenMarkovNB"]
 
@@ -122,6 +125,15 @@ class HiddenMarkovNB(SmoothedModel):
         return len(self._entities.rows)
 
     @property
+    def corrections(self) -> Corrections:
+        """What events said of their classes is taken back: counts, moments, and the weights of classes.
+
+        Transitions and first states keep what they learned of entities, for what came before an event is not
+        known any more. An event without an entity is taken back whole.
+        """
+        return "counts"
+
+    @property
     def n_bytes(self) -> int:
         """Memory of all that was learned and is kept, bytes, spare capacity included."""
         return super().n_bytes + self._transitions.n_bytes + self._entities.n_bytes
@@ -152,12 +164,27 @@ class HiddenMarkovNB(SmoothedModel):
             raise UnlearnError(
                 "what an event of an entity taught depends on the event before: it cannot be undone"
             )
-        k, weight = self._statistics.classes.get(y, -1), units(w)
-        if weight and (k < 0 or self.transitions.first[k] < weight):
-            raise UnlearnError(f"no sequence that begins with {y!r} was learned with weight {w}")
         super().unlearn_one(x, y, w)
-        if weight:
-            self._transitions.unlearn(None, k, weight)
+
+    def learn_late_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> None:
+        """Learn what events that were predicted earlier say of their classes, now that these are known.
+
+        Their entities have gone on since: which state came before and after is not known any more, so no
+        transition is counted, and what is believed of an entity stays. An event without an entity is learned
+        whole, for it is a sequence by itself.
+        """
+        encoded = self._encode(xs, ys, ws, ts)
+        batch = encoded.batch
+        self._run(encoded, self._emissions, learn=True)
+        begins, first = self._first_of_chains(encoded)
+        learned = begins & (batch.label >= 0)
+        np.add.at(first, batch.label[learned], batch.weight[learned])
 
     def merge(self, other: Self) -> Self:
         """Add all that `other` has learned of other entities, as if its events had come here after these.
@@ -197,6 +224,12 @@ class HiddenMarkovNB(SmoothedModel):
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _first_of_chains(self, encoded: Encoded) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        """Events without an entity are sequences by themselves: what they began can be undone."""
+        assert isinstance(encoded, _OfEntities)  # noqa: S101  as `_encode` makes them
+        alone = np.array([name is None for name in encoded.entities], dtype=np.bool_)
+        return alone, self.transitions.first
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
         """As any model; where an event has a label, its chain goes on without a filter. It has no time."""

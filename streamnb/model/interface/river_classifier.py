@@ -6,13 +6,24 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from streamnb.model.attributes.ranges import is_above_zero, is_missing
 
-__all__ = ["answer_of", "load_state_of", "state_of", "teach_one"]
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
+
+__all__ = [
+    "answer_of",
+    "corrections_of",
+    "load_state_of",
+    "prunings_of",
+    "state_of",
+    "teach_one",
+    "unteach_one",
+]
 
 
 def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
@@ -36,15 +47,16 @@ def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
     return {label: p / total if total > 0.0 else 0.0 for label, p in said.items()}
 
 
-def teach_one(classifier: Any, x: Any, y: Any, w: float) -> None:
+def teach_one(classifier: Any, x: Any, y: Any, w: float, *, late: bool = False) -> None:
     """Let a classifier learn an event that counts `w` times, or teach it by one without a label (None).
 
     A classifier whose `learn_one` takes no weight learns an event of any weight above zero once. Only one
-    with the method `learn_unlabelled_one` is taught by events without a label.
+    with the method `learn_unlabelled_one` is taught by events without a label; and one with `learn_late_one`
+    is told where such an event comes again, `late`, with its label.
     """
     if not is_above_zero(w):
         return
-    learn = classifier.learn_one
+    learn = getattr(classifier, "learn_late_one", classifier.learn_one) if late else classifier.learn_one
     if is_missing(y):
         learn = getattr(classifier, "learn_unlabelled_one", None)
         if learn is None:
@@ -54,6 +66,24 @@ def teach_one(classifier: Any, x: Any, y: Any, w: float) -> None:
         learn(*arguments)
     else:
         learn(*arguments, w=w)
+
+
+def unteach_one(classifier: Any, x: Any, y: Any, w: float, prunings: int | None) -> None:
+    """Take back what a classifier learned of an event, where it has `unlearn_many`; see `StreamModel`."""
+    unlearn = getattr(classifier, "unlearn_many", None)
+    if unlearn is not None:
+        unlearn([x], [y], [w], prunings=None if prunings is None else [prunings])
+
+
+def corrections_of(classifier: Any) -> Corrections:
+    """What `unteach_one` takes back of it."""
+    found: Corrections = getattr(classifier, "corrections", "again")
+    return found
+
+
+def prunings_of(classifier: Any) -> int:
+    """How often it has forgotten words, by its `n_prunings`."""
+    return int(getattr(classifier, "n_prunings", 0))
 
 
 def state_of(classifier: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, count, reading
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.interface.river_classifier import answer_of, load_state_of, state_of, teach_one
+from streamnb.model.interface.river_classifier import (
+    answer_of,
+    corrections_of,
+    load_state_of,
+    prunings_of,
+    state_of,
+    teach_one,
+    unteach_one,
+)
 from streamnb.model.posterior.sequential import SequentialPosterior
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["OneAtATime", "WholeState"]
 
@@ -107,6 +120,16 @@ class OneAtATime:
         found = getattr(self.classifier, "posterior", None)
         return found if isinstance(found, SequentialPosterior) else None
 
+    @property
+    def corrections(self) -> Corrections:
+        """Of the classifier; one that has no `unlearn_many` takes a corrected label as one more event."""
+        return corrections_of(self.classifier)
+
+    @property
+    def n_prunings(self) -> int:
+        """Of the classifier; 0 where it does not say."""
+        return prunings_of(self.classifier)
+
     def predict_posteriors(
         self,
         xs: Iterable[Any],
@@ -158,6 +181,41 @@ class OneAtATime:
     ) -> None:
         """Learn many events in order; what is predicted of them on the way is thrown away."""
         self.predict_then_learn_many(X, y, w, ts)
+
+    def learn_late_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+    ) -> None:
+        """Learn events that were predicted earlier, when their labels were not known, in order.
+
+        A classifier with `learn_late_one` is told so: one that was taught by them without a label.
+        """
+        for x, y, w in zip(xs, ys, repeat(1.0) if ws is None else ws, strict=ws is not None):
+            self._learn(x, y, w, late=True)
+
+    def unlearn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        prunings: Iterable[int] | None = None,
+    ) -> None:
+        """Take back that these events were learned, in order, as far as the classifier can.
+
+        The weights of classes are always taken back: they are of the labels that stand. Errors as of
+        `StreamModel`.
+        """
+        for x, y, w, numbers in Taught.of(xs, ys, ws, prunings).each():
+            weight = units(w)
+            if self._weights.get(y, 0) < weight:
+                raise UnlearnError(f"no event was ever learned as {y!r} with weight {w:g}")
+            unteach_one(self.classifier, x, y, w, numbers)
+            self._weights[y] -= weight
+            self._events -= 1
 
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
@@ -212,9 +270,9 @@ class OneAtATime:
         posterior = self.posterior
         return None if posterior is None else np.array(list(posterior.probabilities.values()))
 
-    def _learn(self, x: Any, y: Any, w: float) -> None:
+    def _learn(self, x: Any, y: Any, w: float, *, late: bool = False) -> None:
         weight = units(w)  # refuses what no model takes, before anything is learned
-        teach_one(self.classifier, x, y, w)
+        teach_one(self.classifier, x, y, w, late=late)
         if not is_missing(y) and w > 0.0:
             self._weights[y] = self._weights.get(y, 0) + weight
             self._events += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy.typing as npt
 
@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from streamnb.model.interface.evidence import Item
     from streamnb.model.interface.predictions import Posteriors
 
-__all__ = ["StateCopying", "StreamModel"]
+__all__ = ["Corrections", "StateCopying", "StreamModel"]
+
+Corrections = Literal["exact", "counts", "again"]
+"""How a model takes a label that changes, or is withdrawn, after it was learned.
+
+exact   all that it learned of the event is taken back (moments to their rounding, see `stats.moments`).
+counts  its counts and moments are; what it learns beside them keeps what it saw.
+again   nothing is: the corrected label is one more observation.
+"""
 
 
 class StateCopying(Protocol):
@@ -66,6 +74,16 @@ class StreamModel(Protocol):
         """Memory of all that was learned, about; asked for at every commit."""
         ...
 
+    @property
+    def corrections(self) -> Corrections:
+        """What `unlearn_many` takes back."""
+        ...
+
+    @property
+    def n_prunings(self) -> int:
+        """How often words were forgotten; it only grows. Whoever may unlearn an event keeps it with it."""
+        ...
+
     def predict_then_learn_many(
         self,
         xs: Iterable[Any],
@@ -87,6 +105,38 @@ class StreamModel(Protocol):
         self, X: Any, y: Any, w: Iterable[float] | None = None, ts: Iterable[float | None] | None = None
     ) -> None:
         """Learn many events in order, as `predict_then_learn_many` does."""
+        ...
+
+    def learn_late_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> None:
+        """Learn events that `predict_then_learn_many` predicted earlier without a label, in order.
+
+        Of a model to which the order of events is all the same, that is `learn_many`.
+        """
+        ...
+
+    def unlearn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+        prunings: Iterable[int] | None = None,
+    ) -> None:
+        """Take back that these events were learned with these labels and weights, as far as the model can.
+
+        In order; how events are cut into calls changes nothing, bit for bit. Those without a label or weight
+        taught nothing, and are passed over. `prunings` are `n_prunings` when each was learned: words that
+        were forgotten since, also those that came again, hold nothing of the event. None: none were.
+
+        Raises UnlearnError at the first event of which the counts show that it was never learned so, which is
+        left as it was, as are those after it. No count falls below zero.
+        """
         ...
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:

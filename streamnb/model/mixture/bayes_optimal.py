@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 from river import base
 
+from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_above_zero, is_missing
+from streamnb.model.encoding.targets import Taught
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.interface.evidence import Item
-from streamnb.model.interface.river_classifier import answer_of, load_state_of, state_of, teach_one
+from streamnb.model.interface.river_classifier import (
+    answer_of,
+    corrections_of,
+    load_state_of,
+    prunings_of,
+    state_of,
+    teach_one,
+    unteach_one,
+)
 from streamnb.model.numerics.counter_rng import check_seed
 from streamnb.model.posterior.sequential import SequentialPosterior, weighted_mean
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["BayesOptimalClassifier", "PredictionMode"]
 
@@ -124,11 +137,35 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
         learned. One without a label (None) says nothing of the models, and teaches those that have
         `learn_unlabelled_one`.
         """
-        if not is_missing(y) and is_above_zero(w):
-            answers = [answer_of(model, x) for model in self._classifiers()]
-            self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
-        for model in self._classifiers():
-            teach_one(model, x, y, w)
+        self._learn(x, y, w)
+
+    def learn_late_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn an event that came without its label before; models with `learn_late_one` are told so."""
+        self._learn(x, y, w, late=True)
+
+    def unlearn_many(
+        self,
+        xs: Iterable[dict[Any, Any]],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        prunings: Iterable[int] | None = None,
+    ) -> None:
+        """Take back that these events were learned, in order, from all models that can; see `StreamModel`.
+
+        The posterior keeps what was said of them. `prunings` are those of every model: they prune together.
+        """
+        for x, y, w, number in Taught.of(xs, ys, ws, prunings).each():
+            done: list[Any] = []
+            try:
+                for model in self._classifiers():
+                    unteach_one(model, x, y, w, number)
+                    done.append(model)
+            except UnlearnError:  # no model may lose what another one keeps
+                for model in done:
+                    if corrections_of(model) != "again":
+                        teach_one(model, x, y, w)
+                raise
 
     def learn_unlabelled_one(self, x: dict[Any, Any], w: float = 1.0) -> None:
         """Teach the models that learn from events without a label; the posterior stays as it is."""
@@ -158,6 +195,17 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
         return max((model.prune(min_count, drop_most_frequent, max_attributes) for model in able), default=0)
 
     # -- state --------------------------------------------------------------------------------------------
+
+    @property
+    def corrections(self) -> Corrections:
+        """Counts are taken back of the models that have any; the posterior stays."""
+        kinds = set(map(corrections_of, self._classifiers()))
+        return "again" if kinds == {"again"} else "counts"
+
+    @property
+    def n_prunings(self) -> int:
+        """How often the models were pruned, the most of any."""
+        return max(map(prunings_of, self._classifiers()))
 
     @property
     def n_attributes(self) -> int:
@@ -230,6 +278,13 @@ class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is
             )
         cloned: Self = super().clone(fresh | (new_params or {}), include_attributes)
         return cloned
+
+    def _learn(self, x: dict[Any, Any], y: Any, w: float, *, late: bool = False) -> None:
+        if not is_missing(y) and is_above_zero(w):
+            answers = [answer_of(model, x) for model in self._classifiers()]
+            self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
+        for model in self._classifiers():
+            teach_one(model, x, y, w, late=late)
 
     def _classifiers(self) -> list[Any]:
         return list(self.models.values() if isinstance(self.models, Mapping) else self.models)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,12 @@ from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
 from streamnb.model.attributes.expected import count, named
 from streamnb.model.attributes.expected import reading as reading_state
-from streamnb.model.attributes.kinds import NOMINAL, text_kind
+from streamnb.model.attributes.kinds import text_kind
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.weights import UNIT, units
-from streamnb.model.encoding.bags import Bags, bags_of
-from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.bags import bags_of
+from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
@@ -28,7 +27,15 @@ from streamnb.model.mixture.components import TREE, AnyHypothesis, naive_part
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import Parts, mean_log_odds
 from streamnb.model.mixture.hypotheses import Readings, check_names, sources_of
-from streamnb.model.mixture.kernels import GIBBS, MAP, MIXTURE, Answers, chosen, run_hypotheses
+from streamnb.model.mixture.kernels import (
+    GIBBS,
+    MAP,
+    MIXTURE,
+    Answers,
+    chosen,
+    run_hypotheses,
+    unlearn_counts,
+)
 from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan
 from streamnb.model.mixture.scoring import Scratch
 from streamnb.model.mixture.tree_members import TreeOpinions
@@ -41,9 +48,11 @@ from streamnb.model.numerics.counter_rng import check_seed, uniforms
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.softmax.feature_extraction import most_features
 from streamnb.model.softmax.quantile_bins import places_for_values
-from streamnb.model.stats.histograms import words_above
-from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables, count_presence
+from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables
 from streamnb.model.stats.sources import Sources
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
 
@@ -154,6 +163,11 @@ class BayesOptimalNB(CountingModel):
         return self._met
 
     @property
+    def corrections(self) -> Corrections:
+        """Counts are taken back; posterior, half-lives, gradients, calibration, pools and bins are not."""
+        return "counts"
+
+    @property
     def n_bytes(self) -> int:
         """Memory of all that was learned, bytes, spare capacity included."""
         return super().n_bytes + self._learners.n_bytes + self._trees.n_bytes
@@ -184,6 +198,8 @@ class BayesOptimalNB(CountingModel):
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)`` on counts and moments; the posterior keeps what was said of the event.
 
+        `unlearn_many` takes that much back of any model, and leaves what cannot be taken back as it is.
+
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned, or where
         a hypothesis forgets: how much of the event is left depends on when it was learned.
         """
@@ -193,15 +209,21 @@ class BayesOptimalNB(CountingModel):
             raise UnlearnError(
                 "what tables that forget hold of an event is not known: it cannot be unlearned"
             )
-        k, weight = self._statistics.classes.get(y, -1), units(w)
-        bags = bags_of(self._encode([x]).batch)
-        counted = self._statistics.presence is not None
-        if k >= 0 and counted and not self._may_hold(bags, k, weight):
-            raise UnlearnError(f"these words were never learned together as {y!r} with weight {w}")
         super().unlearn_one(x, y, w)
-        if weight and counted:
-            self._statistics.reserve_texts(bags.most)
-            count_presence(self._presence(), self._statistics.counts.kinds, bags, 0, k, -weight)
+
+    def learn_late_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> None:
+        """Learn events that were predicted earlier, when their labels were not known.
+
+        As any others; but tables that forget take an event at its own age, not as one of now. Hypotheses are
+        weighed by what they say of it now.
+        """
+        self._answer(self._encode(xs, ys, ws, ts), learn=True, late=True)
 
     def merge(self, other: Self) -> Self:  # noqa: ARG002
         """Refused with ValueError: posteriors of two streams are no posterior of both.
@@ -270,22 +292,18 @@ class BayesOptimalNB(CountingModel):
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
 
-    def _may_hold(self, bags: Bags, k: int, weight: int) -> bool:
-        """Whether class k can have learned these texts: the words that are in all its texts are in these."""
-        presence, kinds = self._presence(), self._statistics.counts.kinds
-        for g, first, stop in zip(bags.group, bags.bag_rows[:-1], bags.bag_rows[1:], strict=True):
-            if kinds[g] == NOMINAL:
-                continue
-            rows = bags.rows[first:stop][bags.amounts[first:stop] * weight >= UNIT]
-            held, texts_left = presence.table[rows, k], presence.texts[g, k] - weight
-            if texts_left < 0 or (held < weight).any():
-                return False
-            if presence.slot[g] >= 0:
-                b = presence.slot[g] * presence.texts.shape[1] + k
-                words = words_above(presence.histograms, b, texts_left)
-                if words > np.count_nonzero(held > texts_left):
-                    return False
-        return True
+    def _taken_out(self, encoded: Encoded, batch: Batch) -> int:  # noqa: ARG002
+        """Out of counts, presence, moments and the counts of trees; all else keeps what it saw."""
+        bags, statistics, n = bags_of(batch), self._statistics, batch.label.size
+        of_trees = self._trees.unlearn(batch, statistics)
+        batch.label[of_trees:] = -1  # what a tree never learned nobody did
+
+        def step(done: int) -> int:
+            return int(unlearn_counts(done, self._tables(), self._presence(), batch, bags))
+
+        done = self._as_far_as(step, n, bags.most)
+        self._trees.learn_again(batch, statistics, done, of_trees)
+        return done
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
         answers = self._answer(encoded, learn=learn, predict=True)
@@ -344,9 +362,15 @@ class BayesOptimalNB(CountingModel):
         return shares
 
     def _answer(
-        self, encoded: Encoded, *, learn: bool = False, predict: bool = False, joints: bool = False
+        self,
+        encoded: Encoded,
+        *,
+        learn: bool = False,
+        predict: bool = False,
+        joints: bool = False,
+        late: bool = False,
     ) -> Answers:
-        """Predict events in order, and learn them; what was asked for."""
+        """Predict events in order, and learn them, `late` or as they come; what was asked for."""
         statistics, batch = self._statistics, encoded.batch
         n, H, K = batch.label.size, len(self.hypotheses), len(statistics.classes)
         answers = Answers(
@@ -388,6 +412,7 @@ class BayesOptimalNB(CountingModel):
                 draws,
                 self.switching_rate,
                 learn,
+                late,
                 scratch,
                 learner_scratch,
                 trees,

@@ -26,16 +26,16 @@ from streamnb.model.mixture.learner_kernels import (
 )
 from streamnb.model.mixture.learner_state import LearnerScratch, Plan
 from streamnb.model.mixture.scoring import Scratch, score_hypotheses
-from streamnb.model.naive_bayes.kernels import learn_event
+from streamnb.model.naive_bayes.kernels import learn_event, unlearn_event
 from streamnb.model.numerics.counter_rng import choose
 from streamnb.model.numerics.logspace import log_normalise, normalise
 from streamnb.model.posterior.hypothesis_weights import observe
 from streamnb.model.softmax.quantile_bins import has_capacity_for_values
 from streamnb.model.stats.decayed import learn_decayed
 from streamnb.model.stats.histograms import has_capacity
-from streamnb.model.stats.presence import count_presence
+from streamnb.model.stats.presence import count_presence, uncount_presence
 
-__all__ = ["GIBBS", "MAP", "MIXTURE", "Answers", "chosen", "run_hypotheses"]
+__all__ = ["GIBBS", "MAP", "MIXTURE", "Answers", "chosen", "run_hypotheses", "unlearn_counts"]
 
 MIXTURE, MAP, GIBBS = 0, 1, 2
 
@@ -98,6 +98,7 @@ def run_hypotheses(
     uniforms: Any,
     switching_rate: float,
     learn: bool,
+    late: bool,
     scratch: Scratch,
     learner_scratch: LearnerScratch,
     trees: Any,
@@ -117,6 +118,7 @@ def run_hypotheses(
         uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
         switching_rate: of the posterior.
         learn: whether to learn those that have a label.
+        late: whether tables that forget take them at their own age, see `learn_decayed`.
         scratch: of the readings.
         learner_scratch: of the learners.
         trees: float64[T, n, K], log P(class, event) of the hypotheses that are trees, worked out before.
@@ -186,5 +188,26 @@ def run_hypotheses(
             if presence.slot.size:
                 count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])
             if scratch.age.size:
-                learn_decayed(decayed, tables.kinds, batch, bags, e, scratch.age)
+                learn_decayed(decayed, tables.kinds, batch, bags, e, late, scratch.age)
+    return batch.label.size
+
+
+@kernel
+def unlearn_counts(first: int, tables: Any, presence: Any, batch: Batch, bags: Bags) -> Any:
+    """From event `first` on: take each event out of counts, texts that hold a word, and moments, in order.
+
+    Returns what `naive_bayes.kernels.unlearn_events` does.
+    """
+    for e in range(first, batch.label.size):
+        k, weight, counted = batch.label[e], batch.weight[e], presence.slot.size > 0
+        if k < 0:
+            return -1 - e
+        if not has_capacity(presence.histograms, presence.slot, presence.texts, k, bags.most):
+            return e
+        if counted and not uncount_presence(presence, tables.kinds, bags, e, k, weight):
+            return -1 - e
+        if not unlearn_event(tables, batch, e):
+            if counted:
+                count_presence(presence, tables.kinds, bags, e, k, weight)
+            return -1 - e
     return batch.label.size

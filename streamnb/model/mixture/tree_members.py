@@ -63,6 +63,24 @@ class TreeOpinions:
             model.run(codes, labels, batch.weight, K, self._reading(t, K), learn=learn, joints=found[t])
         return found
 
+    def unlearn(self, batch: Batch, statistics: Statistics) -> int:
+        """Take events out of all trees, in order; how many, fewer than all where the next was not learned."""
+        if not self._models:
+            return int(batch.label.size)
+        columns = self._columns(batch, statistics)
+        done = [model.unlearn_many(columns, batch.label, batch.weight) for model in self._models]
+        for model, so_many in zip(self._models, done, strict=True):
+            if so_many > min(done):
+                model.learn_again(columns, batch.label, batch.weight, slice(min(done), so_many))
+        return min(done)
+
+    def learn_again(self, batch: Batch, statistics: Statistics, first: int, stop: int) -> None:
+        """Put back events that were taken out."""
+        if first < stop and self._models:
+            columns = self._columns(batch, statistics)
+            for model in self._models:
+                model.learn_again(columns, batch.label, batch.weight, slice(first, stop))
+
     def log_odds(
         self, batch: Batch, statistics: Statistics, parts: Batch, classes: tuple[int, int]
     ) -> npt.NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +13,21 @@ from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
-from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.event_reader import EventReader
-from streamnb.model.encoding.targets import Targets
+from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import Explanation, Item
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.naive_bayes.kernels import unlearn_event
+from streamnb.model.naive_bayes.kernels import unlearn_events
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["CountingModel"]
 
@@ -66,6 +70,16 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
     def n_events(self) -> int:
         """How many events were learned, less those unlearned."""
         return self._statistics.events
+
+    @property
+    def corrections(self) -> Corrections:
+        """How a label that changes is taken: see `StreamModel`."""
+        return "exact"
+
+    @property
+    def n_prunings(self) -> int:
+        """How often words were forgotten; see `unlearn_many`."""
+        return self._statistics.survivors.size
 
     @property
     def n_attributes(self) -> int:
@@ -170,17 +184,54 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
 
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
         """
-        weight = units(w)
-        if weight == 0:
+        if is_missing(y) and units(w):
+            raise UnlearnError("an event without a label was never learned")
+        self.unlearn_many([x], [y], [w])
+
+    def unlearn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        prunings: Iterable[int] | None = None,
+    ) -> None:
+        """Take back that these events were learned, in order; see `StreamModel`.
+
+        Counts exactly, moments as `unlearn_one` says, and nothing of what a model learns beside them. How
+        events are cut into calls changes nothing.
+
+        Raises UnlearnError at the first event that the counts show was never learned so. What came before it
+        is unlearned, it and what comes after it is not.
+        """
+        events = Taught.of(xs, ys, ws, prunings)
+        encoded = self._encode(events.xs)
+        if encoded.skipped and len(events.xs) > 1:  # an attribute that was never learned: of which event?
+            for x, y, w, number in events.each():
+                self.unlearn_many([x], [y], [w], prunings=None if number is None else [number])
             return
-        k = self._statistics.classes.get(y, -1)
-        encoded = self._encode([x])
-        batch = encoded.batch._replace(label=np.array([k]), weight=np.array([weight]))
-        self._statistics.reserve_texts(encoded.most)
-        self._statistics.settle()
-        if k < 0 or encoded.skipped or not unlearn_event(self._tables(), batch, 0):
-            raise UnlearnError(f"this event was never learned as {y!r} with weight {w}")
-        self._statistics.events -= 1
+        columns = [-1 if encoded.skipped else self._statistics.classes.get(y, -1) for y in events.labels]
+        batch = encoded.batch._replace(
+            label=np.array(columns, dtype=np.int64),
+            weight=events.weights,
+            rows=self._statistics.rows_learned(encoded.batch, events.prunings),
+        )
+        self._statistics.keep(batch.rows)
+        done = self._taken_out(encoded, batch)
+        self._statistics.events -= done
+        if done < len(events.xs):
+            y, w = events.labels[done], int(events.weights[done]) / UNIT
+            raise UnlearnError(f"this event was never learned as {y!r} with weight {w:g}")
+
+    def learn_late_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> None:
+        """Learn events that were predicted earlier, when their labels were not known: as any others."""
+        self._learn(self._encode(xs, ys, ws, ts))
 
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
@@ -273,6 +324,30 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
                 self._statistics.reserve_texts(most)
         if learn:
             self._statistics.events += int(np.count_nonzero(batch.label >= 0))
+
+    def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
+        """Take out the events of `batch`, which is `encoded` as it was learned, in order; how many.
+
+        Fewer than all where the next one cannot have been learned.
+        """
+        begins, starts = self._first_of_chains(encoded)
+
+        def step(done: int) -> int:
+            return int(unlearn_events(done, encoded.most, self._tables(), batch, begins, starts))
+
+        return self._as_far_as(step, batch.label.size, encoded.most)
+
+    def _as_far_as(self, step: Callable[[int], int], n: int, most: int) -> int:
+        """Let `step` take out events from the one that it is given on; how many. See `unlearn_events`."""
+        done = step(0)
+        while 0 <= done < n:
+            self._statistics.reserve_texts(most)
+            done = step(done)
+        return done if done >= 0 else -1 - done
+
+    def _first_of_chains(self, encoded: Encoded) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:  # noqa: ARG002
+        """Which events are chains by themselves, and the counts of first states; empty without chains."""
+        return np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64)
 
     def _tables(self) -> Tables:
         """The statistics as the kernels take them, with the smoothing and priors to read them by."""

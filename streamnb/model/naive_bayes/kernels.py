@@ -26,6 +26,7 @@ __all__ = [
     "run",
     "run_within",
     "unlearn_event",
+    "unlearn_events",
 ]
 
 _NEAR = 1 << 16  # counts that the caches hold
@@ -119,6 +120,28 @@ def unlearn_event(tables: Tables, batch: Any, e: int) -> bool:
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         unlearn_value(tables.n, tables.mean, tables.M2, batch.value_field[v], k, batch.value[v], weight)
     return True
+
+
+@kernel
+def unlearn_events(first: int, most: int, tables: Tables, batch: Any, begins: Any, starts: Ints) -> Any:
+    """From event `first` on: take each event out of its class, in order.
+
+    Where ``begins[e]`` its weight is taken out of ``starts[k]``, too; `begins` may be empty.
+
+    Returns n; or the event before which the histograms lack capacity for `most` more counts; or -1 - e for
+    an event that cannot have been learned: it is as it was, and so are those after it.
+    """
+    for e in range(first, batch.label.size):
+        k, is_start = batch.label[e], begins.size > 0 and begins[e]
+        if k < 0 or (is_start and starts[k] < batch.weight[e]):
+            return -1 - e
+        if not has_capacity(tables.histograms, tables.slot, tables.totals, k, most):
+            return e
+        if not unlearn_event(tables, batch, e):
+            return -1 - e
+        if is_start:
+            starts[k] -= batch.weight[e]
+    return batch.label.size
 
 
 @inlined

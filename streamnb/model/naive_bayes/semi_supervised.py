@@ -28,8 +28,8 @@ part has not changed is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
 from river import base
@@ -39,10 +39,15 @@ from streamnb.model.attributes.expected import MOST, count, named, reading
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item
+from streamnb.model.interface.river_classifier import unteach_one
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["SemiSupervisedNB"]
 
@@ -202,6 +207,16 @@ class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyp
         """What each attribute value adds to the log odds of the predicted class; see `NaiveBayes`."""
         return self.model.explain_one(x, top)
 
+    @property
+    def corrections(self) -> Corrections:
+        """What labelled events taught is taken back; what was expected of others by it is not."""
+        return "counts"
+
+    @property
+    def n_prunings(self) -> int:
+        """How often words were forgotten."""
+        return self.model.n_prunings
+
     # -- learning -----------------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
@@ -228,6 +243,14 @@ class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyp
                 if len(self._kept) > self.window:
                     self._take_out(0)
         self.revisit(self.revisits)
+
+    def learn_late_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+        """Learn an event that came without its label before: it leaves the window, if it is still there."""
+        place = self._kept.find(as_plain(x), units(self.unlabelled_weight * w))
+        if place is not None:
+            self._take_out(place)
+            self._unlabelled -= 1
+        self.learn_one(x, y, w)
 
     def revisit(self, n: int | None = None) -> int:
         """Learn events of the window anew, each once at most, all by default; how many units of weight moved.
@@ -263,6 +286,22 @@ class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyp
             raise UnlearnError(f"no unlabelled event like this, of weight {w}, is in the window")
         self._take_out(place)
         self._unlabelled -= 1
+
+    def unlearn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        prunings: Iterable[int] | None = None,
+    ) -> None:
+        """Take back that these events were learned with their labels, in order; see `StreamModel`.
+
+        What EM did meanwhile by them stays with the events of the window.
+        """
+        for x, y, w, number in Taught.of(xs, ys, ws, prunings).each():
+            unteach_one(self.model, x, y, w, number)
+            self._labelled -= 1
 
     def merge(self, other: SemiSupervisedNB) -> Self:
         """Add all that `other` has learned, as if its events had been learned here; returns self.

@@ -28,10 +28,11 @@ from streamnb.model.attributes.expected import (
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import Columns
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
+from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
@@ -42,6 +43,8 @@ from streamnb.model.stats.presence import Presence
 from streamnb.model.stats.sources import Sources
 
 __all__ = ["Moment", "Statistics"]
+
+_NEVER = 1 << 40  # no row has such a number
 
 
 class Moment(NamedTuple):
@@ -66,6 +69,8 @@ class Statistics:
         sources: what is counted beside these, for hypotheses that read it.
         presence: texts that hold a word, where they are counted; else None.
         decayed: counts and moments that decay.
+        survivors: int64[P], of the rows that there were before each of P prunings, how many are left. Rows
+            stay in the order in which they were met, so these are the first ones.
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
@@ -79,6 +84,7 @@ class Statistics:
         self.sources = sources
         self.presence = Presence(bernoulli=sources.bernoulli) if sources.presence else None
         self.decayed = Decayed(sources.decays)
+        self.survivors = np.zeros(0, dtype=np.int64)
         self._copy: StateCopy | None = None  # one that is not done yet
 
     def __getstate__(self) -> dict[str, Any]:
@@ -212,6 +218,7 @@ class Statistics:
         self.vocabulary.stop(stopped)
         # Rows without any count say nothing: only stopped words have to be remembered.
         rest = np.flatnonzero(self.counts.table[:size].any(axis=1) | (self.vocabulary.groups[:size] < 0))
+        self.survivors = np.searchsorted(rest, np.append(self.survivors, size))
         self.vocabulary = self.vocabulary.select(rest)
         self.counts.table = self.counts.table[rest]
         self.counts.derive(self._groups)
@@ -221,6 +228,22 @@ class Statistics:
             self.presence.counts.table = self.presence.counts.table[rest]
             self.presence.derive(self._groups)
         return int(stopped.size + dropped.size)
+
+    def rows_learned(self, batch: Batch, prunings: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int32]:
+        """The rows of a batch that was learned before, each event after so many prunings (by default all).
+
+        What was forgotten since is STOPPED. So is a row that was met since: it is of a word that had been
+        forgotten and came again, and holds nothing of the event. Raises ValueError for what is no number.
+        """
+        rows, P = batch.rows, self.survivors.size
+        if prunings is None or not prunings.size:
+            return rows
+        if prunings.min() < 0 or prunings.max() > P:
+            raise ValueError(f"learned after {prunings.min()} to {prunings.max()} prunings: there were {P}")
+        first_met_since = np.append(self.survivors, _NEVER)[prunings]
+        first = np.repeat(first_met_since, np.diff(batch.item_rows[batch.event_items]))
+        is_gone = (rows >= first) | ((rows == UNKNOWN) & (first < _NEVER))
+        return np.where(is_gone, np.int32(STOPPED), rows)
 
     def _row_tables(self) -> list[npt.NDArray[Any]]:
         """Every table that has a row for each word and value."""
@@ -266,6 +289,8 @@ class Statistics:
             "groups": Copied(lambda: vocabulary.groups, np.empty(rows, np.int32)),
         }
         tables = {"table": Copied(lambda: counts.table[:, np.newaxis], np.empty((rows, 1, K), np.int64))}
+        if self.survivors.size:
+            small["survivors"] = self.survivors
         if presence := self.presence:
             small["texts"] = presence.counts.totals[:, :K].copy()
             tables["presence"] = Copied(
@@ -327,9 +352,13 @@ class Statistics:
         """Take over the arrays of a state of these classes, groups and fields."""
         G, F, K = self.counts.kinds.size, len(self.layout.fields), len(self.classes)
         expected = self._expected(G)
+        if "survivors" in arrays:
+            expected["survivors"] = whole("prunings", low=0, high=np.size(arrays["groups"]))
         own = {name: array for name, array in arrays.items() if name in expected}
         found = checked(own, expected, groups=G, fields=F, classes=K, decays=len(self.sources.decays))
         self.vocabulary = Vocabulary.from_state(found)
+        self.survivors = found.get("survivors", self.survivors).copy()
+        reject("survivors", np.diff(self.survivors) < 0, "fewer than before an earlier pruning")
         self.reserve()
         self.class_weights[:K] = found["class_weights"]
         self.counts.load("table", found["table"], found["totals"], self._groups)

@@ -8,7 +8,8 @@ brought into a new epoch at once; a row of the large table, when it is next lear
 by powers of two, and so exact.
 
 Time is the largest event time learned so far: it never goes back, and an event that comes late counts as one
-of now. An event without a time is one of now, too.
+of now. An event without a time is one of now, too. Only one whose label alone came late counts by its own
+time.
 """
 
 from __future__ import annotations
@@ -126,12 +127,28 @@ def _advance(decayed: DecayedTables, time: float, age: Floats) -> None:
 
 
 @kernel
-def learn_decayed(decayed: DecayedTables, kinds: Any, batch: Any, bags: Any, e: int, age: Floats) -> None:
-    """Add event e, which has a label, to its class in every table."""
+def learn_decayed(
+    decayed: DecayedTables,
+    kinds: Any,
+    batch: Any,
+    bags: Any,
+    e: int,
+    late: bool,  # noqa: FBT001
+    age: Floats,
+) -> None:
+    """Add event e, which has a label, to its class in every table.
+
+    Where it is `late` it counts what is left of one that was learned at its time, else as one of now.
+    """
     k, weight = batch.label[e], float(batch.weight[e])
     _advance(decayed, batch.time[e], age)
+    gone = decayed.clock[1] - batch.time[e]
     for d in range(age.size):
         add = weight * 2.0 ** age[d]
+        if late and gone > 0.0:  # not nan
+            add *= 2.0 ** (-gone / decayed.half_life[d])
+            if add < _LEAST_WEIGHT:
+                continue
         decayed.classes[d, k] += add
         for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
             g = bags.group[bag]

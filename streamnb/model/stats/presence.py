@@ -12,9 +12,9 @@ from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.counts import Counts, Ints, add_rows
-from streamnb.model.stats.histograms import Histograms, histogram_move
+from streamnb.model.stats.histograms import Histograms, highest_count, histogram_move
 
-__all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence"]
+__all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence", "uncount_presence"]
 
 
 @bundle
@@ -71,6 +71,28 @@ def count_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: i
             table[rows[j], k] = before + weight
             if b >= 0:
                 histogram_move(exact, occupied, counted, words, used, positive, b, before, before + weight)
+
+
+@kernel
+def uncount_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: int, weight: int) -> bool:
+    """Take event e out of class k; False, and nothing changed, where it cannot have been counted."""
+    for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
+        g = bags.group[bag]
+        if kinds[g] == NOMINAL:
+            continue
+        if presence.texts[g, k] < weight:
+            return False
+        for j in range(bags.bag_rows[bag], bags.bag_rows[bag + 1]):
+            if bags.amounts[j] * weight >= UNIT and presence.table[bags.rows[j], k] < weight:
+                return False
+    count_presence(presence, kinds, bags, e, k, -weight)
+    for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
+        g = bags.group[bag]
+        b = presence.slot[g] * presence.texts.shape[1] + k
+        if kinds[g] != NOMINAL and b >= 0 and highest_count(presence.histograms, b) > presence.texts[g, k]:
+            count_presence(presence, kinds, bags, e, k, weight)
+            return False
+    return True
 
 
 class Presence:

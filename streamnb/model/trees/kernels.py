@@ -32,13 +32,12 @@ from streamnb.model.numerics.logspace import normalise
 __all__ = [
     "TreeReading",
     "TreeTables",
-    "can_unlearn",
-    "count_event",
     "fill_given",
     "move_pairs",
     "pair_information",
     "run_tree",
     "score_factors",
+    "unlearn_events",
 ]
 
 _SMALL = 1e-200  # a product of factors, of which none is below 1e-100, is taken apart below this
@@ -192,22 +191,36 @@ def _count_pairs(tables: Any, codes: Any, e: int, a: int, k: int, weight: int) -
             pairs[first[b] + v * rows[b] + u, k] += weight
 
 
-@kernel
-def can_unlearn(tables: Any, codes: Any, k: int, weight: int) -> bool:
-    """Whether the counts hold event 0 of `codes` in class k with this weight (units)."""
+@inlined
+def _can_unlearn(tables: Any, codes: Any, e: int, k: int, weight: int) -> bool:
+    """Whether the counts hold event e in class k with this weight (units)."""
     if tables.classes[k] < weight:
         return False
     paired = min(codes.shape[1], tables.pair_first.shape[0])
     for a in range(codes.shape[1]):
-        v = codes[0, a]
+        v = codes[e, a]
         if v < 0:
             continue
         if tables.values[tables.first[a] + v, k] < weight:
             return False
         for b in range(a + 1, paired):
-            if codes[0, b] >= 0 and tables.pairs[_pair_row(tables, a, v, b, codes[0, b]), k] < weight:
+            if codes[e, b] >= 0 and tables.pairs[_pair_row(tables, a, v, b, codes[e, b]), k] < weight:
                 return False
     return True
+
+
+@kernel
+def unlearn_events(tables: Any, codes: Any, labels: Any, weights: Any) -> int:
+    """Take events out, in order, as long as the counts hold the next one; how many.
+
+    Those of weights below zero are put back.
+    """
+    for e in range(labels.size):
+        k = labels[e]
+        if not 0 <= k < tables.classes.size or not _can_unlearn(tables, codes, e, k, weights[e]):
+            return int(e)
+        count_event(tables, codes, e, k, -weights[e])
+    return int(labels.size)
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,16 @@ from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, pri
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.data_frame import is_frame
-from streamnb.model.encoding.targets import Targets
+from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
-from streamnb.model.trees.value_codes import MISSING, Kinds
+from streamnb.model.trees.value_codes import MISSING, Kinds, key_columns
+
+if TYPE_CHECKING:
+    from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["TreeAugmentedNB"]
 
@@ -136,6 +139,16 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         return self._model.counts.n_bytes
 
     @property
+    def corrections(self) -> Corrections:
+        """Counts are taken back; the tree is that of the counts when it was made."""
+        return "counts"
+
+    @property
+    def n_prunings(self) -> int:
+        """There are no words to forget: 0."""
+        return 0
+
+    @property
     def edges(self) -> list[Edge]:
         """The edges of the tree as it is, with the information that the counts of now say of them."""
         return self._model.edges()
@@ -209,6 +222,16 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         xs = X if is_frame(X) else list(X)
         self._run(xs, Targets.of(len(xs), list(y), None if w is None else list(w), None))
 
+    def learn_late_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> None:
+        """Learn events that were predicted earlier, when their labels were not known: as any others."""
+        self.learn_many(xs, ys, ws, ts)
+
     def predict_then_learn_many(
         self,
         xs: Iterable[Any],
@@ -248,6 +271,26 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         if k < 0:
             raise UnlearnError(f"no event of class {y!r} was ever learned")
         self._model.unlearn(x, self._kinds, k, weight)
+
+    def unlearn_many(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any],
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        prunings: Iterable[int] | None = None,
+    ) -> None:
+        """Take back that these events were learned, in order: counts exactly; the tree stays until it is due.
+
+        Raises UnlearnError at the first event that the counts show was never learned so. What came before it
+        is unlearned, it and what comes after it is not.
+        """
+        events = Taught.of(xs, ys, ws, prunings)
+        labels = np.array([self._classes.get(y, -1) for y in events.labels], dtype=np.int64)
+        done = self._model.unlearn_many(key_columns(events.xs, self._kinds), labels, events.weights)
+        if done < len(events.xs):
+            y, w = events.labels[done], int(events.weights[done]) / UNIT
+            raise UnlearnError(f"this event was never learned as {y!r} with weight {w:g}")
 
     def merge(self, other: TreeAugmentedNB) -> Self:
         """Add all that `other` has learned, as if its events had been learned here; returns self.

@@ -28,20 +28,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import MOST, checked, count, reject, whole
 from streamnb.model.attributes.expected import counts as counts_of
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.compiled.jit import kernel
 from streamnb.model.trees.kernels import (
     TreeReading,
     TreeTables,
-    can_unlearn,
-    count_event,
     fill_given,
     move_pairs,
     pair_information,
     run_tree,
+    unlearn_events,
 )
 from streamnb.model.trees.spanning_tree import maximum_spanning_tree
 
@@ -173,12 +171,23 @@ class TreeCounts:
                     self.grow_tree()
             done = stop
 
-    def unlearn(self, codes: npt.NDArray[np.int32], k: int, weight: int) -> None:
-        """Take out an event. Raises UnlearnError, and changes nothing, where it is not in the counts."""
-        if self.events == 0 or not can_unlearn(self.tables, codes, k, weight):
-            raise UnlearnError("the counts do not hold this event with this class and weight")
-        _count(self.tables, codes, k, -weight)
-        self.events -= 1
+    def unlearn_many(self, codes: npt.NDArray[np.int32], labels: Counts, weights: Counts) -> int:
+        """Take out events in order, as long as the counts hold the next one; how many.
+
+        The tree stays until it is due.
+        """
+        labels = labels[: self.events]
+        done = int(unlearn_events(self.tables, codes, labels, weights))
+        self.events -= done
+        return done
+
+    def learn_again(self, codes: npt.NDArray[np.int32], labels: Counts, weights: Counts) -> None:
+        """Put back events that were taken out."""
+        unlearn_events(self.tables, codes, labels, -weights)
+        self.events += labels.size
+
+    def forget_tree(self) -> None:
+        """Let the tree be made anew before it is read."""
         self._is_stale = True
 
     def merge(self, other: TreeCounts, columns: Counts, attributes: Counts, codes: list[Counts]) -> None:
@@ -343,11 +352,6 @@ class TreeCounts:
                 else:
                     to = tables.pair_first[b, a] + u * tables.rows[a] + v
                 np.add.at(tables.pairs, np.ix_(to.reshape(-1), columns), found)
-
-
-@kernel
-def _count(tables: Any, codes: Any, k: int, weight: int) -> None:
-    count_event(tables, codes, 0, k, weight)
 
 
 def _laid_out(sizes: Counts, classes: int, paired: int, *, spare: bool = True) -> TreeTables:

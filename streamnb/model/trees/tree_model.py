@@ -122,11 +122,39 @@ class TreeModel:
         self.counts.run(codes[:, : sizes.size].copy(), labels, weights, reading, learn=True)
 
     def unlearn(self, x: Any, kinds: Kinds, k: int, weight: int) -> None:
-        """Take out an event. Raises UnlearnError, and changes nothing, where it was never learned."""
-        columns = key_columns([x], kinds)
-        if any((kind, name) not in self.coded.numbers for kind, name, keys in columns if keys != [None]):
-            raise UnlearnError("this event has an attribute that was never learned")
-        self.counts.unlearn(self.coded.encode(columns, np.zeros(1, dtype=np.bool_)), k, weight)
+        """Take out an event, and let the tree be made anew of what is left.
+
+        Raises UnlearnError, and changes nothing, where it was never learned.
+        """
+        if not self.unlearn_many(key_columns([x], kinds), np.array([k]), np.array([weight])):
+            raise UnlearnError("the counts do not hold this event with this class and weight")
+        self.counts.forget_tree()
+
+    def unlearn_many(
+        self, columns: Sequence[KeyColumn], labels: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]
+    ) -> int:
+        """Take out events in order; how many: fewer than all where the next one was never learned.
+
+        The tree stays as it is until it is due.
+        """
+        n = labels.size
+        for kind, name, keys in columns:
+            if (kind, name) not in self.coded.numbers:
+                n = next((e for e, key in enumerate(keys[:n]) if key is not None), n)
+        return self.counts.unlearn_many(self._known(columns, labels.size), labels[:n], weights)
+
+    def learn_again(
+        self,
+        columns: Sequence[KeyColumn],
+        labels: npt.NDArray[np.int64],
+        weights: npt.NDArray[np.int64],
+        part: slice,
+    ) -> None:
+        """Put back a part of the events that were taken out."""
+        self.counts.learn_again(self._known(columns, labels.size)[part], labels[part], weights[part])
+
+    def _known(self, columns: Sequence[KeyColumn], n: int) -> npt.NDArray[np.int32]:
+        return self.coded.encode(columns, np.zeros(n, dtype=np.bool_))
 
     def merge(self, other: TreeModel, columns: npt.NDArray[np.int64], classes: int) -> None:
         """Add all that `other` has learned, of whose classes these are the columns here, of so many."""

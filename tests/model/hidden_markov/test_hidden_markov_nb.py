@@ -394,7 +394,7 @@ def test_unlearning_is_of_events_without_an_entity():
     model.unlearn_one({"colour": "blue"}, "a", 0.5)
     assert model.transitions.first.tolist() == [1024]
     assert model.class_weights == {"a": 1.0}
-    with pytest.raises(UnlearnError, match="begins"):
+    with pytest.raises(UnlearnError, match="never learned"):
         model.unlearn_one({}, "a", 2.0)
 
 
