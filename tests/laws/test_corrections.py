@@ -439,6 +439,21 @@ def test_a_word_that_came_again_holds_nothing_of_what_was_learned_before():
         model.unlearn_many([{"text": "rare"}], ["a"], prunings=[2])
 
 
+def test_what_survives_several_prunings_keeps_its_birth():
+    model = NaiveBayes({"text": "text"})
+    model.learn_many([{"text": "rare often often"}], ["a"])
+    model.prune(min_count=2)
+    model.learn_many([{"text": "new rare rare"}], ["a"])
+    for _ in range(2):
+        model.prune(min_count=2)
+    model = NaiveBayes({"text": "text"}).load_state(*model.state())
+    model.unlearn_many([{"text": "rare often often"}], ["a"], prunings=[0])
+    assert model.class_counts("text") == {"rare": {"a": 2.0}}
+    model.unlearn_many([{"text": "new rare rare"}], ["a"], prunings=[1])
+    assert model.class_counts("text") == {}
+    assert model.n_prunings == 3
+
+
 def test_without_its_number_a_forgotten_word_is_one_that_was_never_learned():
     model = NaiveBayes({"text": "text"})
     model.learn_many([{"text": "rare often"}, {"text": "often"}], ["a", "a"])
