@@ -13,6 +13,7 @@ from pathlib import Path
 
 # Imported before the fork, so that no life waits for it.
 import kafka  # noqa: F401
+import scipy.special  # noqa: F401
 from crashes.seams import Seams
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import Ticking, digests, new_learner, new_worker

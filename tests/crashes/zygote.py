@@ -7,6 +7,7 @@ on standard output, a line of JSON each: started, stopped, went on, ended. At th
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import select
@@ -102,4 +103,5 @@ if __name__ == "__main__":
     from streamnb.model.warm import warm
 
     warm()
+    gc.freeze()  # or each collection copies all pages of this process
     Zygote(live).serve()
