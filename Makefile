@@ -8,12 +8,15 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
 
+# Rewriting the assertions of all tests takes each worker longer than importing them: what Python compiles is kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Tests mostly wait, for brokers and for processes that they start: three at a time keep two processors busy.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
-	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine --ignore tests/model/compiled/test_jit.py
 
 test: $(VENV)/dev.stamp  ## everything that shows that the product works, on both logs, with a short storm
 	$(PYTEST) -n $(WORKERS) -m "not thorough"
@@ -45,7 +48,7 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/house/test_layering.py tests/house/test_docs.py
+	$(BIN)/python -m pytest -q tests/house/test_layering.py tests/house/test_docs.py README.md streamnb
 
 STREAMS ?= ../shared/data
 SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)

@@ -25,9 +25,8 @@ pytest_plugins = ["broker_fixtures"]
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("fast", deadline=None, max_examples=10)
-settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default")
-)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default")
+settings.load_profile(PROFILE)
 
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -78,15 +77,34 @@ THOROUGH = (
 BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
 
 
+def is_thorough(path):
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).as_posix().startswith(THOROUGH)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """To import and rewrite a file whose tests are all left out takes as long as many of them."""
+    wanted = {"not thorough": False, "thorough": True}.get(config.option.markexpr.rpartition(" and ")[2])
+    is_left_out = wanted is not None and is_thorough(collection_path) != wanted
+    return True if is_left_out and collection_path.suffix == ".py" else None
+
+
 def pytest_collection_modifyitems(items):
     order = {f"test_{name}": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # the sort is stable
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix().startswith(THOROUGH):
+        if is_thorough(item.path):
             item.add_marker("thorough")
         log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
         if log not in {None, "sqlite"} or BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
+        if PROFILE == "fast" and hasattr(item.obj, "hypothesis"):
+            _have_fewer_examples(item.function)
+
+
+def _have_fewer_examples(law):
+    """Of a test that asks for a number of its own, too; hypothesis has no other way to say so."""
+    own = law._hypothesis_internal_use_settings
+    law._hypothesis_internal_use_settings = settings(own, max_examples=min(own.max_examples, 10))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -33,9 +33,13 @@ def answer(*arguments, **options):
 
 @pytest.fixture
 def file(tmp_path):
-    path = tmp_path / "events.jsonl.gz"
+    return file_of(2500, tmp_path)
+
+
+def file_of(n, folder):
+    path = folder / "events.jsonl.gz"
     with gzip.open(path, "wb") as lines:
-        lines.writelines(raw + b"\n" for raw in raw_events(2500, seed=11))
+        lines.writelines(raw + b"\n" for raw in raw_events(n, seed=11))
     return path
 
 
@@ -53,14 +57,19 @@ def test_help_is_light():
         assert re.search(rf"^    {command} ", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("model", [["model.kind=naive_bayes", "model.alpha=0.5"], ["predictions.evidence=2"]])
-def test_evaluate_and_run_give_the_same(file, tmp_path, model):
+@pytest.mark.parametrize(
+    ("model", "events"),
+    [(["model.kind=naive_bayes", "model.alpha=0.5"], 2500), (["predictions.evidence=2"], 300)],
+    ids=["naive bayes", "evidence"],
+)
+def test_evaluate_and_run_give_the_same(tmp_path, model, events):
     """The same stream: the same predictions, the same bytes of the model, at any size of commit."""
+    file = file_of(events, tmp_path)
     model = [option for key in (*model, "http.listen=") for option in ("--set", key)]
     alone = answer("evaluate", file, "--predictions", tmp_path / "predictions.jsonl", *model)
     expected = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
-    assert alone["events"] == len(expected) == 2500
-    for size in (1000, 37):
+    assert alone["events"] == len(expected) == events
+    for size in (events * 2 // 5, 37):
         flags = [*model, "--set", f"log.url=sqlite:///log-{size}.db", "--set", f"commit.events={size}"]
         answer("replay", file, *flags, cwd=tmp_path)
         ran = answer("run", "--until-end", *flags, cwd=tmp_path)
