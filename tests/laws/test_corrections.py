@@ -247,6 +247,23 @@ def check(model, oracle):
             assert found.variance == pytest.approx(variance, abs=1e-6)
     for histograms, table in histograms_of(model):
         assert int(histograms.positive.sum()) == np.count_nonzero(table)
+    if isinstance(model, BayesOptimalNB):
+        check_trees(model, oracle)
+
+
+def check_trees(model, oracle):
+    """A tree counts the nominal values that the other hypotheses count; pairs of them are seen elsewhere."""
+    for tree in model._trees._models:
+        tables, found = tree.counts.tables, {}
+        assert tree.counts.events == oracle.events
+        for (kind, name), number in tree.coded.numbers.items():
+            for word, code in tree.coded.codes[number].items():
+                row = tables.values[tables.first[number] + code]
+                if kind == NOMINAL and word is not None and row.any():
+                    found[name, word] = {
+                        ("tokens", y): int(row[k]) for y, k in model.statistics.classes.items() if row[k]
+                    }
+        assert found == {key: row for key, row in oracle.read()[0].items() if oracle.kinds[key[0]] == NOMINAL}
 
 
 def histograms_of(model):
@@ -267,7 +284,8 @@ def follow(model, steps):
         if step == "learn":
             x, y, w = given_
             number = model.n_prunings
-            model.predict_then_learn_many([x], [y], [w], [t])
+            predicted = model.predict_then_learn_many([x], [y], [w], [t])
+            assert np.isfinite(predicted.probabilities).all()
             known.append((x, y, w, number, oracle.learn(x, y, w)))
         elif step == "prune":
             model.prune(**given_[0])
@@ -478,6 +496,19 @@ def test_models_say_what_is_taken_back():
     assert BernoulliNB().corrections == "exact"
 
 
+def test_no_model_of_many_loses_what_another_never_learned():
+    knows, knows_not = naive(), naive()
+    model = BayesOptimalClassifier([knows, knows_not])
+    model.learn_one({"body": "one"}, "a")
+    knows.learn_one({"body": "two"}, "a")
+    before = read(knows), read(knows_not)
+    with pytest.raises(UnlearnError):
+        model.unlearn_many([{"body": "two"}], ["a"])
+    assert (read(knows), read(knows_not)) == before
+    model.unlearn_many([{"body": "one"}], ["a"])
+    assert knows_not.n_events == 0
+
+
 def test_a_corrected_label_is_one_more_observation_of_a_model_that_takes_nothing_back():
     once, model = LogisticRegression(), logistic()
     for x, y in ({"height": 1.0}, "a"), ({"height": 2.0}, "b"), ({"height": 1.0}, "b"):
@@ -526,6 +557,9 @@ def test_a_late_label_takes_its_event_out_of_the_window():
     model.learn_many([{"body": "one"}, {"body": "two"}], ["a", "b"])
     model.predict_then_learn_many([{"body": "one three"}, {"body": "two four"}], [None, None])
     taught = model.classifier.models["labelled and unlabelled"]
+    before = bytes_of(model)
+    model.learn_late_many([{"body": "one three"}], [None])
+    assert bytes_of(model) == before
     model.learn_late_many([{"body": "one three"}], ["b"])
     assert [event.x for event in taught._kept] == [{"body": "two four"}]
     assert taught.model.class_counts("body")["three"] == {"b": 1.0}

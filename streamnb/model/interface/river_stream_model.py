@@ -193,7 +193,7 @@ class OneAtATime:
 
         A classifier with `learn_late_one` is told so: one that was taught by them without a label.
         """
-        for x, y, w in zip(xs, ys, repeat(1.0) if ws is None else ws, strict=ws is not None):
+        for x, y, w, _ in Taught.of(xs, ys, ws, None).each():
             self._learn(x, y, w, late=True)
 
     def unlearn_many(

@@ -240,7 +240,8 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
 
         Drops the `drop_most_frequent` most frequent words for good (they are stop words from then on), then
         those with a total weight below `min_count`, then the rarest until at most `max_attributes` words
-        and values are left. Of equals, those met later go first. What was forgotten cannot be unlearned.
+        and values are left. Of equals, those met later go first. What was forgotten is not unlearned
+        again, see `unlearn_many`.
 
         Joachims (1996) removed the 100 most frequent words and those seen fewer than 3 times.
         """

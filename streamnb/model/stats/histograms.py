@@ -24,7 +24,6 @@ __all__ = [
     "resized",
     "texts_held",
     "widened",
-    "words_above",
 ]
 
 _UNIT_BITS = 10  # a count is in units of 1/1024 example, see `counts.UNIT`
@@ -194,13 +193,6 @@ def highest_count(histograms: Histograms, b: int) -> int:
 def texts_held(histograms: Histograms) -> int:
     """Of how many texts a word's count has a place of its own."""
     return int(histograms.exact.shape[1]) - 1
-
-
-def words_above(histograms: Histograms, b: int, count: int) -> int:
-    """How many words have a count above `count` units, which is not negative."""
-    others = slice(histograms.used[b])
-    above = histograms.words[b, others][histograms.weight[b, others] > count]
-    return int(above.sum() + histograms.exact[b, (count >> _UNIT_BITS) + 1 :].sum())
 
 
 def histograms_of(found: Sequence[Counted], texts: int, columns: int = 8, places: int = 64) -> Histograms:

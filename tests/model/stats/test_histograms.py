@@ -22,7 +22,6 @@ from streamnb.model.stats.histograms import (
     resized,
     texts_held,
     widened,
-    words_above,
 )
 
 # Weights that meet often (examples), seldom (halves and others), and above all places there are (heavy ones).
@@ -93,8 +92,6 @@ def test_a_histogram_is_how_many_words_have_which_count(moves, b):
     assert histograms.positive.tolist() == [len(counts) if i == b else 0 for i in range(3)]
     assert [held(histograms, i) for i in range(3) if i != b] == [Counter(), Counter()]
     assert highest_count(histograms, b) == max(counts, default=0)
-    for limit in [0, 511, UNIT, 3 * UNIT + 7, 10**6 * UNIT, *counts]:
-        assert words_above(histograms, b, limit) == sum(count > limit for count in counts)
 
 
 @given(MOVES, st.sampled_from([0, 63, 64, 200, 10**7]))
