@@ -472,6 +472,20 @@ def test_what_survives_several_prunings_keeps_its_birth():
     assert model.n_prunings == 3
 
 
+@pytest.mark.parametrize("kind", [NaiveBayes, HiddenMarkovNB, BayesOptimalNB])
+def test_what_was_taken_before_values_were_listed_can_be_corrected(kind):
+    model, x = kind({"colour": "nominal"}), {"colour": "blue"}
+    model.learn_many([x, {"colour": "red"}], ["a", "b"])
+    model = kind({"colour": Nominal(values=["red"])}).load_state(*model.state())
+    with pytest.raises(ValueError, match="not one of its values"):
+        model.learn_many([x], ["b"])
+    model.unlearn_many([x], ["a"])
+    model.learn_late_many([x], ["b"])
+    assert model.class_counts("colour") == {"blue": {"b": 1.0}, "red": {"b": 1.0}}
+    with pytest.raises(ValueError, match="not one of its values"):
+        model.predict_proba_one(x)
+
+
 def test_without_its_number_a_forgotten_word_is_one_that_was_never_learned():
     model = NaiveBayes({"text": "text"})
     model.learn_many([{"text": "rare often"}, {"text": "often"}], ["a", "a"])

@@ -179,7 +179,7 @@ class HiddenMarkovNB(SmoothedModel):
         transition is counted, and what is believed of an entity stays. An event without an entity is learned
         whole, for it is a sequence by itself.
         """
-        encoded = self._encode(xs, ys, ws, ts)
+        encoded = self._encode_earlier(xs, ys, ws, ts)
         batch = encoded.batch
         self._run(encoded, self._emissions, learn=True)
         begins, first = self._first_of_chains(encoded)

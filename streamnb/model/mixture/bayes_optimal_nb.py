@@ -223,7 +223,7 @@ class BayesOptimalNB(CountingModel):
         As any others; but tables that forget take an event at its own age, not as one of now. Hypotheses are
         weighed by what they say of it now.
         """
-        self._answer(self._encode(xs, ys, ws, ts), learn=True, late=True)
+        self._answer(self._encode_earlier(xs, ys, ws, ts), learn=True, late=True)
 
     def merge(self, other: Self) -> Self:  # noqa: ARG002
         """Refused with ValueError: posteriors of two streams are no posterior of both.

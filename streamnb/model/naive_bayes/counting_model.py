@@ -205,7 +205,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
         is unlearned, it and what comes after it is not.
         """
         events = Taught.of(xs, ys, ws, prunings)
-        encoded = self._encode(events.xs)
+        encoded = self._encode_earlier(events.xs)
         if encoded.skipped and len(events.xs) > 1:  # an attribute that was never learned: of which event?
             for x, y, w, number in events.each():
                 self.unlearn_many([x], [y], [w], prunings=None if number is None else [number])
@@ -231,7 +231,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
         ts: Iterable[float | None] | None = None,
     ) -> None:
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
-        self._learn(self._encode(xs, ys, ws, ts))
+        self._learn(self._encode_earlier(xs, ys, ws, ts))
 
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
@@ -310,6 +310,21 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
             len(rows), *(None if given is None else _listed(given) for given in (ys, ws, ts))
         )
         return self._statistics.encode(self._reader.written(rows), targets)
+
+    def _encode_earlier(
+        self,
+        xs: Iterable[Any],
+        ys: Iterable[Any] | None = None,
+        ws: Iterable[float] | None = None,
+        ts: Iterable[float | None] | None = None,
+    ) -> Encoded:
+        """As `_encode`, of events that were taken earlier: other values may have been listed then."""
+        reader = self._reader
+        self._reader = reader.of_any_value()
+        try:
+            return self._encode(xs, ys, ws, ts)
+        finally:
+            self._reader = reader
 
     def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
         """Let `step` take events in order, from the one that it is given on.
