@@ -271,6 +271,30 @@ def test_what_a_stranger_wrote_is_the_same_record_by_either_library(broker, clie
     )
 
 
+def test_the_time_that_the_broker_notes_is_the_same_at_every_reading(broker, clients):
+    """Whatever the producer says: half-lives may go by it, and a replay must not learn otherwise."""
+    name, began = f"rd{next(NUMBERS)}", time.time()
+    by_broker = {"message.timestamp.type": "LogAppendTime"}
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs=by_broker)])
+        admin.wait_for_topics([name])
+    stranger = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+    for number in range(5):
+        stranger.produce(name, b"%d" % number, partition=0, timestamp=1_000 * number)
+        stranger.flush()
+        time.sleep(0.01)
+    found = []
+    for library in [*LIBRARIES.values()] * 2:
+        with contextlib.closing(library(clients, "g").reader()) as reader:
+            read = []
+            reader.seek({Partition(name, 0): 0})
+            until(lambda read=read, reader=reader: read.extend(reader.poll(9, 1.0)) or len(read) >= 5)
+            found.append([record.timestamp for record in read])
+    assert found == [found[0]] * 4
+    assert found[0] == sorted(set(found[0]))
+    assert began - 60 < found[0][0] <= found[0][-1] < time.time() + 60
+
+
 class Told:
     """A consumer that has these messages."""
 
