@@ -41,7 +41,7 @@ from streamnb.engine.settings import Pruning, Settings
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.attributes.priors import Prior
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
@@ -123,7 +123,7 @@ def model(config: Config) -> StreamModel:
         declared = declared or {"text": Text()}
         if read_by.kind in CLASSIFIERS:
             made: Any = _classifier(read_by, declared)
-            return made if CLASSIFIERS[read_by.kind].learns_batches else OneAtATime(made, read_by.kind)
+            return made if CLASSIFIERS[read_by.kind].learns_batches else RiverStreamModel(made, read_by.kind)
         if not hypotheses:
             return NaiveBayes(
                 declared,

@@ -22,7 +22,7 @@ ModelKind = Literal[
 
 
 class ClassifierKind(NamedTuple):
-    """One kind; see `river_stream_model.OneAtATime` for what it has to have, if it needs that.
+    """One kind; see `river_stream_model.RiverStreamModel` for what it has to have, if it needs that.
 
     Attributes:
         constructor: ``module:name`` of what makes the classifier, below ``streamnb.model``.

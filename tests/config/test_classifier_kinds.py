@@ -20,7 +20,7 @@ from streamnb.config import CLASSIFIERS, KEYS, ClassifierKind, changes, load, re
 from streamnb.config.classifiers import ModelKind
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.mixture.semi_supervised_mixture import BOTH, LABELLED
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.numerics.counter_rng import uniforms
@@ -64,7 +64,7 @@ def test_every_kind_can_be_made_learns_and_goes_on(kind):
     table = [] if made.reads_texts else [TABLE if made.reads_numbers else NOMINAL]
     config = configured(f"model.kind={kind}", *table)
     model = wiring.model(config)
-    assert isinstance(model, OneAtATime) != CLASSIFIERS[kind].learns_batches
+    assert isinstance(model, RiverStreamModel) != CLASSIFIERS[kind].learns_batches
     assert isinstance(model, CountingModel) == CLASSIFIERS[kind].counts
     learner, again = wiring.learner(config), wiring.learner(config)
     learner.process(records(raw_events(40)), 1.0)

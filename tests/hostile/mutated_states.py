@@ -63,7 +63,7 @@ from streamnb.engine.settings import Settings
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.hidden_markov.transitions import Transitions
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part
@@ -343,7 +343,7 @@ MODELS = {
     "HiddenMarkovNB": Entities(lambda: HiddenMarkovNB(ATTRIBUTES, time_to_live=20.0)),
     "SemiSupervisedNB": Unlabelled(lambda: SemiSupervisedNB(NaiveBayes(ATTRIBUTES), window=5), timed=False),
     "BayesOptimalClassifier": Model(optimal, timed=False, only={*DISCRETE, "size"}),
-    "OneAtATime": Stream(lambda: OneAtATime(NaiveBayes(ATTRIBUTES), "naive")),
+    "RiverStreamModel": Stream(lambda: RiverStreamModel(NaiveBayes(ATTRIBUTES), "naive")),
     "TreeAugmentedNB": Model(lambda: TreeAugmentedNB(ATTRIBUTES), timed=False, only={*CODES, "size"}),
     "ChowLiuTree": Density(lambda: ChowLiuTree(ATTRIBUTES), only=CODES),
     "BayesianNetworkClassifier": Model(

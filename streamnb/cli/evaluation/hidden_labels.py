@@ -25,7 +25,7 @@ from streamnb.errors import ConfigError
 from streamnb.events import Event, PosteriorReport, Scores
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.interface.river_classifier import answer_of, teach_one
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.numerics.counter_rng import uniforms
 
 __all__ = ["run_with_hidden_labels", "share_hidden"]
@@ -78,7 +78,7 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     share = share_hidden(options.hide_labels)
     config = wiring.load_config(options, *_TAUGHT_BY_ALL, without=_OF_OTHER_KINDS)
     model, tally = wiring.model(config), Tally()
-    assert isinstance(model, OneAtATime)  # noqa: S101  the kind says so
+    assert isinstance(model, RiverStreamModel)  # noqa: S101  the kind says so
     events = events_of(options.file, columns_of(options, config.events.label))
     rows = begun(numbered(events, options.order))
     wiring.warm_up(config)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.errors import ConfigError
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 
 __all__ = ["given_model"]
 
 
-def given_model(named: str) -> OneAtATime:
+def given_model(named: str) -> RiverStreamModel:
     """The classifier NAME of the Python module MODULE, or what NAME() makes, as a model of the engine.
 
     Modules are looked for in the working directory, too. The classifier has River's interface; it need not
@@ -47,7 +47,7 @@ def given_model(named: str) -> OneAtATime:
     for method in ("learn_one", "predict_one"):
         if not hasattr(found, method):
             raise _refused(named, f"a classifier: a {type(found).__name__} has no {method}")
-    return OneAtATime(found, type(found).__name__)
+    return RiverStreamModel(found, type(found).__name__)
 
 
 def _can_be_made(maker: Callable[[], Any]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamnb.cli.reports.text_tables import table
 from streamnb.model.bayesian_network.classifier import BayesianNetworkClassifier
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
@@ -21,7 +21,7 @@ def edges(model: StreamModel) -> list[dict[str, Any]] | None:
             {"parent": str(parent), "child": str(child), "information": information}
             for parent, child, information in found
         ]
-    if isinstance(model, OneAtATime) and isinstance(model.classifier, BayesianNetworkClassifier):
+    if isinstance(model, RiverStreamModel) and isinstance(model.classifier, BayesianNetworkClassifier):
         parents = model.classifier.network.parents
         return [
             {"parent": str(parent), "child": str(child)}

@@ -33,7 +33,7 @@ __all__ = [
     "LARGE",
     "MOST",
     "Expected",
-    "Part",
+    "PartArrays",
     "checked",
     "count",
     "counts",
@@ -89,15 +89,15 @@ def real(
     return Expected(dtype, shape, low, high)
 
 
-class Part(dict[str, npt.NDArray[Any]]):
+class PartArrays(dict[str, npt.NDArray[Any]]):
     """The arrays of one part of a state, without what their names begin with there: `prefix`."""
 
     prefix = ""
 
 
-def named(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Part:
+def named(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> PartArrays:
     """The arrays whose name begins so, without it: those of one part of a state."""
-    part = Part({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
+    part = PartArrays({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
     part.prefix = getattr(arrays, "prefix", "") + prefix
     return part
 

@@ -17,12 +17,52 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["capacity_for", "empty_slots", "grown"]
+__all__ = ["Growable", "Pin", "capacity_for", "empty_slots", "grown"]
 
 _STAYS = 1 << 18  # bytes
 _LARGE = 2 << 20  # bytes: a large page
 _RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows
 _NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
+
+
+class Pin:
+    """What was noted of arrays, as where they stand, while none of them is replaced. A copy knows nothing.
+
+    Attributes:
+        edition: another object once one was replaced.
+        noted: with the edition that it is of, so that what was noted meanwhile is not taken for true.
+    """
+
+    __slots__ = ("edition", "noted")
+    edition: object
+    noted: Any
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def __reduce__(self) -> tuple[type[Pin], tuple[()]]:
+        return Pin, ()
+
+    def forget(self) -> None:
+        """One was replaced. What was noted goes, for it may hold the one that was."""
+        self.edition, self.noted = object(), None
+
+
+class Growable:
+    """What owns arrays that are replaced as they grow, or others that do.
+
+    Attributes:
+        pin: of all of these together: it forgets as soon as an attribute is set that is no integer.
+    """
+
+    pin = Pin()  # of those that belong to none that has one
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if type(value) is not int:
+            if isinstance(value, Growable):
+                vars(value)["pin"] = self.pin
+            self.pin.forget()
 
 
 def capacity_for(rows: int) -> int:
@@ -31,7 +71,10 @@ def capacity_for(rows: int) -> int:
 
 
 def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The array with zeros after its last element; the one given is not to be used any more."""
+    """The array with zeros after its last element; the one given is not to be used any more.
+
+    It is another object, whether it was moved or not.
+    """
     count = math.prod(shape)
     whole = _whole(array)
     n_bytes = count * array.itemsize
@@ -43,10 +86,9 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
         if n_bytes >= _LARGE:
             _ask_for_large_pages(whole)
         return whole[:count].reshape(shape)
-    if not array.flags.owndata:  # of reserved addresses, or unpickled
-        array = array.copy()
-    array.resize(shape, refcheck=False)
-    return array
+    moved = np.zeros(shape, dtype=array.dtype)  # another one: a kernel may be reading the one given
+    moved.reshape(-1)[: array.size] = array.reshape(-1)
+    return moved
 
 
 def empty_slots(count: int) -> npt.NDArray[np.uint64]:

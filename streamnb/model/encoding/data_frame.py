@@ -141,8 +141,8 @@ class Columns:
         fields = _numbered(
             self._continuous, is_added, lambda column, adds: layout.field(column.name, adds=adds)
         )
-        items = _items(_kept(self._discrete, groups), is_added, vocabulary)
-        event_values, value_field, value = _values(_kept(self._continuous, fields), label.size)
+        items = _items(_with_numbers(self._discrete, groups), is_added, vocabulary)
+        event_values, value_field, value = _values(_with_numbers(self._continuous, fields), label.size)
         batch = Batch(
             event_items=items.event_items,
             item_group=items.item_group,
@@ -167,11 +167,11 @@ class Columns:
         return Encoded(batch, most, skipped, known, items.tokens)
 
 
-Kept = tuple[list[Column], npt.NDArray[np.int32]]
+NumberedColumns = tuple[list[Column], npt.NDArray[np.int32]]
 """Columns, and the group or field of each."""
 
 
-def _kept(columns: Sequence[Column], numbers: Sequence[int]) -> Kept:
+def _with_numbers(columns: Sequence[Column], numbers: Sequence[int]) -> NumberedColumns:
     """The columns that have a number, with it."""
     chosen = [number >= 0 for number in numbers]
     return list(compress(columns, chosen)), np.array(list(compress(numbers, chosen)), dtype=np.int32)
@@ -188,16 +188,16 @@ class _Items(NamedTuple):
     tokens: Tokens | None = None
 
 
-def _items(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
-    columns, _ = kept
+def _items(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabulary) -> _Items:
+    columns, _ = numbered
     if columns and all(column.kind == NOMINAL for column in columns):
-        return _by_value(kept, is_added, vocabulary)
-    return _in_order(kept, is_added, vocabulary)
+        return _by_value(numbered, is_added, vocabulary)
+    return _in_order(numbered, is_added, vocabulary)
 
 
-def _by_value(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabulary) -> _Items:
     """Nominal values, each looked up once, however often it comes; new ones are added as they come."""
-    columns, groups = kept
+    columns, groups = numbered
     texts = [text for column in columns for text in column.texts]
     sizes = np.array([len(column.texts) for column in columns], dtype=np.int64)
     owners, everything = np.repeat(groups, sizes), np.ones(len(texts), dtype=np.bool_)
@@ -242,9 +242,9 @@ def _added(
     return np.where(np.arange(rows.size) >= begins[chosen], text_rows[chosen], rows)
 
 
-def _in_order(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
+def _in_order(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabulary) -> _Items:
     """One after the other, those to be cut into words among them."""
-    columns, groups = kept
+    columns, groups = numbered
     present = np.empty((is_added.size, len(columns)), dtype=np.bool_)
     cells = np.empty(present.shape, dtype=object)
     for c, column in enumerate(columns):
@@ -267,10 +267,10 @@ def _in_order(kept: Kept, is_added: Present, vocabulary: Vocabulary) -> _Items:
 
 
 def _values(
-    kept: Kept, events: int
+    numbered: NumberedColumns, events: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """Where the numbers of each event begin, the field of each, and the numbers."""
-    columns, fields = kept
+    columns, fields = numbered
     event_values = np.zeros(events + 1, dtype=np.int64)
     value_field, value = np.empty(len(columns) * events, dtype=np.int32), np.empty(len(columns) * events)
     if not columns:

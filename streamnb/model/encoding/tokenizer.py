@@ -27,7 +27,7 @@ __all__ = [
     "character_table",
     "encode_text",
     "hash_bytes",
-    "room_for_tokens",
+    "most_tokens",
     "tokenize",
     "words",
 ]
@@ -246,7 +246,7 @@ def tokenize(
 ) -> Any:
     """Fill `out`, `token_ends`, `places` and `item_tokens`; how many tokens there are.
 
-    `text` has eight bytes to spare after the last item; `room_for_tokens` says how long the others must be.
+    `text` has eight bytes to spare after the last item; `most_tokens` says how long the others must be.
     `lowered` is scratch, as long as the text.
     """
     i = 0
@@ -291,7 +291,7 @@ def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes:
 
 
 @inlined
-def room_for_tokens(size: int, items: int) -> tuple[int, int]:
+def most_tokens(size: int, items: int) -> tuple[int, int]:
     """How many bytes, and how many tokens, `items` texts of `size` bytes together can have at most.
 
     Lower-casing lengthens UTF-8 by at most a half: two bytes become three (U+023A, U+023E).
@@ -326,7 +326,7 @@ class Tokens:
     ) -> None:
         text = np.frombuffer(b"".join([*items, SPARE]), dtype=np.uint8)
         item_ends = np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), dtype=np.int64)
-        size, most = room_for_tokens(text.size, len(items))
+        size, most = most_tokens(text.size, len(items))
         self.bytes = np.empty(size, dtype=np.uint8)
         self.ends = np.empty(most, dtype=np.int64)
         self._group = group

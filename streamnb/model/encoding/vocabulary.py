@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import reject
-from streamnb.model.compiled.growable import capacity_for, empty_slots, grown
+from streamnb.model.compiled.growable import Growable, capacity_for, empty_slots, grown
 from streamnb.model.compiled.intrinsics import load8, prefetch, store8
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import begun, hash_after, process_secret
@@ -243,7 +243,7 @@ def _fill_slots(size: int, secret: Any, slots: Any, cells: Any, arena: Any, grou
         slots[place] = _head(mixed, groups[row]) << _HALF | np.uint64(row + 1)
 
 
-class Vocabulary:
+class Vocabulary(Growable):
     """Keys of attributes and their rows.
 
     A key is a group (a text attribute, or one nominal field) with bytes (a token, or a value). A *stopped*

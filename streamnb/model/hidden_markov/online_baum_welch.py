@@ -24,7 +24,7 @@ from streamnb.model.hidden_markov.online_baum_welch_kernels import (
     MET,
     SMALLEST,
     OnlineCounts,
-    Scratch,
+    OnlineScratch,
     derive_chains,
     derive_row,
     learn_events,
@@ -127,7 +127,7 @@ class OnlineBaumWelch:
     def _derive(self) -> None:
         """What follows from the counts, and memory to work in."""
         R, K = self.starts, self.states
-        self._scratch = Scratch.of(self.block + self.lag, K)
+        self._scratch = OnlineScratch.of(self.block + self.lag, K)
         self._chains = Chain(np.empty((R, K)), np.empty((R, K, K)), np.empty((R, K)), np.empty((R, K, K)))
         derive_chains(self._counts, self.m, self._chains)
 

@@ -29,7 +29,7 @@ __all__ = [
     "MET",
     "SMALLEST",
     "OnlineCounts",
-    "Scratch",
+    "OnlineScratch",
     "derive_chains",
     "derive_row",
     "learn_events",
@@ -77,7 +77,7 @@ class OnlineCounts(NamedTuple):
 
 
 @bundle
-class Scratch(NamedTuple):
+class OnlineScratch(NamedTuple):
     """Memory to work in, L = block + lag: nothing in it outlives a call."""
 
     symbols: npt.NDArray[np.int64]  # [L]
@@ -92,7 +92,7 @@ class Scratch(NamedTuple):
     work: npt.NDArray[np.float64]  # [5, K]
 
     @classmethod
-    def of(cls, length: int, K: int) -> Scratch:
+    def of(cls, length: int, K: int) -> OnlineScratch:
         """For so many events and states."""
         return cls(
             symbols=np.empty(length, dtype=np.int64),

@@ -31,7 +31,7 @@ from streamnb.model.posterior.sequential import SequentialPosterior
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["OneAtATime", "WholeState"]
+__all__ = ["RiverStreamModel", "WholeState"]
 
 State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
@@ -51,7 +51,7 @@ class WholeState:
         return self._state
 
 
-class OneAtATime:
+class RiverStreamModel:
     """A classifier with `predict_proba_one`, `learn_one`, `state` and `load_state`, as a `StreamModel`.
 
     It predicts each event, then lets the classifier learn it. Classes are those that were learned or that the
@@ -65,13 +65,15 @@ class OneAtATime:
 
     Examples:
         >>> from streamnb import MultinomialNB
-        >>> model = OneAtATime(MultinomialNB(), "words")
+        >>> model = RiverStreamModel(MultinomialNB(), "words")
         >>> posteriors = model.predict_then_learn_many(["win cash", "lunch", "cash"], ["spam", "ham", None])
         >>> posteriors.labels()
         [None, 'spam', 'spam']
         >>> model.class_weights
         {'spam': 1.0, 'ham': 1.0}
     """
+
+    state_type = "OneAtATime"  # what saved states call it
 
     def __init__(self, classifier: Any, kind: str) -> None:
         self.classifier = classifier
@@ -234,7 +236,7 @@ class OneAtATime:
         """All that was learned: JSON-able values, and arrays."""
         meta, arrays = state_of(self.classifier)
         return {
-            "type": type(self).__name__,
+            "type": self.state_type,
             "kind": self.kind,
             "events": self._events,
             "classes": [plain(label) for label in self._weights],
@@ -252,8 +254,8 @@ class OneAtATime:
         Raises ValueError for one of another kind, and SnapshotError for one that is damaged.
         """
         found = (meta.get("type"), meta.get("kind"))
-        if found != (type(self).__name__, self.kind):
-            raise ValueError(f"this is the state of a {found}, not of a {(type(self).__name__, self.kind)}")
+        if found != (self.state_type, self.kind):
+            raise ValueError(f"this is the state of a {found}, not of a {(self.state_type, self.kind)}")
         with reading(f"a {type(self).__name__}"):
             classes, weights = checked_names(meta["classes"]), meta["weights"]
             each = [count({"weights": weight}, "weights") for weight in weights]

@@ -1,4 +1,4 @@
-"""What the engine asks of a model, as sentences. `NaiveBayes` is one; `OneAtATime` makes others."""
+"""What the engine asks of a model, as sentences. `NaiveBayes` is one; `RiverStreamModel` makes others."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from streamnb.model.mixture.kernels import (
     unlearn_counts,
 )
 from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan
-from streamnb.model.mixture.scoring import Scratch
+from streamnb.model.mixture.scoring import HypothesisScratch
 from streamnb.model.mixture.tree_members import TreeOpinions
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
@@ -336,7 +336,7 @@ class BayesOptimalNB(CountingModel):
             (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch)),
             parts,
             (statistics.classes[first], statistics.classes[second]),
-            Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
+            HypothesisScratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
             learner_scratch,
             self._trees.log_odds(
                 batch, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
@@ -380,7 +380,9 @@ class BayesOptimalNB(CountingModel):
         )
         bags = bags_of(batch)
         readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
-        scratch = Scratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays))
+        scratch = HypothesisScratch.of(
+            len(self._readings), self._plan.twins.size, K, len(self._sources.decays)
+        )
         most = most_features(batch) if self._plan.takes_features else 0
         learner_scratch = LearnerScratch.of(self._plan, K, most)
         self._reserve(2 * most if learn else 0)

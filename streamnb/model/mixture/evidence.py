@@ -40,7 +40,7 @@ from streamnb.model.mixture.components import CALIBRATED, CALIBRATED_POOL, NAIVE
 from streamnb.model.mixture.hypotheses import Readings
 from streamnb.model.mixture.learner_kernels import extract_event, predict_by_learners
 from streamnb.model.mixture.learner_state import LearnerScratch, LearnerTables, Plan
-from streamnb.model.mixture.scoring import Scratch, score_hypotheses
+from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, put_value
 from streamnb.model.softmax.feature_table import KEY_BITS, mixed
@@ -135,7 +135,7 @@ def _by_readings(
     plan: Plan,
     parts: Parts,
     classes: Any,
-    scratch: Scratch,
+    scratch: HypothesisScratch,
     odds: Floats,
 ) -> None:
     """Fill odds (B, n) with what each part adds to each reading of the counts; the prior is the last.
@@ -337,7 +337,7 @@ def mean_log_odds(
     event: Any,
     parts: Parts,
     classes: Any,
-    scratch: Scratch,
+    scratch: HypothesisScratch,
     learner_scratch: LearnerScratch,
     trees: Floats,
     shares: Floats,

@@ -25,7 +25,7 @@ from streamnb.model.mixture.learner_kernels import (
     predict_by_learners,
 )
 from streamnb.model.mixture.learner_state import LearnerScratch, Plan
-from streamnb.model.mixture.scoring import Scratch, score_hypotheses
+from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
 from streamnb.model.naive_bayes.kernels import learn_event, unlearn_event
 from streamnb.model.numerics.counter_rng import choose
 from streamnb.model.numerics.logspace import log_normalise, normalise
@@ -99,7 +99,7 @@ def run_hypotheses(
     switching_rate: float,
     learn: bool,
     late: bool,
-    scratch: Scratch,
+    scratch: HypothesisScratch,
     learner_scratch: LearnerScratch,
     trees: Any,
     answers: Answers,

@@ -37,7 +37,7 @@ from streamnb.model.stats.decayed import DecayedTables, ages, row_scale
 from streamnb.model.stats.presence import PresenceTables
 from streamnb.model.stats.sources import FIRST_DECAYED, PRESENT, TOKENS
 
-__all__ = ["Scratch", "score_hypotheses"]
+__all__ = ["HypothesisScratch", "score_hypotheses"]
 
 _SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
 _AHEAD = 4  # words
@@ -45,7 +45,7 @@ _LINE = 8  # counts that are fetched together
 
 
 @bundle
-class Scratch(NamedTuple):
+class HypothesisScratch(NamedTuple):
     """Scratch for H hypotheses, K classes and D half-lives; holds nothing between two events.
 
     Attributes:
@@ -79,7 +79,7 @@ class Scratch(NamedTuple):
     power: npt.NDArray[np.float64]
 
     @classmethod
-    def of(cls, hypotheses: int, twins: int, classes: int, decays: int) -> Scratch:
+    def of(cls, hypotheses: int, twins: int, classes: int, decays: int) -> HypothesisScratch:
         """Scratch for so many."""
         by_class = (hypotheses, classes)
         sources = (FIRST_DECAYED + decays, classes)
@@ -127,7 +127,9 @@ def _split(above: Floats, below: Floats, exponent: Ints) -> None:
 
 
 @inlined
-def _set_smoothing(readings: Readings, g: int, is_text: bool, values: float, scratch: Scratch) -> float:
+def _set_smoothing(
+    readings: Readings, g: int, is_text: bool, values: float, scratch: HypothesisScratch
+) -> float:
     """The smoothing of every hypothesis for group g; the largest power of two in a factor of such a group."""
     low, high = 1.0, 1.0
     for h in range(scratch.s.size):
@@ -151,7 +153,12 @@ def _set_smoothing(readings: Readings, g: int, is_text: bool, values: float, scr
 
 @inlined
 def _fetch_totals(
-    tables: Tables, presence: PresenceTables, decayed: DecayedTables, g: int, is_text: bool, scratch: Scratch
+    tables: Tables,
+    presence: PresenceTables,
+    decayed: DecayedTables,
+    g: int,
+    is_text: bool,
+    scratch: HypothesisScratch,
 ) -> float:
     """The totals of group g from every source; the power of two of the largest."""
     K = scratch.joint.shape[1]
@@ -289,7 +296,7 @@ def _word_in_logs(
 
 @kernel
 def _score_absence(
-    tables: Tables, presence: PresenceTables, readings: Readings, g: int, scratch: Scratch
+    tables: Tables, presence: PresenceTables, readings: Readings, g: int, scratch: HypothesisScratch
 ) -> None:
     """What Bernoulli hypotheses say of a text before any of its words is looked at: all are absent."""
     columns = presence.texts.shape[1]
@@ -315,7 +322,7 @@ def _score_text(
     readings: Readings,
     bags: Bags,
     bag: int,
-    scratch: Scratch,
+    scratch: HypothesisScratch,
 ) -> None:
     """Add the factors of a text."""
     g = bags.group[bag]
@@ -375,7 +382,7 @@ def _score_nominal(
     readings: Readings,
     bags: Bags,
     bag: int,
-    scratch: Scratch,
+    scratch: HypothesisScratch,
 ) -> None:
     """Add the factor of a nominal attribute; a bag without a row is a value that was never met."""
     g, first, stop = bags.group[bag], bags.bag_rows[bag], bags.bag_rows[bag + 1]
@@ -407,7 +414,7 @@ def _score_values(
     binned: npt.NDArray[np.bool_],
     batch: Batch,
     e: int,
-    scratch: Scratch,
+    scratch: HypothesisScratch,
 ) -> None:
     """Add the Gaussian factors of the continuous attributes, once for every source."""
     for source in range(scratch.counts.shape[0]):
@@ -453,7 +460,7 @@ def score_hypotheses(
     batch: Batch,
     bags: Bags,
     e: int,
-    scratch: Scratch,
+    scratch: HypothesisScratch,
 ) -> None:
     """scratch.joint[h, k] = log P_h(class k, event e); -inf for a class without examples.
 

@@ -1,1 +1,1 @@
-"""Naive Bayes: its state, kernels and linear form, with its one-kind and semi-supervised variants."""
+"""Naive Bayes: its state, kernels and linear form, with its variants and its semi-supervised form."""

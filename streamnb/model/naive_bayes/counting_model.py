@@ -367,27 +367,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
 
     def _tables(self) -> Tables:
         """The statistics as the kernels take them, with the smoothing and priors to read them by."""
-        statistics = self._statistics
-        counts, K = statistics.counts, len(statistics.classes)
-        smoothing, prior, mode = self._reading()
-        return Tables(
-            statistics.class_weights[:K],
-            counts.table,
-            counts.totals,
-            counts.live,
-            counts.kinds,
-            counts.slot,
-            counts.histograms,
-            statistics.moments.n,
-            statistics.moments.mean,
-            statistics.moments.M2,
-            smoothing[0],
-            smoothing[1],
-            smoothing[2],
-            smoothing[3],
-            prior,
-            mode,
-        )
+        return self._statistics.tables(self._reading())
 
     def _by_group(
         self, columns: npt.NDArray[np.float64], column: Callable[[Any], Any]

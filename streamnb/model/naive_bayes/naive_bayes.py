@@ -23,7 +23,7 @@ from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.kernels import run
 from streamnb.model.naive_bayes.linear_view import LinearView, linear_view
-from streamnb.model.naive_bayes.single_event import OneByOne, OneEvent
+from streamnb.model.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.model.naive_bayes.tables import Reading, Tables
 
 __all__ = ["NaiveBayes", "SmoothedModel"]
@@ -59,7 +59,7 @@ class SmoothedModel(CountingModel):
         self._read_with: tuple[Any, ...] = ()
         self._smoothing = np.zeros((4, 0))  # alpha, m, p and declared values of each group
         self._given = np.zeros(0)  # relative weight of each class where priors are given
-        self._one_by_one = OneByOne()
+        self._single_events = SingleEvents()
 
     def merge(self, other: Self) -> Self:
         """Add all that `other` has learned, as if its events had been learned here; returns self.
@@ -75,13 +75,15 @@ class SmoothedModel(CountingModel):
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
         weight = UNIT if type(w) is float and w == 1.0 else units(w)
-        return self._one_by_one.learned(self._statistics, self._reading(), self._in_one(x), y, weight)
+        return self._single_events.learned(
+            self._statistics, self._reading(), self._encoded_event(x), y, weight
+        )
 
-    def _in_one(self, x: Any) -> OneEvent | None:
+    def _encoded_event(self, x: Any) -> EncodedEvent | None:
         """The event as arrays; None where it needs a batch, which refuses what is not to be taken."""
         if self._reader.closed and not self._reader.takes(x):
             return None
-        return self._one_by_one.of_shape(self._statistics, x, self._reader.kind)
+        return self._single_events.of_shape(self._statistics, x, self._reader.kind)
 
     def _taken_apart(
         self,
@@ -144,7 +146,9 @@ class SmoothedModel(CountingModel):
             lambda name: (*self._smoothing_of(name, *read_with[1:]), self._n_declared(name)),
         )
         if self._given.size != len(self._statistics.classes) or type(self.prior) is not str:
-            self._given = prior_weights(self.prior, self._statistics.classes)
+            given = prior_weights(self.prior, self._statistics.classes)
+            if given.tobytes() != self._given.tobytes():  # single events know it by where it stands
+                self._given = given
         return self._smoothing, self._given, prior_mode(self.prior)
 
 
@@ -187,7 +191,7 @@ class NaiveBayes(SmoothedModel):
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
-        found = self._one_by_one.predicted(self._statistics, self._reading(), self._in_one(x))
+        found = self._single_events.predicted(self._statistics, self._reading(), self._encoded_event(x))
         return super().predict_proba_one(x) if found is None else found
 
     def linear_view(self, positive: Any, negative: Any = None) -> LinearView:

@@ -1,36 +1,35 @@
 """One event without a batch: what it costs is the kernel's work, and one call.
 
-The kernel gets every array by itself, for to unpack a tuple of arrays costs more than an event. It cuts,
-looks up, predicts and learns by what a batch goes through; and it grows nothing. An event that has a new
-attribute or class, or needs room, or is not written like most, is left to a batch of one.
+The kernel is told where the arrays of the model stand, and gets those of the event. It cuts, looks up,
+predicts and learns by what a batch goes through; and it grows nothing. An event that has a new attribute or
+class, or needs room, or is not written like most, is left to a batch of one.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.compiler.pinned import PINNED_WORDS
 from streamnb.model.attributes.kinds import BERNOULLI, CONTINUOUS, NOMINAL
 from streamnb.model.encoding.tokenizer import SPARE, character_table, encode_text
-from streamnb.model.naive_bayes.single_event_kernel import room_for_one, run_one
+from streamnb.model.naive_bayes.single_event_kernel import ModelArrays, pin_arrays, run_single, scratch_words
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Reading
 
-__all__ = ["OneByOne", "OneEvent"]
+__all__ = ["EncodedEvent", "SingleEvents"]
 
-OneEvent = tuple[
+EncodedEvent = tuple[
     npt.NDArray[np.uint8],  # the text of all items, with bytes to spare
-    npt.NDArray[np.int64],  # how many bytes each has
-    npt.NDArray[np.bool_],  # whether it is one token; of all, where there is only one
-    npt.NDArray[np.int32],  # its group; the same
-    npt.NDArray[np.int64],  # how often it occurs; empty: once
-    npt.NDArray[np.int32],  # continuous fields
-    npt.NDArray[np.float64],  # their values
+    npt.NDArray[np.int64],  # (1 or 2, items): how many bytes each has, and how often it occurs; else once
+    npt.NDArray[np.int32],  # the group of each item, or of all, and ~group where it is one token; then fields
+    npt.NDArray[np.float64],  # the values of the fields
 ]
 _Encoded = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]  # the first two of it
 Kind = Callable[[Any, Any], int]
@@ -52,23 +51,24 @@ class _Shape(NamedTuple):
         strings: picks the values of the discrete attributes; None where there is none.
         as_text: what makes each of them text; None where all are strings.
         pack_lengths: packs how many bytes each of them has.
-        whole, group: of each of them, as in `OneEvent`.
+        whole: whether each of them is one token.
         numbers: picks the values of the continuous attributes; None where there is none.
         pack_values: packs them.
-        field: of each of them.
+        fields: how many they are.
+        attributes: of both, as in `EncodedEvent`.
     """
 
     strings: Callable[[Any], Any] | None
     as_text: list[Callable[[Any], str]] | None
     pack_lengths: Callable[..., None]
-    whole: npt.NDArray[np.bool_]
-    group: npt.NDArray[np.int32]
+    whole: list[bool]
     numbers: Callable[[Any], Any] | None
     pack_values: Callable[..., None]
-    field: npt.NDArray[np.int32]
+    fields: int
+    attributes: npt.NDArray[np.int32]
 
 
-class OneByOne:
+class SingleEvents:
     """Makes single events arrays, and sends them through the kernel.
 
     It knows nothing that the statistics do not know: it can be thrown away at any time, and a copy is empty.
@@ -81,15 +81,15 @@ class OneByOne:
         # Whoever tests, then trains asks for the same event twice: what came last, and as what. Each is one
         # tuple, that is replaced whole, for other threads may ask, too.
         self._last_text: tuple[str, _Encoded] | None = None
-        self._last_bag: tuple[Any, Any, _Encoded, npt.NDArray[np.int64]] | None = None
+        self._last_bag: tuple[Any, Any, _Encoded] | None = None
         self._last_strings: tuple[_Shape, Any, _Encoded] | None = None
         self._groups: dict[int, npt.NDArray[np.int32]] = {}
         self._statistics: Statistics | None = None  # whose groups and fields the shapes name
 
-    def __reduce__(self) -> tuple[type[OneByOne], tuple[()]]:
-        return OneByOne, ()
+    def __reduce__(self) -> tuple[type[SingleEvents], tuple[()]]:
+        return SingleEvents, ()
 
-    def of_text(self, statistics: Statistics, kind: int, name: Any, text: str) -> OneEvent | None:
+    def of_text(self, statistics: Statistics, kind: int, name: Any, text: str) -> EncodedEvent | None:
         """An event that is a text; None where the text is not met yet, or no UTF-8 can hold it."""
         group = statistics.layout.groups.get((kind, name))
         if group is None:
@@ -101,10 +101,10 @@ class OneByOne:
             except UnicodeEncodeError:
                 return None
             whole_text = np.frombuffer(encoded + SPARE, dtype=np.uint8)
-            last = self._last_text = text, (whole_text, np.array([len(encoded)]))
-        return *last[1], _CUT, self._alone(group), _ONCE, _NO_FIELD, _NO_VALUE
+            last = self._last_text = text, (whole_text, np.array([[len(encoded)]]))
+        return *last[1], self._alone(group), _NO_VALUE
 
-    def of_bag(self, statistics: Statistics, kind: int, name: Any, x: Any) -> OneEvent | None:
+    def of_bag(self, statistics: Statistics, kind: int, name: Any, x: Any) -> EncodedEvent | None:
         """An event that is a bag of words, each with an integer."""
         group = statistics.layout.groups.get((kind, name))
         if group is None or type(x) is not dict:
@@ -116,17 +116,17 @@ class OneByOne:
         if last is None or last[0] != words or last[1] != counts:
             try:
                 joined = _joined(words)
-                times = np.fromiter(counts, dtype=np.int64, count=len(counts))
+                if joined is None:
+                    return None
+                text, lengths = joined
+                sizes = np.fromiter(chain(lengths, counts), dtype=np.int64, count=2 * len(counts))
             except (TypeError, OverflowError):  # a word that is no string; more than 64 bits hold
                 return None
-            if joined is None:
-                return None
-            text, lengths = joined
-            sizes = np.fromiter(lengths, dtype=np.int64, count=len(counts))
+            sizes = sizes.reshape(2, -1)
             if kind == BERNOULLI:
-                times = times.clip(max=1)
-            last = self._last_bag = words, counts, (text, sizes), times
-        return *last[2], _WHOLE, self._alone(group), last[3], _NO_FIELD, _NO_VALUE
+                sizes[1].clip(max=1, out=sizes[1])
+            last = self._last_bag = words, counts, (text, sizes)
+        return *last[2], self._alone(~group), _NO_VALUE
 
     def _alone(self, group: int) -> npt.NDArray[np.int32]:
         """A group as an array."""
@@ -135,7 +135,7 @@ class OneByOne:
             found = self._groups[group] = np.array([group], dtype=np.int32)
         return found
 
-    def of_shape(self, statistics: Statistics, x: Any, kind_of: Kind) -> OneEvent | None:
+    def of_shape(self, statistics: Statistics, x: Any, kind_of: Kind) -> EncodedEvent | None:
         """An event of strings, booleans, integers and floats, all attributes of which have been met."""
         if type(x) is not dict:
             return None
@@ -143,19 +143,19 @@ class OneByOne:
         shape = self._shape((*x, *map(type, values)), statistics, x, kind_of)
         if shape is None:
             return None
-        text, sizes, value = _NOTHING, _ONCE, _NO_VALUE
+        text, sizes, value = _NOTHING, _NO_ITEM, _NO_VALUE
         if shape.strings is not None:
             encoded = self._of_strings(shape, shape.strings(values))
             if encoded is None:
                 return None
             text, sizes = encoded
         if shape.numbers is not None:
-            value = np.empty(shape.field.size)
+            value = np.empty(shape.fields)
             try:
                 shape.pack_values(value, 0, *shape.numbers(values))
             except (OverflowError, struct.error):  # an integer that no double holds
                 return None
-        return text, sizes, shape.whole, shape.group, _ONCE, shape.field, value
+        return text, sizes, shape.attributes, value
 
     def _of_strings(self, shape: _Shape, strings: tuple[Any, ...]) -> _Encoded | None:
         """Discrete values as text; None where no UTF-8 can hold one."""
@@ -168,29 +168,29 @@ class OneByOne:
             if joined is None:
                 return None
             text, lengths = joined
-            sizes = np.empty(shape.group.size, dtype=np.int64)
+            sizes = np.empty((1, len(shape.whole)), dtype=np.int64)
             shape.pack_lengths(sizes, 0, *lengths)
             last = self._last_strings = shape, strings, (text, sizes)
         return last[2]
 
     def predicted(
-        self, statistics: Statistics, reading: Reading, event: OneEvent | None
+        self, statistics: Statistics, reading: Reading, event: EncodedEvent | None
     ) -> dict[Any, float] | None:
         """P(class | event) of every class with examples; None where the event needs a batch."""
         if event is None or not statistics.classes:
             return None
-        unknown, room = _sent(statistics, reading, event, -1, 0)
+        unknown, scratch = _sent(statistics, reading, event, -1, 0)
         if unknown < 0:
             return None
         classes = statistics.classes
-        probabilities = room[: len(classes)].tolist()
+        probabilities = scratch[: len(classes)].tolist()
         if not unknown:
             return dict(zip(classes, probabilities, strict=True))
         weights = statistics.class_weights
         return {label: probabilities[k] for label, k in classes.items() if weights[k] > 0}
 
     def learned(
-        self, statistics: Statistics, reading: Reading, event: OneEvent | None, label: Any, weight: int
+        self, statistics: Statistics, reading: Reading, event: EncodedEvent | None, label: Any, weight: int
     ) -> bool:
         """Learn the event; False, and nothing learned, where it needs a batch."""
         if event is None or weight == 0 or statistics.is_copied:
@@ -202,8 +202,7 @@ class OneByOne:
         if k < 0:
             return False
         size, _ = _sent(statistics, reading, event, k, weight)
-        statistics.vocabulary.size = size if size >= 0 else -1 - size
-        statistics.events += size >= 0
+        statistics.learned_alone(size)
         return size >= 0
 
     def _shape(
@@ -249,11 +248,11 @@ def _shape_of(statistics: Statistics, x: Mapping[Any, Any], kind_of: Kind) -> tu
         _picker(strings),
         as_text if has_other else None,
         struct.Struct(f"{len(strings)}q").pack_into,
-        np.array(whole, dtype=np.bool_),
-        np.array(group, dtype=np.int32),
+        whole,
         _picker(numbers),
         struct.Struct(f"{len(numbers)}d").pack_into,
-        np.array(field, dtype=np.int32),
+        len(numbers),
+        np.array([~g if w else g for g, w in zip(group, whole, strict=True)] + field, dtype=np.int32),
     )
 
 
@@ -265,7 +264,7 @@ def _picker(positions: list[int]) -> Callable[[Any], Any] | None:
 
 
 def _joined(
-    strings: tuple[str, ...], whole: npt.NDArray[np.bool_] | None = None
+    strings: tuple[str, ...], whole: list[bool] | None = None
 ) -> tuple[npt.NDArray[np.uint8], Any] | None:
     """The UTF-8 of all strings with bytes to spare, and the length of each; None for a lone surrogate.
 
@@ -280,54 +279,64 @@ def _joined(
         else:
             encoded = [
                 string.encode() if is_whole else encode_text(string)
-                for string, is_whole in zip(strings, whole.tolist(), strict=True)
+                for string, is_whole in zip(strings, whole, strict=True)
             ]
     except UnicodeEncodeError:
         return None
     return np.frombuffer(b"".join((*encoded, SPARE)), dtype=np.uint8), map(len, encoded)
 
 
+class _Pinned(NamedTuple):
+    """The arrays of a model as they stand, and what they are read by.
+
+    Attributes:
+        edition: of the statistics' `Pin`.
+        smoothing, prior, mode: the `Reading`.
+        n_classes: how many classes had been met.
+        words: where the arrays stand.
+        arrays: the arrays themselves, which must live as long as anybody reads where they stand.
+    """
+
+    edition: object
+    smoothing: npt.NDArray[np.float64]
+    prior: npt.NDArray[np.float64]
+    mode: int
+    n_classes: int
+    words: npt.NDArray[np.int64]
+    arrays: ModelArrays
+
+
 def _sent(
-    statistics: Statistics,
-    reading: Reading,
-    event: OneEvent,
-    label: int,
-    weight: int,
+    statistics: Statistics, reading: Reading, event: EncodedEvent, label: int, weight: int
 ) -> tuple[int, npt.NDArray[np.float64]]:
-    """Send an event through the kernel: its answer, and the room it worked in."""
-    vocabulary, counts, moments = statistics.vocabulary, statistics.counts, statistics.moments
-    K = len(statistics.classes)
-    room = np.empty(room_for_one(event[0].size, event[1].size, event[6].size, K))
-    answer: int = run_one(
-        label,
-        weight,
-        *event,
-        character_table(),
-        vocabulary.size,
-        vocabulary.slots,
-        vocabulary.cells,
-        vocabulary.arena,
-        vocabulary.used,
-        vocabulary.groups,
-        vocabulary.secret,
-        statistics.class_weights,
-        K,
-        counts.table,
-        counts.totals,
-        counts.live,
-        counts.kinds,
-        counts.slot,
-        *counts.histograms,
-        moments.n,
-        moments.mean,
-        moments.M2,
-        *reading,
-        room,
-    )
-    return answer, room
+    """Send an event through the kernel: its answer, and the scratch memory."""
+    pinned = _pinned(statistics, reading)  # held here, whatever other threads replace meanwhile
+    text, lengths, attributes, value = event
+    scratch = np.empty(scratch_words(text.size, lengths.shape[1], value.size, pinned.n_classes))
+    size = statistics.vocabulary.size
+    return run_single(label, weight, text, lengths, attributes, value, size, pinned.words, scratch), scratch
 
 
-_CUT, _WHOLE = np.zeros(1, dtype=np.bool_), np.ones(1, dtype=np.bool_)
-_ONCE = np.zeros(0, dtype=np.int64)
-_NO_FIELD = np.zeros(0, dtype=np.int32)
+def _pinned(statistics: Statistics, reading: Reading) -> _Pinned:
+    """Where the arrays of the model stand, noted anew after any was replaced."""
+    smoothing, prior, mode = reading
+    pinned: _Pinned | None = statistics.pin.noted
+    if (
+        pinned is None
+        or pinned.edition is not statistics.pin.edition
+        or pinned.smoothing is not smoothing
+        or pinned.prior is not prior
+        or pinned.mode != mode
+        or pinned.n_classes != len(statistics.classes)
+    ):
+        edition, n_classes = statistics.pin.edition, len(statistics.classes)
+        arrays = ModelArrays.of(statistics.tables(reading), statistics.vocabulary, character_table())
+        words = np.empty(PINNED_WORDS, dtype=np.int64)
+        pin_arrays(words, arrays)
+        pinned = _Pinned(edition, *reading, n_classes, words, arrays)
+        statistics.pin.noted = pinned
+    return pinned
+
+
+_NO_ITEM = np.zeros((1, 0), dtype=np.int64)
 _NO_VALUE = np.zeros(0)

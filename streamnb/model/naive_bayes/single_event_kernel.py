@@ -2,54 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from streamnb.compiler.bundles import bundled
+from streamnb.compiler.bundles import bundle, bundled
+from streamnb.compiler.pinned import carve, pinning
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.repeats import mark_repeats_within
-from streamnb.model.encoding.tokenizer import room_for_tokens, tokenize
-from streamnb.model.encoding.vocabulary import DONE, look_up
+from streamnb.model.encoding.tokenizer import most_tokens, tokenize
+from streamnb.model.encoding.vocabulary import DONE, Vocabulary, look_up
 from streamnb.model.naive_bayes.kernels import run_within
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.stats.histograms import Histograms
 
-__all__ = ["room_for_one", "run_one"]
+__all__ = ["ModelArrays", "pin_arrays", "run_single", "scratch_words"]
 
 _HEAVIEST = 1 << 20
 
 
-def room_for_one(n_bytes: int, items: int, values: int, classes: int) -> int:
-    """As many words of eight bytes as `run_one` needs at most, and some more."""
+@bundle
+class ModelArrays(NamedTuple):
+    """What an event needs of a model: its tables, the arrays of `Vocabulary`, the `character_table`."""
+
+    tables: Tables
+    slots: npt.NDArray[np.uint64]
+    cells: npt.NDArray[np.uint8]
+    arena: npt.NDArray[np.uint8]
+    used: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int32]
+    secret: npt.NDArray[np.uint64]
+    characters: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, tables: Tables, keys: Vocabulary, characters: npt.NDArray[np.int32]) -> ModelArrays:
+        """As they are now."""
+        return cls(
+            tables, keys.slots, keys.cells, keys.arena, keys.used, keys.groups, keys.secret, characters
+        )
+
+
+_INT, _INTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
+_REAL, _REALS = np.zeros(0), np.zeros((0, 0))
+_COUNTS = (_INT, _INTS, _INTS, _INT, _INT, _INT, Histograms.empty(0, 64, 8))
+_TABLES = Tables(*_COUNTS, _INTS, _REALS, _REALS, _REAL, _REAL, _REAL, _REAL, _REAL, 0)
+_pin, _pinned = pinning(ModelArrays.of(_TABLES, Vocabulary(), np.zeros(0, dtype=np.int32)))
+
+
+@kernel
+def pin_arrays(words: npt.NDArray[np.int64], arrays: ModelArrays) -> None:
+    """Write where the arrays stand, int64[PINNED_WORDS], for `run_single`."""
+    _pin(words, arrays)
+
+
+def scratch_words(n_bytes: int, items: int, values: int, classes: int) -> int:
+    """As many words of eight bytes as `run_single` works in at most, and some more."""
     return 3 * n_bytes + 11 * items + 2 * values + 5 * classes + 64
 
 
 @inlined
-def _take(words: Any, at: int, length: int) -> Any:
-    """The next `length` words from `at` on, and where those after them begin."""
-    return words[at : at + length], at + length
-
-
-@inlined
-def _fill_items(
-    lengths: Any, whole: Any, group: Any, times: Any, ends: Any, wholes: Any, groups: Any, amount: Any
-) -> bool:
+def _fill_items(lengths: Any, owners: Any, ends: Any, wholes: Any, groups: Any, amount: Any) -> bool:
     """Write what the kernels take of each item; False where one occurs less than once, or too often."""
     end = 0
-    for i in range(lengths.size):
-        end += lengths[i]
+    m = ends.size
+    for i in range(m):
+        end += lengths[0, i]
         ends[i] = end
         amount[i] = UNIT
-        if times.size:
-            if not 0 < times[i] <= _HEAVIEST:
+        if lengths.shape[0] > 1:
+            if not 0 < lengths[1, i] <= _HEAVIEST:
                 return False
-            amount[i] *= times[i]
-        of = i if group.size == lengths.size else 0
-        wholes[i], groups[i] = whole[of], group[of]
+            amount[i] *= lengths[1, i]
+        owner = owners[i if owners.size == m else 0]
+        wholes[i] = owner < 0
+        groups[i] = owner if owner >= 0 else ~owner
     return True
 
 
@@ -66,47 +96,16 @@ def _fill_values(field: Any, value: Any, fields: Any, finite: Any) -> int:
 
 
 @kernel
-def run_one(
+def run_single(
     label: int,
     weight: int,
-    text: Any,
-    lengths: Any,
-    whole: Any,
-    group: Any,
-    times: Any,
-    field: Any,
-    value: Any,
-    characters: Any,
+    text: npt.NDArray[np.uint8],
+    lengths: npt.NDArray[np.int64],
+    attributes: npt.NDArray[np.int32],
+    value: npt.NDArray[np.float64],
     size: int,
-    slots: Any,
-    cells: Any,
-    arena: Any,
-    arena_used: Any,
-    groups: Any,
-    secret: Any,
-    classes: Any,
-    K: int,
-    table: Any,
-    totals: Any,
-    live: Any,
-    kinds: Any,
-    slot: Any,
-    exact: Any,
-    occupied: Any,
-    counted: Any,
-    words: Any,
-    used: Any,
-    positive: Any,
-    absent: Any,
-    misses: Any,
-    stale: Any,
-    n: Any,
-    mean: Any,
-    M2: Any,
-    smoothing: Any,
-    prior: Any,
-    prior_mode: int,
-    room: Any,
+    words: npt.NDArray[np.int64],
+    scratch: npt.NDArray[np.float64],
 ) -> int:
     """Learn one event, or predict it where the label is -1.
 
@@ -116,123 +115,102 @@ def run_one(
 
     Makes no arrays, so that nobody need count who refers to those it is given: that costs more than an event.
 
-    `text` is the UTF-8 of all items with bytes to spare, `lengths` the bytes of each; `whole` and `group` are
-    of each item or of all (see `Tokens`); `times` is how often each occurs, or empty: once. Then come fields
-    and their values, the `character_table`, the arrays of `Vocabulary` and of `Tables`: K classes, and a
-    smoothing with the rows alpha, m, p and declared.
-
-    `room` is float64[`room_for_one`] to work in; after a prediction it begins with the probability of every
-    class.
+    `text`, `lengths`, `attributes` and `value` are an `EncodedEvent`, `size` is how many rows there are, and
+    `words` what `pin_arrays` wrote. `scratch` is float64[`scratch_words`]; after a prediction it begins with
+    the probability of every class.
     """
-    learns = label >= 0
-    m = lengths.size
-    most_bytes, most_tokens = room_for_tokens(text.size, m)
-    integers = room.view(np.int64)
-    at = K
-    item_ends, at = _take(integers, at, m)
-    amount, at = _take(integers, at, m)
-    item_rows, at = _take(integers, at, m + 1)
-    item_group, at = _take(integers, at, (m + 1) // 2)
-    item_whole, at = _take(integers, at, (m + 7) // 8)
-    item_adds, at = _take(integers, at, (m + 7) // 8)
-    lowered, at = _take(integers, at, (text.size + 7) // 8)
-    out, at = _take(integers, at, (most_bytes + 7) // 8)
-    token_ends, at = _take(integers, at, most_tokens)
-    places, at = _take(integers, at, most_tokens)
-    rows, at = _take(integers, at, (most_tokens + 1) // 2)
-    event, at = _take(integers, at, 6)
-    time, at = _take(room, at, 1)
-    finite, at = _take(room, at, value.size)
-    fields, at = _take(integers, at, (value.size + 1) // 2)
-    joint, at = _take(room, at, K)
-    product, at = _take(room, at, K)
-    missed, at = _take(integers, at, K)
-    exponent, at = _take(integers, at, K)
-    if at + 2 * most_tokens > room.size:
+    arrays = _pinned(words)
+    tables = arrays.tables
+    K, m, learns = tables.classes.size, lengths.shape[1], label >= 0
+    n_bytes, n_tokens = most_tokens(text.size, m)
+    item_ends, at = carve(scratch, K, (m,), np.int64)
+    amount, at = carve(scratch, at, (m,), np.int64)
+    item_rows, at = carve(scratch, at, (m + 1,), np.int64)
+    groups, at = carve(scratch, at, (m,), np.int32)
+    wholes, at = carve(scratch, at, (m,), np.bool_)
+    adds, at = carve(scratch, at, (m,), np.bool_)
+    lowered, at = carve(scratch, at, (text.size,), np.uint8)
+    out, at = carve(scratch, at, (n_bytes,), np.uint8)
+    token_ends, at = carve(scratch, at, (n_tokens,), np.int64)
+    places, rows_at = carve(scratch, at, (n_tokens,), np.uint64)
+    rows, at = carve(scratch, rows_at, (n_tokens,), np.int32)
+    event_items, at = carve(scratch, at, (2,), np.int64)
+    event_values, at = carve(scratch, at, (2,), np.int64)
+    labels, at = carve(scratch, at, (1,), np.int64)
+    weights, at = carve(scratch, at, (1,), np.int64)
+    time, at = carve(scratch, at, (1,), np.float64)
+    finite, at = carve(scratch, at, (value.size,), np.float64)
+    fields, at = carve(scratch, at, (value.size,), np.int32)
+    joint, at = carve(scratch, at, (K,), np.float64)
+    product, at = carve(scratch, at, (K,), np.float64)
+    missed, at = carve(scratch, at, (K,), np.int64)
+    exponent, at = carve(scratch, at, (K,), np.int64)
+    if at + 2 * n_tokens > scratch.size:
         return -1 - size
 
-    owners = item_group.view(np.int32)[:m]
-    wholes, adds = item_whole.view(np.bool_)[:m], item_adds.view(np.bool_)[:m]
-    if not _fill_items(lengths, whole, group, times, item_ends, wholes, owners, amount):
+    owners = attributes[: attributes.size - value.size]
+    if not _fill_items(lengths, owners, item_ends, wholes, groups, amount):
         return -1 - size
     adds[:] = learns
     item_rows[0] = 0
     tokens = 0
-    buffer, hashed, found = out.view(np.uint8), places.view(np.uint64), rows.view(np.int32)
     if m:
         tokens = tokenize(
             text,
             item_ends,
             wholes,
-            owners,
-            secret,
-            characters,
-            lowered.view(np.uint8),
-            buffer,
+            groups,
+            arrays.secret,
+            arrays.characters,
+            lowered,
+            out,
             token_ends,
-            hashed,
+            places,
             item_rows,
         )
         token, size = look_up(
             0,
-            buffer,
+            out,
             token_ends[:tokens],
-            hashed[:tokens],
+            places[:tokens],
             item_rows,
-            owners,
+            groups,
             adds,
             size,
-            slots,
-            cells,
-            arena,
-            arena_used,
-            groups,
-            found[:tokens],
+            arrays.slots,
+            arrays.cells,
+            arrays.arena,
+            arrays.used,
+            arrays.groups,
+            rows,
         )
-        if token != DONE or size > table.shape[0]:
+        if token != DONE or size > tables.table.shape[0]:
             return -1 - size
-    values = _fill_values(field, value, fields.view(np.int32), finite)
-    event[0], event[1], event[2], event[3], event[4], event[5] = 0, m, 0, values, label, weight
-    time[0] = np.nan
+    values = _fill_values(attributes[owners.size :], value, fields, finite)
+    event_items[0], event_items[1], event_values[0], event_values[1] = 0, m, 0, values
+    labels[0], weights[0], time[0] = label, weight, np.nan
     batch = bundled(
         Batch(
-            event[0:2],
-            owners,
+            event_items,
+            groups,
             amount,
             item_rows,
-            found[:tokens],
-            hashed[:0],  # nobody asks for features
-            event[2:4],
-            fields.view(np.int32)[:values],
+            rows[:tokens],
+            places[:0],  # nobody asks for features
+            event_values,
+            fields[:values],
             finite[:values],
-            event[4:5],
-            event[5:6],
+            labels,
+            weights,
             time,
         )
     )
-    histograms = Histograms(exact, occupied, counted, words, used, positive, absent, misses, stale)
-    tables = bundled(
-        Tables(
-            classes[:K],
-            table,
-            totals,
-            live,
-            kinds,
-            slot,
-            histograms,
-            n,
-            mean,
-            M2,
-            smoothing[0],
-            smoothing[1],
-            smoothing[2],
-            smoothing[3],
-            prior,
-            prior_mode,
+    most = 0
+    if tables.histograms.used.size:
+        most = mark_repeats_within(
+            batch, tables.kinds, arrays.secret, carve(scratch, at, (4 * n_tokens,), np.int32)[0]
         )
-    )
-    most = mark_repeats_within(batch, kinds, secret, integers[at:].view(np.int32)) if used.size else 0
-    answers, joints = room[:K].reshape(1, K), room[:0].reshape(0, K)
+    answers, joints = carve(scratch, 0, (1, K), np.float64)[0], carve(scratch, 0, (0, K), np.float64)[0]
     learned = run_within(
         0, most, tables, batch, not learns, learns, answers, joints, joint, missed, product, exponent
     )
@@ -242,5 +220,5 @@ def run_one(
         return size
     empty = 0
     for k in range(K):
-        empty += classes[k] == 0
+        empty += tables.classes[k] == 0
     return empty

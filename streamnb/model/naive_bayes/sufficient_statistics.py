@@ -28,6 +28,7 @@ from streamnb.model.attributes.expected import (
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.growable import Growable, Pin
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import Columns
 from streamnb.model.encoding.event_writer import EventWriter
@@ -36,6 +37,7 @@ from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
+from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.stats.counts import Counts, add_rows
 from streamnb.model.stats.decayed import Decayed
 from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
@@ -55,7 +57,7 @@ class Moment(NamedTuple):
     variance: float
 
 
-class Statistics:
+class Statistics(Growable):
     """Classes, attributes and their counts and moments, grown as they are met.
 
     Attributes:
@@ -74,6 +76,7 @@ class Statistics:
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
+        self.pin = Pin()
         self.classes: dict[Hashable, int] = {}
         self.class_weights = np.zeros(2, dtype=np.int64)
         self.events = 0
@@ -122,6 +125,36 @@ class Statistics:
         self.decayed.reserve(self.counts.kinds.size, rows, fields, K)
         if self.presence:
             self.presence.reserve(self.counts.kinds, rows, K)
+
+    def tables(self, reading: Reading) -> Tables:
+        """As the kernels take them, with the smoothing and priors to read them by."""
+        counts, moments, K = self.counts, self.moments, len(self.classes)
+        smoothing, prior, mode = reading
+        return Tables(
+            self.class_weights[:K],
+            counts.table,
+            counts.totals,
+            counts.live,
+            counts.kinds,
+            counts.slot,
+            counts.histograms,
+            moments.n,
+            moments.mean,
+            moments.M2,
+            smoothing[0],
+            smoothing[1],
+            smoothing[2],
+            smoothing[3],
+            prior,
+            mode,
+        )
+
+    def learned_alone(self, size: int) -> None:
+        """An event was learned without a batch: how many rows there are, or -1 - rows where it was not."""
+        rows = size if size >= 0 else -1 - size
+        if rows != self.vocabulary.size:
+            self.vocabulary.size = rows
+        vars(self)["events"] += size >= 0  # past `Growable`, which costs a tenth of an event
 
     def reserve_texts(self, most: int) -> None:
         """Let the histograms of Bernoulli texts take one more text of `most` different words."""

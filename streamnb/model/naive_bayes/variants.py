@@ -1,4 +1,4 @@
-"""The one-kind forms of `NaiveBayes`: every attribute is of the same kind, whatever its value."""
+"""The variants of `NaiveBayes` of which every attribute is of one kind, whatever its value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamnb.model.encoding.event_reader import EventReader, place_text
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-from streamnb.model.naive_bayes.single_event import OneEvent
+from streamnb.model.naive_bayes.single_event import EncodedEvent
 
 __all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
 
@@ -82,11 +82,11 @@ class _WordsNB(NaiveBayes):
     ) -> None:
         super().__init__(alpha=alpha, m=m, p=p, prior=prior, event_model=self._event_model)
 
-    def _in_one(self, x: Any) -> OneEvent | None:
+    def _encoded_event(self, x: Any) -> EncodedEvent | None:
         kind = text_kind(self._event_model)
         if type(x) is str:
-            return self._one_by_one.of_text(self._statistics, kind, "text", x)
-        return self._one_by_one.of_bag(self._statistics, kind, "text", x)
+            return self._single_events.of_text(self._statistics, kind, "text", x)
+        return self._single_events.of_bag(self._statistics, kind, "text", x)
 
 
 class MultinomialNB(_WordsNB):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from streamnb.model.attributes.expected import MOST, reject
 from streamnb.model.attributes.kinds import BERNOULLI
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.compiled.growable import capacity_for, grown
+from streamnb.model.compiled.growable import Growable, capacity_for, grown
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.histograms import Histograms, histograms_of, resized, texts_held, widened
 
@@ -28,7 +28,7 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 
 
-class Counts:
+class Counts(Growable):
     """The tables of one set of discrete attributes, grown as rows, groups and classes appear.
 
     Attributes:

@@ -42,6 +42,7 @@ import numpy.typing as npt
 
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.growable import Growable
 from streamnb.model.compiled.jit import inlined, kernel
 
 __all__ = ["FARTHEST", "NO_SPREAD", "Moments", "learn_value", "merge_moments", "spread", "unlearn_value"]
@@ -110,7 +111,7 @@ def merge_moments(
     n[...] = total
 
 
-class Moments:
+class Moments(Growable):
     """Moments of every continuous attribute within every class.
 
     Attributes:

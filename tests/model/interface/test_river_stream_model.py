@@ -23,7 +23,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.settings import Settings
 from streamnb.errors import SnapshotError
 from streamnb.model.interface.river_classifier import answer_of, state_of, teach_one
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.mixture.semi_supervised_mixture import BOTH, LABELLED, labelled_and_both
 from streamnb.wire.schema import EventSchema
 from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
@@ -88,7 +88,7 @@ def columns(stream):
 @given(stream=events, cut=st.integers(0, 20))
 @settings(max_examples=20)
 def test_how_a_stream_is_cut_is_unobservable(name, stream, cut):
-    whole, parts = OneAtATime(MAKERS[name](), name), OneAtATime(MAKERS[name](), name)
+    whole, parts = RiverStreamModel(MAKERS[name](), name), RiverStreamModel(MAKERS[name](), name)
     together = whole.predict_then_learn_many(*columns(stream))
     apart = [parts.predict_then_learn_many(*columns(part)) for part in (stream[:cut], stream[cut:])]
     assert digest(whole) == digest(parts)
@@ -100,7 +100,7 @@ def test_how_a_stream_is_cut_is_unobservable(name, stream, cut):
 
 @given(events)
 def test_naive_bayes_one_at_a_time_is_naive_bayes(stream):
-    native, model = NaiveBayes({"text": "text"}), OneAtATime(NaiveBayes({"text": "text"}), "plain")
+    native, model = NaiveBayes({"text": "text"}), RiverStreamModel(NaiveBayes({"text": "text"}), "plain")
     expected, found = (m.predict_then_learn_many(*columns(stream)) for m in (native, model))
     assert found.classes == expected.classes
     assert found.probabilities == pytest.approx(expected.probabilities, abs=1e-15)
@@ -112,14 +112,14 @@ def test_naive_bayes_one_at_a_time_is_naive_bayes(stream):
 
 
 def test_each_event_is_predicted_before_it_is_learned():
-    model = OneAtATime(MultinomialNB(), "words")
+    model = RiverStreamModel(MultinomialNB(), "words")
     posteriors = model.predict_then_learn_many(["a", "a", "b"], ["x", "y", "y"])
     assert posteriors.labels() == [None, "x", "x"]
     assert posteriors.probabilities[1].tolist() == [1.0, 0.0]
 
 
 def test_scoring_changes_nothing():
-    model = OneAtATime(Says({"new": 0.5, "other": 0.5}), "says")
+    model = RiverStreamModel(Says({"new": 0.5, "other": 0.5}), "says")
     before = digest(model)
     assert model.predict_posteriors([{}, {}]).probabilities.tolist() == [[0.5, 0.5]] * 2
     assert digest(model) == before
@@ -133,9 +133,9 @@ def test_scoring_changes_nothing():
 @given(first=events, second=events)
 @settings(max_examples=20)
 def test_restart_is_no_restart(name, first, second):
-    model = OneAtATime(MAKERS[name](), name)
+    model = RiverStreamModel(MAKERS[name](), name)
     model.predict_then_learn_many(*columns(first))
-    loaded = OneAtATime(MAKERS[name](), name).load_state(*through_a_file(model))
+    loaded = RiverStreamModel(MAKERS[name](), name).load_state(*through_a_file(model))
     assert digest(loaded) == digest(model)
     answers = [m.predict_then_learn_many(*columns(second)) for m in (model, loaded)]
     assert np.array_equal(answers[0].probabilities, answers[1].probabilities)
@@ -143,7 +143,7 @@ def test_restart_is_no_restart(name, first, second):
 
 
 def test_a_copy_is_of_its_moment():
-    model = OneAtATime(labelled_and_both(1.0, 3, 1), "both")
+    model = RiverStreamModel(labelled_and_both(1.0, 3, 1), "both")
     model.learn_many([{"text": "a"}, {"text": "b"}], ["x", "y"])
     copy, before = model.copying(), digest(model)
     model.learn_many([{"text": "a"}, {"text": "c"}], [None, "y"])
@@ -152,13 +152,14 @@ def test_a_copy_is_of_its_moment():
 
 
 def test_states_of_others_are_refused():
-    model = OneAtATime(MultinomialNB(), "words")
+    model = RiverStreamModel(MultinomialNB(), "words")
+    assert model.state()[0]["type"] == "OneAtATime"  # as in every snapshot that was ever taken
     with pytest.raises(ValueError, match="'other'"):
-        model.load_state(*OneAtATime(MultinomialNB(), "other").state())
+        model.load_state(*RiverStreamModel(MultinomialNB(), "other").state())
     with pytest.raises(ValueError, match="NaiveBayes"):
         model.load_state(*NaiveBayes().state())
     with pytest.raises(TypeError, match="PriorClassifier has no state"):
-        OneAtATime(dummy.PriorClassifier(), "prior").state()
+        RiverStreamModel(dummy.PriorClassifier(), "prior").state()
     with pytest.raises(TypeError, match="PriorClassifier has no state"):
         BayesOptimalClassifier([dummy.PriorClassifier()]).state()
 
@@ -180,7 +181,7 @@ def test_a_mixture_takes_no_state_of_another(other):
 
 
 def test_a_snapshot_of_another_kind_is_told():
-    learner = Learner(Settings(schema=EventSchema()), OneAtATime(MultinomialNB(), "words"))
+    learner = Learner(Settings(schema=EventSchema()), RiverStreamModel(MultinomialNB(), "words"))
     other = Learner(Settings(schema=EventSchema()), NaiveBayes())
     with pytest.raises(SnapshotError):
         learner.load(other.parts())
@@ -206,24 +207,28 @@ def test_answers_are_made_distributions(said, read):
 
 
 def test_an_answer_of_nothing_is_that_of_an_empty_model():
-    model = OneAtATime(Says({"a": 0.0, "b": math.nan}), "says")
+    model = RiverStreamModel(Says({"a": 0.0, "b": math.nan}), "says")
     posteriors = model.predict_then_learn_many([{}], ["a"])
     assert posteriors.labels() == [None]
     assert posteriors.probabilities.tolist() == [[0.0, 0.0]]
 
 
 def test_classes_are_those_mentioned_and_those_learned():
-    model = OneAtATime(Says({True: 0.25, False: 0.75}), "concept")
+    model = RiverStreamModel(Says({True: 0.25, False: 0.75}), "concept")
     posteriors = model.predict_then_learn_many([{}, {}], ["odd", None])
     assert posteriors.classes == [True, False, "odd"]
     assert posteriors.known.tolist() == [2, 3]
     assert model.class_weights == {True: 0.0, False: 0.0, "odd": 1.0}
-    assert OneAtATime(Says(), "concept").load_state(*through_a_file(model)).classes == [True, False, "odd"]
+    assert RiverStreamModel(Says(), "concept").load_state(*through_a_file(model)).classes == [
+        True,
+        False,
+        "odd",
+    ]
 
 
 def test_a_classifier_without_weights_learns_what_has_any_once():
     classifier = Says()
-    model = OneAtATime(classifier, "says")
+    model = RiverStreamModel(classifier, "says")
     model.learn_many([1, 2, 3, 4, 5], ["a"] * 4 + [None], [0.0, 0.5, 1.0, 7.0, 1.0])
     assert classifier.taught == [(2, "a"), (3, "a"), (4, "a")]
     assert model.n_events == 3
@@ -245,7 +250,7 @@ def test_weights_and_events_without_labels_reach_who_takes_them():
 
 @pytest.mark.parametrize("weight", [-1.0, math.nan, 2.0**21])
 def test_weights_out_of_range_teach_nothing(weight):
-    model = OneAtATime(MultinomialNB(), "words")
+    model = RiverStreamModel(MultinomialNB(), "words")
     with pytest.raises(ValueError, match="weight"):
         model.learn_many(["a"], ["x"], [weight])
     assert model.n_events == 0
@@ -253,7 +258,7 @@ def test_weights_out_of_range_teach_nothing(weight):
 
 
 def test_what_is_lacking_is_nothing_or_refused():
-    model = OneAtATime(Says({"a": 1.0}), "says")
+    model = RiverStreamModel(Says({"a": 1.0}), "says")
     assert model.explain_one({}, 3) == []
     assert (model.n_attributes, model.posterior, model.prune()) == (0, None, 0)
     with pytest.raises(ValueError, match="'says' has no vocabulary"):
@@ -265,7 +270,7 @@ def test_what_is_lacking_is_nothing_or_refused():
 
 def test_what_is_there_is_the_classifiers_own():
     pair = labelled_and_both(0.5, 4, 1, attributes={"text": "text"})
-    model = OneAtATime(pair, "both")
+    model = RiverStreamModel(pair, "both")
     model.learn_many([{"text": "cash win"}, {"text": "lunch"}, {"text": "cash prize"}], ["spam", "ham", None])
     assert model.n_attributes == 4
     assert model.n_bytes == sum(m.n_bytes for m in pair.models.values())
@@ -276,7 +281,7 @@ def test_what_is_there_is_the_classifiers_own():
 
 def test_a_report_shows_who_predicts_better():
     """Unlabelled events teach that "r" and "s" go together; the mixture is never ln 2 behind the better."""
-    model = OneAtATime(labelled_and_both(1.0, 200, 1), "both")
+    model = RiverStreamModel(labelled_and_both(1.0, 200, 1), "both")
     rng = np.random.default_rng(0)
     learner = Learner(Settings(schema=EventSchema(), hypotheses=True), model)
     for i in range(300):
@@ -293,18 +298,18 @@ def test_a_report_shows_who_predicts_better():
 
 def test_predictions_say_how_probable_each_model_was():
     pair = labelled_and_both(1.0, 5, 1)
-    model = OneAtATime(pair, "both")
+    model = RiverStreamModel(pair, "both")
     posteriors = model.predict_then_learn_many([{"c": "r"}, {"c": "g"}, {"c": "r"}], ["a", None, "b"])
     assert posteriors.hypotheses[0].tolist() == [0.5, 0.5]
     assert posteriors.hypotheses.shape == (3, 2)
     assert isinstance(model.posterior, SequentialPosterior)
-    assert OneAtATime(CategoricalNB(), "c").predict_then_learn_many([{}], ["a"]).hypotheses is None
+    assert RiverStreamModel(CategoricalNB(), "c").predict_then_learn_many([{}], ["a"]).hypotheses is None
 
 
 def test_a_learner_makes_no_difference_of_kinds():
     """Records in, predictions out: the same as of the native model, but for the last bits."""
     found = []
-    for model in (NaiveBayes(), OneAtATime(NaiveBayes(), "plain")):
+    for model in (NaiveBayes(), RiverStreamModel(NaiveBayes(), "plain")):
         learner = Learner(Settings(schema=EventSchema(), evidence=3), model)
         found.append(predictions(learner.process(records(raw_events(60)), 1.0)))
     assert len(found[0]) == 60

@@ -521,7 +521,7 @@ def test_what_the_model_refuses_is_refused(x):
 @pytest.mark.parametrize(
     "x", ["win win now", {"win": 2, "now": 1}, {"subject": "win", "body": "now win", "cash": 0}, {}, ""]
 )
-def test_the_one_kind_forms_take_what_they_take(kind, x):
+def test_the_variants_take_what_they_take(kind, x):
     model = kind(alpha=0.1)
     for text, label in MAILS:
         model.learn_one(text, label)

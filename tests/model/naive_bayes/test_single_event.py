@@ -6,11 +6,12 @@ import copy
 import math
 import pickle
 import random
+import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb import (
@@ -23,7 +24,10 @@ from streamnb import (
     NaiveBayes,
     Text,
 )
+from streamnb.compiler.pinned import PINNED_WORDS
+from streamnb.model.encoding.tokenizer import character_table
 from streamnb.model.naive_bayes import single_event
+from streamnb.model.naive_bayes.single_event_kernel import ModelArrays, pin_arrays
 
 WORDS = st.text(st.sampled_from("abAB_1 .\u00e9\u00c9\u03a3\u0130\u4e2d"), max_size=12)
 NUMBERS = st.one_of(
@@ -129,7 +133,7 @@ def test_most_events_need_no_batch(monkeypatch):
     """Else the test above compares a batch with a batch."""
     sent = []
     monkeypatch.setattr(
-        single_event, "run_one", lambda *a, run=single_event.run_one: sent.append(run(*a)) or sent[-1]
+        single_event, "run_single", lambda *a, run=single_event.run_single: sent.append(run(*a)) or sent[-1]
     )
     for model, x in (
         (MultinomialNB(), "a b"),
@@ -172,7 +176,7 @@ def test_events_of_any_size_need_no_batch(monkeypatch, model, x, n_classes):
         model.learn_one(x if label < 2 else ({} if isinstance(x, dict) else ""), label)
     told, sent = model.predict_posteriors([x]).probabilities[0], []
     monkeypatch.setattr(
-        single_event, "run_one", lambda *a, run=single_event.run_one: sent.append(run(*a)) or sent[-1]
+        single_event, "run_single", lambda *a, run=single_event.run_single: sent.append(run(*a)) or sent[-1]
     )
     assert list(model.predict_proba_one(x).values()) == told.tolist()
     model.learn_one(x, 0)
@@ -259,6 +263,170 @@ def test_what_changes_beside_single_events_is_seen_by_them():
             assert changed.predict_proba_one("c") == changed.clone().load_state(
                 *changed.state()
             ).predict_proba_one("c")
+
+
+def more_of(model, count):
+    """Events with words, values, and numbers that the model has not met, in all of its tables."""
+    at = model.n_attributes
+    return [
+        {
+            "t": f"w{i} a" if i % 2 else f"a word of more than fifteen bytes{i}",
+            "s": f"w{i} " * 2,
+            "k": f"k{i}",
+            "n": 1.0,
+        }
+        for i in range(at, at + count)
+    ]
+
+
+def learn(model, count=1, weight=1.0):
+    model.learn_many(more_of(model, count), ["x"] * count, [weight] * count)
+
+
+def unlearn(model):
+    x = more_of(model, 1)[0]
+    model.learn_one(x, "y")
+    model.unlearn_one(x, "y")
+
+
+def merge(model):
+    other = copy.deepcopy(model)
+    learn(other, 40)
+    other.learn_one({"other": 1.0, "one more": "red"}, "w")
+    model.merge(other)
+
+
+def moved(owner):
+    for name, held in list(vars(owner).items()):
+        if isinstance(held, np.ndarray):
+            setattr(owner, name, held.copy())
+
+
+CHANGES = {
+    "a few words": learn,
+    "many words": lambda m: learn(m, 100),
+    "parts of examples": lambda m: learn(m, 20, 0.25),
+    "a number": lambda m: m.learn_one({f"n{len(m.statistics.layout.fields)}": 1.0}, "x"),
+    "an attribute": lambda m: m.learn_one({f"k{len(m.statistics.layout.groups)}": "red"}, "x"),
+    "a class": lambda m: m.learn_one({"t": "a"}, f"c{len(m.classes)}"),
+    "unlearned": unlearn,
+    "merged": merge,
+    "pruned": lambda m: m.prune(min_count=2.0),
+    "stop words": lambda m: m.prune(drop_most_frequent=1),
+    "a copy begun": lambda m: m.copying().advance(64),
+    "loaded": lambda m: m.load_state(*m.state()),
+    "copied": copy.deepcopy,
+    "pickled": lambda m: pickle.loads(pickle.dumps(m)),  # noqa: S301
+    "smoothing": lambda m: setattr(m, "alpha", m.alpha / 2),
+    "prior": lambda m: setattr(m, "prior", "uniform" if m.prior == "learned" else "learned"),
+    "vocabulary moved": lambda m: moved(m.statistics.vocabulary),
+    "counts moved": lambda m: moved(m.statistics.counts),
+    "moments moved": lambda m: moved(m.statistics.moments),
+    "weights moved": lambda m: moved(m.statistics),
+    "given prior": lambda m: setattr(m, "prior", {"x": 1.0, "y": m.n_events}),
+}
+
+
+def changed(name, model):
+    """The model, or its copy."""
+    found = CHANGES[name](model)
+    return found if isinstance(found, NaiveBayes) else model
+
+
+def assert_stands_there(words, model):
+    """numba has three words before an array's size and address, its shape and strides behind them."""
+    arrays = ModelArrays.of(model._tables(), model.statistics.vocabulary, character_table())
+    at = 0
+    for array in [*arrays.tables[:6], *arrays.tables.histograms, *arrays.tables[7:], *arrays[1:]]:
+        if isinstance(array, int):
+            assert words[at] == array
+            at += 1
+        else:
+            assert words[at + 4 : at + 5 + array.ndim].tolist() == [array.ctypes.data, *array.shape]
+            at += 5 + 2 * array.ndim
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes=st.lists(st.sampled_from(list(CHANGES)), min_size=1, max_size=10))
+@example(changes=list(CHANGES))
+def test_single_events_find_the_arrays_wherever_they_are_moved(changes):
+    """Whatever is done between two of them, the kernel gets the addresses of now, and a batch tells the same."""
+    alone, batch = NaiveBayes(MIXED), NaiveBayes(MIXED)
+    events = [{"t": "a w1", "s": "w1 w2", "k": "k1", "n": 2.0}, {"t": "b"}]
+    for model in (alone, batch):
+        model.learn_many(events * 2, ["x", "x", "y", "y"])
+    run, sent = single_event.run_single, []
+
+    def checked(*given):
+        assert_stands_there(given[-2], alone)
+        sent.append(given)
+        return run(*given)
+
+    for name in ["a few words", *changes]:
+        alone, batch = (changed(name, model) for model in (alone, batch))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(single_event, "run_single", checked)
+            for x, y in zip(events, "xy", strict=True):
+                told = batch.predict_posteriors([x]).probabilities[0].tolist()
+                assert list(alone.predict_proba_one(x).values()) == told
+                alone.learn_one(x, y)
+                batch.learn_many([x], [y])
+    assert len(sent) >= 2 * len(changes)
+    assert state_bytes(alone) == state_bytes(batch)
+
+
+@pytest.mark.parametrize("wrong", [np.asfortranarray, np.float64, lambda held: held.reshape(-1)])
+def test_arrays_that_lie_otherwise_are_refused(wrong):
+    """The kernel would read them as what they are not."""
+    model = NaiveBayes()
+    model.learn_one({"a": "x"}, "one")
+    arrays = ModelArrays.of(model._tables(), model.statistics.vocabulary, character_table())
+    tables = arrays.tables._replace(table=wrong(arrays.tables.table))
+    with pytest.raises(TypeError, match=r"is not .*ModelArrays"):
+        pin_arrays(np.empty(PINNED_WORDS, dtype=np.int64), arrays._replace(tables=tables))
+
+
+@pytest.mark.parametrize("w", [None, 1.0])
+def test_arrays_are_held_while_the_kernel_may_read_them_and_no_longer(monkeypatch, w):
+    """Whatever replaces them meanwhile, as another thread can: the kernel runs without the GIL."""
+    model, x = NaiveBayes(MIXED), {"t": "a", "s": "b", "k": "c", "n": 1.0}
+    model.learn_many([x] * 4, ["x", "y"] * 2)
+    model.predict_proba_one(x)
+    statistics, run, seen = model.statistics, single_event.run_single, []
+    owners = (statistics, statistics.vocabulary, statistics.counts, statistics.moments)
+
+    def interrupted(*given):
+        counts = statistics.counts
+        held = [(name, array) for owner in owners for name, array in vars(owner).items()]
+        held += [("histograms", array) for array in counts.histograms]
+        seen.extend(weakref.ref(a) for name, a in held if isinstance(a, np.ndarray) and name != "secret")
+        del held
+        for owner in owners:
+            moved(owner)
+        counts.histograms = type(counts.histograms)(*map(np.copy, counts.histograms))
+        assert all(ref() is not None for ref in seen)
+        return run(*given)
+
+    monkeypatch.setattr(single_event, "run_single", interrupted)
+    model.predict_proba_one(x) if w is None else model.learn_one(x, "x", w)
+    assert len(seen) > 20
+    assert [ref for ref in seen if ref() is not None] == []
+
+
+def test_a_pin_that_was_noted_while_an_array_was_replaced_is_not_used(monkeypatch):
+    """As another thread can, between where the arrays stand and what is noted of it."""
+    model, x = NaiveBayes(MIXED), {"t": "a", "k": "c"}
+    model.learn_many([x, {"k": "d"}], ["x", "y"])
+    told = model.predict_proba_one(x)
+    model.statistics.pin.forget()
+    pin = single_event.pin_arrays
+    monkeypatch.setattr(
+        single_event, "pin_arrays", lambda *given: (pin(*given), moved(model.statistics.counts))
+    )
+    model.predict_proba_one(x)
+    monkeypatch.undo()
+    model.statistics.counts.table[:] = 0
+    assert model.predict_proba_one(x) != told
 
 
 def test_a_class_of_which_all_was_unlearned_is_not_told_of():
