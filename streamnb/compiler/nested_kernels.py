@@ -12,7 +12,8 @@ from typing import Any
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 
 from streamnb.compiler.bundles import BundleLowering
 
@@ -23,13 +24,31 @@ class _NestedLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The translation of a kernel, to be linked into others; not optimised, and never run by itself."""
 
     def finalize(self) -> None:
-        """Add what it calls."""
+        """Nothing more: what it calls is added once, to the kernel that Python calls."""
         self._raise_if_finalized()
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)  # noqa: SLF001  as its base class does
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)  # noqa: SLF001
-        self._final_module.verify()
         self._finalized = True
+
+    def note_all(self, found: dict[Any, None]) -> None:
+        """Note it, and those that it calls, directly or not."""
+        if self not in found:
+            found[self] = None
+            _note_all(self._linking_libraries, found)
+
+
+def _note_all(libraries: Any, found: dict[Any, None]) -> dict[Any, None]:
+    for library in libraries:
+        if isinstance(library, _NestedLibrary):
+            library.note_all(found)
+        else:
+            found[library] = None
+    return found
+
+
+class _OuterLower(BundleLowering):
+    def lower(self) -> None:
+        """See its base class."""
+        super().lower()
+        self.library._linking_libraries = list(_note_all(self.library._linking_libraries, {}))  # noqa: SLF001
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -41,7 +60,7 @@ class _OuterLowering(NativeLowering):  # type: ignore[misc]
     @property
     def lowering_class(self) -> Any:
         """What translates it."""
-        return BundleLowering
+        return _OuterLower
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -49,6 +68,7 @@ class _NestedLowering(_OuterLowering):
     """Translates a kernel for its callers alone."""
 
     _name = "nested_lowering"
+    lowering_class: Any = BundleLowering
 
     def run_pass(self, state: Any) -> bool:
         """See its base class."""
@@ -87,8 +107,12 @@ class _KernelFlags(Flags):  # type: ignore[misc]
         return _shared.setdefault(self.summary(), _SharedFlags(self))
 
 
+_IDLE = {InlineClosureLikes, NopythonRewrites}
+"""Steps for functions within functions, and for expressions of whole arrays, which no kernel has."""
+
+
 class OuterCompiler(CompilerBase):  # type: ignore[misc]
-    """numba's own steps, but for the last."""
+    """numba's own steps, but for those that do nothing, and the last."""
 
     lowering: Any = _OuterLowering
 
@@ -105,7 +129,9 @@ class OuterCompiler(CompilerBase):  # type: ignore[misc]
         """The steps."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.passes = [
-            (self.lowering if step is NativeLowering else step, name) for step, name in pipeline.passes
+            (self.lowering if step is NativeLowering else step, name)
+            for step, name in pipeline.passes
+            if step not in _IDLE
         ]
         pipeline.finalize()
         return [pipeline]

@@ -105,6 +105,7 @@ ONLY_IN = {
     "numba": {
         "model/compiled/jit.py",
         "compiler/bundles.py",
+        "compiler/pinned.py",
         "compiler/nested_kernels.py",
         "compiler/kept_code.py",
         "model/compiled/intrinsics.py",

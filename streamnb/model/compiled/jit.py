@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from numba import types
 from numba.core.registry import CPUDispatcher
 
 from streamnb.compiler.kept_code import KeptCode
@@ -62,8 +63,12 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
         self._nested = _Nested(function, pipeline_class=NestedCompiler, **options)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What numba asks for where a kernel calls this one."""
-        return self._nested.get_call_template(args, kws)
+        """What numba asks for where a kernel calls this one.
+
+        It would compile it once more for each constant that it is called with.
+        """
+        given = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return self._nested.get_call_template(tuple(map(types.unliteral, args)), given)
 
     def get_overload(self, sig: Any) -> Any:
         """What numba asks for where a kernel calls this one."""

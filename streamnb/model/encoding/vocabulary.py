@@ -199,7 +199,7 @@ def look_up(
     rows: Any,
 ) -> tuple[int, int]:
     """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full."""
-    item = np.searchsorted(item_tokens, first, side="right") - 1
+    item = 0
     limit = np.int64(slots.size * _MAX_LOAD)
     is_far = slots.size > _NEAR
     for token in range(first - 48 if is_far else first, token_ends.size):

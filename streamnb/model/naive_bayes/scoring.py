@@ -31,7 +31,7 @@ from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import trailing_zeros
-from streamnb.model.compiled.jit import inlined
+from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_of
 from streamnb.model.stats.histograms import Histograms
 from streamnb.model.stats.moments import spread
@@ -133,7 +133,7 @@ def _score_unmet(
             joint[k] += units / UNIT * math.log(floor * UNIT)
 
 
-@inlined
+@kernel
 def _score_shares(
     tables: Any,
     batch: Any,
@@ -283,7 +283,7 @@ def log_absent(histograms: Histograms, b: int, n: Any, s: float, rest: float, fl
         left = occupied[b, block]
         while left != 0:
             at = block * 64 + trailing_zeros(left)
-            sums = _multiply_absent(at * UNIT, exact[b, at], n, s, rest, floor, whole, scale, sums)
+            sums = _multiply_absent(at * UNIT, np.int64(exact[b, at]), n, s, rest, floor, whole, scale, sums)
             left &= left - np.uint64(1)
     for i in range(used):
         if weight[b, i] % UNIT == 0:
@@ -292,7 +292,7 @@ def log_absent(histograms: Histograms, b: int, n: Any, s: float, rest: float, fl
     return total + math.log(product) - multiplied * math.log(whole * scale), misses
 
 
-@inlined
+@kernel
 def _score_presence(
     tables: Any,
     batch: Any,
