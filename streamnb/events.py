@@ -11,27 +11,38 @@ import msgspec
 
 __all__ = [
     "DETECTORS",
+    "OF_VERDICTS",
     "REASONS",
     "UNPUBLISHED",
     "ClassRate",
     "DeadLetter",
+    "DelayScores",
     "DetectorName",
     "Drift",
     "Event",
     "Evidence",
     "HypothesisScore",
     "Interval",
-    "Label",
     "MetricsReport",
     "ModelInfo",
     "PosteriorReport",
     "Prediction",
     "ReliabilityBin",
     "Scores",
+    "Verdict",
+    "VerdictReport",
+    "Withdrawal",
 ]
 
 UNPUBLISHED = "prediction-oversize"
 """Why a record became a dead letter that is an event, and was learned: its prediction is too large."""
+
+OF_VERDICTS = (
+    "unknown-event",  # a verdict on an event that did not come, or whose time was up: see `labels.window`
+    "too-many-sources",  # a verdict of a fifth source on one event, or of one source too many
+    "repeated",  # an event whose id is waiting for its label, where `events.repeats` says so
+)
+"""Why a record became a dead letter that can be read: it comes too late, or once too often."""
 
 REASONS = (
     "oversize",  # the record is larger than the configured limit
@@ -42,6 +53,7 @@ REASONS = (
     "wrong-type",  # a value of another JSON type than its attribute's kind
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero, an odd time
     "label-record",  # a record of the topic of labels
+    *OF_VERDICTS,
     UNPUBLISHED,
 )
 """Why a record became a dead letter: a bounded set, fit for a metric label."""
@@ -71,13 +83,36 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     ts: float | None = None
 
 
-class Label(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A label that arrives after its event, or that corrects an earlier one."""
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """A label that comes apart from its event: later, sooner, in place of an earlier one, or to take it back.
+
+    Attributes:
+        id: of the event.
+        label: the class; None takes back what the same source said before.
+        source: who says so.
+        weight: how many examples the event counts for when it is learned with this label.
+        ts: when it was said, seconds since the epoch; None is when the log recorded it.
+    """
 
     id: str
-    label: str
-    source: str | None = None
+    label: str | None
+    source: str = "default"
     weight: float = 1.0
+    ts: float | None = None
+
+
+class Withdrawal(msgspec.Struct, frozen=True):
+    """All that one source said between two times is void, as if it had never been said.
+
+    Attributes:
+        source: whose verdicts.
+        since: those said at this time or later, seconds since the epoch; None is all.
+        ts: those said at this time or before; None is when the log recorded the withdrawal.
+    """
+
+    source: str
+    since: float | None = None
+    ts: float | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -256,6 +291,50 @@ class PosteriorReport(msgspec.Struct, frozen=True):
     switching_rate: float
 
 
+class DelayScores(msgspec.Struct, frozen=True):
+    """Scores of events whose first verdict came after a delay of at most so many seconds.
+
+    Attributes:
+        most: the bound of the delay, above that of the one before; 0 for labels that came with their events,
+            and None for all that is longer.
+        events: how many.
+        accuracy: share of them predicted right.
+        log_loss: mean of -ln P(truth), nats.
+    """
+
+    most: float | None
+    events: int
+    accuracy: float
+    log_loss: float
+
+
+class VerdictReport(msgspec.Struct, frozen=True):
+    """What came of labels that come apart from their events.
+
+    Attributes:
+        served: events predicted so far.
+        judged: of these, how many have a label that stands.
+        coverage: the share of that; 0 where nothing was served.
+        pending: how many events wait, judged or not.
+        outcomes: what became of verdicts -> how many, see docs/labels.md.
+        sources: source -> its verdicts so far.
+        delays: by delay of the first verdict, those that have events.
+        median_delay, p90_delay, p99_delay: bounds of the delays of so many of the first verdicts, seconds;
+            None where there were none, or that many are beyond all bounds.
+    """
+
+    served: int
+    judged: int
+    coverage: float
+    pending: int
+    outcomes: dict[str, int]
+    sources: dict[str, int]
+    delays: tuple[DelayScores, ...]
+    median_delay: float | None
+    p90_delay: float | None
+    p99_delay: float | None
+
+
 class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report", tag_field="kind"):
     """The state of progressive validation at one commit.
 
@@ -278,6 +357,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
             before there were any.
         class_rates: how frequent each class of `labels` is, in their order; empty where nothing was learned,
             and in reports written before rates were recorded.
+        verdicts: what came of labels, where they come apart from their events.
     """
 
     events: int
@@ -295,6 +375,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     posterior: PosteriorReport | None = None
     interval_mass: float | None = None
     class_rates: tuple[ClassRate, ...] = ()
+    verdicts: VerdictReport | None = None
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):

@@ -42,6 +42,8 @@ _LOOK_SECONDS = 1.0
 _COMMIT_BYTES = 16 << 20  # of events, or of outputs
 _RUNS = 2000  # of records of one partition, each at most 400 bytes in a journal record
 _PARTITION_SECONDS = 5.0
+_EARLY_MOST, _EARLY_AGAIN = 0.5, 0.25  # of the memory for labels before their events
+_WORK = 4  # steps in a commit of what takes longer than one
 _STRAYS_TOLD = 5
 _LONG_SECONDS = 5.0  # for a partition that lags to stand still
 _TELL_SECONDS = 10.0  # between two lines of why
@@ -119,6 +121,7 @@ class Worker:
         self._accepts_loss = accepts_loss
         self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
+        self._only_events = False  # until those come of which labels are there
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _Begun | None = None
         self._checkpoint: Checkpoint | None = None  # after the commit under way
@@ -251,6 +254,10 @@ class Worker:
                     self._step(records)
                 else:
                     self._settle()
+                    if self.learner.has_work:
+                        self._step([])
+                        continue
+                    self._wait_for_events(self._log.lag())
                     if until_end and not any(self._log.lag().values()):
                         break
                     self._report_if_due(self.learner.settings.report_seconds)
@@ -356,17 +363,24 @@ class Worker:
         now = self._clock()
         self._ahead = True
         before = self.learner.consumed
-        outputs = self.learner.process(records[: _named(records)], now, self._turn, _COMMIT_BYTES)
+        work = _WORK if self.learner.has_work else 0
+        outputs = self.learner.process(records[: _named(records)], now, self._turn, _COMMIT_BYTES, work)
         taken = self.learner.consumed - before
         records, self._left = records[:taken], records[taken:]
         tally, self.learner.tally = self.learner.tally, LearnerTally()
         if tally.report is not None:
             self._reported = self._began
-        checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now)
+        checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now, work)
         self._settle()
         at = time.time()
         self._begun = _Begun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
         self._checkpoint, self._ahead = checkpoint, False
+        if (
+            not self._only_events
+            and self.learner.late is not None
+            and self.learner.late.fullness > _EARLY_MOST
+        ):
+            self._wait_for_events(self._log.lag())
         self._settle_if_over()
 
     def _report_if_due(self, seconds: float) -> None:
@@ -425,6 +439,7 @@ class Worker:
             waits = Counter(record.partition for record in self._left)
             lag = {partition: behind + waits[partition] for partition, behind in self._log.lag().items()}
             self._sensor.observed(lag, self.learner.model.n_bytes)
+            self._wait_for_events(lag)
             self._tell_what_waits(lag, now)
 
     def _tell_if_nothing_is_forgotten(self) -> None:
@@ -433,6 +448,31 @@ class Worker:
         if why:
             self._forgets = False
             self._sensor.noted(f'{why}; events.clock = "log" goes by when the log recorded each')
+
+    def _wait_for_events(self, lag: Mapping[Partition, int]) -> None:
+        """Read no labels while too many wait for events that are there, and have not been read.
+
+        Where labels are read faster than events, they would have to be dropped: nobody could tell them from
+        labels of events that never come.
+        """
+        late = self.learner.late
+        if late is None or self._checkpoint is None:
+            return
+        labels = late.settings.topic
+        is_behind = any(records for partition, records in lag.items() if partition.topic != labels)
+        waits = is_behind and late.fullness > (_EARLY_AGAIN if self._only_events else _EARLY_MOST)
+        if waits != self._only_events:
+            self._only_events = waits
+            self._seek()
+
+    def _seek(self) -> None:
+        """Read on where the journal stands, everything or events alone."""
+        assert self._checkpoint is not None  # noqa: S101
+        positions, late = self._checkpoint.positions, self.learner.late
+        if self._only_events and late is not None:
+            positions = {p: at for p, at in positions.items() if p.topic != late.settings.topic}
+        self._left = ()  # it is read again
+        self._log.seek(positions)
 
     def _tell_what_waits(self, lag: Mapping[Partition, int], now: float) -> None:
         """Say where partitions have had records for a while that nobody can read."""
@@ -486,8 +526,7 @@ class Worker:
         found = partitions_of(self._log, self._identity)
         if not set(found) <= set(self._checkpoint.positions):
             self._checkpoint = self._checkpoint.with_new_partitions(found)
-            self._left = ()  # it is read again
-            self._log.seek(self._checkpoint.positions)
+            self._seek()
 
     def _save_if_due(self) -> None:
         """Go on with the snapshot on its way, or begin one where it is due."""

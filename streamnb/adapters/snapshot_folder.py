@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import io
 import os
 import re
@@ -16,13 +17,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Snapshot, encode_chunks, load
+from streamnb.wire.snapshot import Snapshot, encode_chunks, load, load_parts, segment_names
 
 __all__ = ["Damaged", "FoundSnapshotFile", "SnapshotFile", "SnapshotFolder"]
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
-_TEMPORARY_NAME = re.compile(r"snapshot-[0-9]{20}\.snb\.[0-9a-f]{16}\.tmp")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_TEMPORARY_NAME = re.compile(r"(snapshot-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
+_SEGMENTS = "segments"
 
 
 class SnapshotFile(NamedTuple):
@@ -75,16 +80,18 @@ class SnapshotFolder:
 
         1. The snapshot's values are checked, before the disk is touched.
         2. Temporary files of writers that died are removed.
-        3. A temporary file in the same folder takes all bytes, and is synced.
-        4. It is renamed, over a snapshot of the same journal record where there is one.
-        5. The folder is synced: from here on the snapshot survives a loss of power.
-        6. Of the snapshots up to this one, the oldest beyond `keep` are removed.
+        3. Its segments are written, each whole or not at all, and synced.
+        4. A temporary file in the same folder takes all bytes, and is synced.
+        5. It is renamed, over a snapshot of the same journal record where there is one.
+        6. The folder is synced: from here on the snapshot survives a loss of power.
+        7. Of the snapshots up to this one, the oldest beyond `keep` are removed, and then the segments that
+           none of the others names.
 
         A death between any two steps leaves every older snapshot, and perhaps a temporary file.
 
         Raises:
             SnapshotError: the snapshot has a value without a form, or stands before the first journal
-                record, or the disk refused. Before step 6 no older snapshot has been touched, and unless the
+                record, or the disk refused. Before step 7 no older snapshot has been touched, and unless the
                 disk refuses that too, the temporary file is removed.
         """
         if snapshot.journal_n < 0:
@@ -93,13 +100,24 @@ class SnapshotFolder:
         final = self.path / f"snapshot-{snapshot.journal_n:020d}.snb"
         try:
             _make_folder(self.path)
-            self._remove_stale()
+            self._remove_stale(self.path)
+            self._save_segments(snapshot)
             _write_and_rename(chunks, final)
             _sync_folder(self.path)
         except OSError as error:
             raise SnapshotError(f"cannot save {final}: {_reason(error)}") from error
         self._drop_oldest(snapshot.journal_n)
+        self._drop_segments()
         return final
+
+    def segments(self) -> frozenset[str]:
+        """The names of the segments that are stored, whole."""
+        try:
+            return frozenset(
+                path.name for path in (self.path / _SEGMENTS).iterdir() if _DIGEST.fullmatch(path.name)
+            )
+        except OSError:
+            return frozenset()
 
     def save_aside(self, snapshot: Snapshot) -> Future[Path]:
         """`save` in a thread of its own, which does not keep the process alive."""
@@ -131,7 +149,7 @@ class SnapshotFolder:
             vanished = False
             for n in sorted(paths, reverse=True):
                 try:
-                    return FoundSnapshotFile(_read(paths[n], n, alive), paths[n], tuple(damaged))
+                    return FoundSnapshotFile(self._read(paths[n], n, alive), paths[n], tuple(damaged))
                 except (SnapshotError, OSError) as error:
                     if os.path.lexists(paths[n]):
                         damaged.append(Damaged(paths[n], _reason(error)))
@@ -156,7 +174,7 @@ class SnapshotFolder:
         if path is None:
             raise SnapshotError(f"{self.path} holds no snapshot at journal record {n}")
         try:
-            return _read(path, n)
+            return self._read(path, n)
         except (SnapshotError, OSError) as error:
             raise SnapshotError(f"{path}: {_reason(error)}") from error
 
@@ -186,9 +204,63 @@ class SnapshotFolder:
             raise SnapshotError(f"cannot list {self.path}: {_reason(error)}") from error
         return {int(match[1]): path for match, path in found if match}
 
-    def _remove_stale(self) -> None:
+    def _read(self, path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
+        """A snapshot with its segments."""
+        with _Watched(path, alive) as file:
+            snapshot = load(file)
+        if snapshot.journal_n != n:
+            raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name says {n}")
+        found = {name: self._segment(name, alive) for name in segment_names(snapshot.parts)}
+        return msgspec.structs.replace(snapshot, segments=found) if found else snapshot
+
+    def _segment(self, name: str, alive: Callable[[], None]) -> bytes:
+        path = self.path / _SEGMENTS / name
+        try:
+            with _Watched(path, alive) as file:
+                content = file.read()
+        except OSError as error:
+            raise SnapshotError(f"its segment {path}: {_reason(error)}") from error
+        if hashlib.sha256(content).hexdigest() != name:
+            raise SnapshotError(f"its segment {path} does not match its checksum")
+        return content
+
+    def _save_segments(self, snapshot: Snapshot) -> None:
+        """Write those that the snapshot brings. Raises SnapshotError where one that it only names is gone."""
+        named = segment_names(snapshot.parts)
+        if not named:
+            return
+        folder = self.path / _SEGMENTS
+        _make_folder(folder)
+        self._remove_stale(folder)
+        stored = self.segments()
+        missing = [name for name in named if name not in stored and name not in snapshot.segments]
+        if missing:
+            raise SnapshotError(
+                f"segment {folder / missing[0]} was deleted; the next snapshot writes it again"
+            )
+        new = [name for name in named if name not in stored]
+        for name in new:
+            _write_and_rename(iter([snapshot.segments[name]]), folder / name)
+        if new:
+            _sync_folder(folder)
+
+    def _drop_segments(self) -> None:
+        """Remove segments that no snapshot names; none, where one of the snapshots cannot be read."""
+        stored = self.segments()
+        if not stored:
+            return
+        try:
+            named = {name for path in self._paths().values() for name in _named_in(path)}
+        except (SnapshotError, OSError):
+            return
+        for name in stored - named:
+            with suppress(OSError):
+                (self.path / _SEGMENTS / name).unlink()
+
+    @staticmethod
+    def _remove_stale(folder: Path) -> None:
         """Remove temporary files whose writers are dead: a writer that lives holds a lock on its own."""
-        for path in self.path.iterdir():
+        for path in folder.iterdir():
             if _TEMPORARY_NAME.fullmatch(path.name):
                 with suppress(OSError), io.FileIO(path, opener=_open_file) as file:
                     if _lock(file.fileno()):
@@ -230,12 +302,10 @@ def _open_file(name: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is not a regular file")
 
 
-def _read(path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
-    with _Watched(path, alive) as file:
-        snapshot = load(file)
-    if snapshot.journal_n != n:
-        raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name says {n}")
-    return snapshot
+def _named_in(path: Path) -> Sequence[str]:
+    """The segments that a snapshot file names."""
+    with io.FileIO(path, opener=_open_file) as raw, io.BufferedReader(raw) as file:
+        return segment_names(load_parts(file))
 
 
 def _write_and_rename(chunks: Iterator[bytes], final: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 __all__ = ["build_parser"]
 
-_WITH_ACTIONS = {"journal", "snapshot"}
+_WITH_ACTIONS = {"journal", "labels", "snapshot"}
 """Commands whose actions take different arguments."""
 
 
@@ -100,6 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
 
+    _add_labels(command, log_option)
     _add_operations(command, log_option)
 
     config = command("config", "check or show the configuration")
@@ -163,6 +164,37 @@ def _add_measurements(
         default="streamnb-latency",
         metavar="NAME",
         help="what the topics begin with that it makes and deletes (default: %(default)s)",
+    )
+
+
+def _add_labels(
+    command: Callable[[str, str], argparse.ArgumentParser],
+    log_option: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """The commands of those who say what events are."""
+    label = command("label", "say what an event is, late, or otherwise than before")
+    label.add_argument("id", nargs="?", metavar="ID", help="of the event")
+    label.add_argument("label", nargs="?", metavar="LABEL", help="its class")
+    log_option(label)
+    label.add_argument("--withdraw", action="store_true", help="take back what the source said of the event")
+    label.add_argument("--source", metavar="NAME", help="who says so (default: default)")
+    label.add_argument("--weight", type=_not_negative, default=1.0, help="in examples (default: %(default)g)")
+    label.add_argument(
+        "--ts", type=float, metavar="T", help="when it was said, seconds since the epoch (now)"
+    )
+    label.add_argument("--file", metavar="FILE", help="JSON lines, each a label; - is standard input")
+
+    labels = command("labels", "withdraw all that one source said")
+    withdraw = labels.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "withdraw",
+        help="nothing counts any more of what a source said",
+        description="Nothing counts any more of what a source said of events that wait.",
+    )
+    _add_common(withdraw)
+    log_option(withdraw)
+    withdraw.add_argument("--source", required=True, metavar="NAME", help="whose labels")
+    withdraw.add_argument(
+        "--since", type=float, metavar="T", help="only those said since, seconds since the epoch"
     )
 
 

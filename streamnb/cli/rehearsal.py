@@ -7,6 +7,8 @@ from typing import Any
 
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition, Record
+from streamnb.events import Verdict
+from streamnb.wire.codec import encode_verdict
 from streamnb.wire.schema import EventSchema
 
 __all__ = ["rehearse"]
@@ -20,10 +22,21 @@ def rehearse(learner: Learner, schema: EventSchema) -> None:
     records = [_record(schema, number) for number in range(_EVENTS)]
     for begin in range(0, _EVENTS, 20):
         learner.process(records[begin : begin + 20], 1.0)
+    if learner.settings.labels is not None:
+        learner.process(
+            [_verdict(learner.settings.labels.topic, number) for number in range(2 * _EVENTS)], 1.0
+        )
     if learner.settings.pruning.every:
         learner.prune()
     learner.report(1.0)
-    learner.load(learner.parts())
+    copy = learner.copying()
+    learner.load(copy.parts(), copy.segments())
+
+
+def _verdict(topic: str, number: int) -> Record:
+    """Each event gets a label, and then another one."""
+    verdict = Verdict(str(number % _EVENTS), "abc"[number * number % 3], ts=float(number))
+    return Record(Partition(topic, 0), number, None, encode_verdict(verdict), 1.0)
 
 
 def _record(schema: EventSchema, number: int) -> Record:

@@ -37,7 +37,7 @@ from streamnb.engine.journal.identity import Change, Identity
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
-from streamnb.engine.settings import Pruning, Settings
+from streamnb.engine.settings import LabelSettings, Pruning, Settings
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
 from streamnb.model.attributes.priors import Prior
@@ -169,6 +169,19 @@ def settings(config: Config) -> Settings:
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
         max_bytes=config.predictions.max_bytes,
+        labels=_labels(config) if config.keeps_events else None,
+    )
+
+
+def _labels(config: Config) -> LabelSettings:
+    labels = config.labels
+    return LabelSettings(
+        config.topics.labels,
+        labels.window,
+        labels.memory,
+        config.events.repeats,
+        labels.ranks,
+        labels.weights,
     )
 
 
@@ -195,7 +208,7 @@ class Configured:
 def identity(config: Config) -> Identity:
     """What has to stay the same for a journal to be continued."""
     return Identity(
-        config.topics.events, config.topics.journal, config_hash(config), fingerprint(), Configured(config)
+        config.topics.read, config.topics.journal, config_hash(config), fingerprint(), Configured(config)
     )
 
 
@@ -272,7 +285,7 @@ def check_topics(config: Config, log: Log) -> None:
 
 def fitted(config: Config, log: Log) -> Config:
     """The configuration with a limit of predictions that the topics take; says so where it is another."""
-    sizes = log.sizes([name for key, name in config.topics.names if key != "events"])
+    sizes = log.sizes([name for key, name in config.topics.names if key not in {"events", "labels"}])
     taken = [topic for topic in (config.topics.predictions, config.topics.metrics) if topic in sizes]
     most = config.predictions.max_bytes
     for topic in taken:

@@ -32,8 +32,9 @@ _MAY_CHANGE = re.compile(
         | predictions\..*
         | drift\..*
         | metrics\.(every|every_events|interval)
-        | topics\.(predictions|metrics|dead_letters)
-        | events\.(id|max_bytes|clock)
+        | topics\.(predictions|metrics|dead_letters|labels)
+        | events\.(id|max_bytes|clock|repeats)
+        | labels\..*
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -45,6 +46,7 @@ _WEIGHED = re.compile(
 )
 _UNREAD = re.compile(r"posterior\..*")
 _READ_WHERE_WEIGHED = re.compile(r"hypotheses\[.*|posterior\..*", re.DOTALL)
+_LABELS, _WINDOW = "topics.labels", "labels.window"  # the one may be added, the other not be taken away
 _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
@@ -75,7 +77,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed
             key,
             old.get(key, _ABSENT),
             new.get(key, _ABSENT),
-            _may_change(key, weighs=weighs or learned_otherwise),
+            _may_change(key, weighs=weighs or learned_otherwise)
+            and not (key in old if key == _LABELS else key == _WINDOW and key not in new),
         )
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)

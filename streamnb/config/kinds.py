@@ -32,14 +32,17 @@ __all__ = [
     "LIMIT",
     "LOG_URL",
     "NAME",
+    "NO_TOPIC",
     "PARENTS",
     "PRIOR_WEIGHT",
     "PROPORTION",
     "PROXY_URL",
+    "RANKS",
     "RATE",
     "SECRET",
     "SHARE",
     "SIZE",
+    "SOURCE_WEIGHTS",
     "STRING",
     "TOPIC",
     "TOPICS",
@@ -166,6 +169,11 @@ TOPIC = _matching(
     "1 to 249 letters, digits, dots, underscores and hyphens",
     r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}",
 )
+NO_TOPIC = _text(
+    "topic name",
+    f'{TOPIC.expected}, or "" for none',
+    lambda text: text if not text else TOPIC.parse(text),
+)
 TOPICS = Kind(
     "topic names",
     f"topics, with commas between them or as a list, none of them twice, each {TOPIC.expected}",
@@ -288,6 +296,32 @@ def _weights(value: object) -> dict[str, float] | None:
 
 WEIGHTS = Kind(
     "table of label = weight", "a table of label = weight, finite, none below 0 and not all 0", _weights
+)
+
+
+def _ranks(value: object) -> dict[str, int] | None:
+    if not isinstance(value, dict):
+        return None
+    are_ranks = (source and type(rank) is int and abs(rank) < 1 << 31 for source, rank in value.items())
+    return dict(value) if all(are_ranks) else None
+
+
+RANKS = Kind("table of source = rank", "a table of source = rank, each an integer", _ranks)
+
+
+def _source_weights(value: object) -> dict[str, float] | None:
+    weights = (
+        {source: _finite(weight) for source, weight in value.items()} if isinstance(value, dict) else None
+    )
+    if weights is None:
+        return None
+    found = {source: weight for source, weight in weights.items() if weight is not None}
+    are_weights = len(found) == len(weights) and all(0.0 <= weight <= 1000.0 for weight in found.values())
+    return found if are_weights and all(found) else None
+
+
+SOURCE_WEIGHTS = Kind(
+    "table of source = weight", "a table of source = weight, each a number from 0 to 1000", _source_weights
 )
 
 

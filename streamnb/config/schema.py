@@ -20,11 +20,14 @@ from streamnb.config.kinds import (
     JSON_PATH,
     LIMIT,
     NAME,
+    NO_TOPIC,
     PARENTS,
     PRIOR_WEIGHT,
     PROPORTION,
+    RANKS,
     SHARE,
     SIZE,
+    SOURCE_WEIGHTS,
     STRING,
     TOPIC,
     TOPICS,
@@ -47,6 +50,7 @@ __all__ = [
     "Config",
     "DriftConfig",
     "EventsConfig",
+    "LabelsConfig",
     "MetricsConfig",
     "ModelConfig",
     "PredictionsConfig",
@@ -55,6 +59,7 @@ __all__ = [
     "TopicsConfig",
 ]
 
+Repeats = Literal["learn", "skip", "dead-letter"]
 _DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: which of them is right changes as a stream grows
 
 
@@ -67,6 +72,7 @@ class TopicsConfig(Section, frozen=True):
         metrics: reports of progressive validation.
         dead_letters: records that are not events, with the reason.
         journal: what each commit processed, in which order.
+        labels: labels that come apart from their events; empty where none do.
         partitions: partitions of a topic that is created (the journal has one).
         replication: copies of each, on Kafka; 0 is three, or as many as there are brokers.
         retention: seconds for which records are kept, on Kafka (the journal's for ever).
@@ -77,6 +83,7 @@ class TopicsConfig(Section, frozen=True):
     metrics: Annotated[str, TOPIC] = "metrics"
     dead_letters: Annotated[str, TOPIC] = "dead-letters"
     journal: Annotated[str, TOPIC] = "journal"
+    labels: Annotated[str, NO_TOPIC] = ""
     partitions: Annotated[int, whole(1, 1000)] = 1
     replication: Annotated[int, whole(0, 10)] = 0
     retention: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
@@ -90,7 +97,13 @@ class TopicsConfig(Section, frozen=True):
             ("metrics", self.metrics),
             ("dead_letters", self.dead_letters),
             ("journal", self.journal),
+            *([("labels", self.labels)] if self.labels else []),
         ]
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The topics that a learner reads."""
+        return (*self.events, self.labels) if self.labels else self.events
 
 
 class EventsConfig(Section, frozen=True):
@@ -104,6 +117,8 @@ class EventsConfig(Section, frozen=True):
         entity: path of the entity that it is of; None is the record's key. Read by models that ask for it.
         clock: whether the log says when an event without a time was, and which times cannot be ("log"), or
             events alone do ("event"); None is the log, but in a journal of before there was the key.
+        repeats: what becomes of an event whose id waits for its label already: it is learned, or skipped (its
+            label is a verdict on the first), or a dead letter.
     """
 
     id: Annotated[str, JSON_PATH] = "$.id"
@@ -112,6 +127,23 @@ class EventsConfig(Section, frozen=True):
     max_bytes: Annotated[int, SIZE] = 1 << 20
     entity: Annotated[str | None, JSON_PATH] = None
     clock: Annotated[Literal["log", "event"] | None, choice("log", "event")] = None
+    repeats: Annotated[Repeats, choice("learn", "skip", "dead-letter")] = "learn"
+
+
+class LabelsConfig(Section, frozen=True):
+    """Labels that come apart from their events, on the topic ``topics.labels``.
+
+    Attributes:
+        window: how long an event waits for its label, by the times at which the log recorded the events.
+        memory: of the events that wait; beyond it the oldest wait no longer.
+        ranks: source -> rank: the label of the highest holds. Others have 1, and labels inside events 0.
+        weights: source -> what its labels count; others count 1.
+    """
+
+    window: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
+    memory: Annotated[int, SIZE] = 256 << 20
+    ranks: Annotated[dict[str, int], RANKS] = msgspec.field(default_factory=dict)
+    weights: Annotated[dict[str, float], SOURCE_WEIGHTS] = msgspec.field(default_factory=dict)
 
 
 class PruneConfig(Section, frozen=True):
@@ -315,6 +347,7 @@ class Config(Section, frozen=True):
     metrics: MetricsConfig = MetricsConfig()
     predictions: PredictionsConfig = PredictionsConfig()
     drift: DriftConfig = DriftConfig()
+    labels: LabelsConfig = LabelsConfig()
     http: HttpConfig = HttpConfig()
 
     @property
@@ -333,6 +366,11 @@ class Config(Section, frozen=True):
         if self.posterior.switching_rate is not None:
             return self.posterior.switching_rate
         return 0.0 if self.hypotheses or not self.weighs else _DEFAULT_SWITCHING_RATE
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether events wait for labels, or for others with the same id."""
+        return bool(self.topics.labels) or self.events.repeats != "learn"
 
     @property
     def snapshot_folder(self) -> Path:

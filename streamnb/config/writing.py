@@ -56,12 +56,10 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
     shaping["model"] |= config.model.own
-    if config.events.entity is None:  # journals without entities are older than the key
-        del shaping["events"]["entity"]
-    if config.events.clock is None:  # what it is then is known by when the journal began
-        del shaping["events"]["clock"]
-    if not config.predictions.max_bytes:  # journals without a limit are older than the key
-        del shaping["predictions"]["max_bytes"]
+    for section, key in _newer(config):
+        del shaping[section][key]
+    if not config.keeps_events:
+        del shaping["labels"]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     for hypothesis in shaping["hypotheses"]:
         if hypothesis["prior_weight"] is None:  # journals without trees are older than the key
@@ -69,6 +67,20 @@ def shaping_of(config: Config) -> dict[str, Any]:
     shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain
+
+
+def _newer(config: Config) -> Iterator[tuple[str, str]]:
+    """Section and name of the keys that are not set, and that journals without them are older than."""
+    if config.events.entity is None:
+        yield "events", "entity"
+    if config.events.clock is None:  # what it is then is known by when the journal began
+        yield "events", "clock"
+    if config.events.repeats == "learn":
+        yield "events", "repeats"
+    if not config.predictions.max_bytes:
+        yield "predictions", "max_bytes"
+    if not config.topics.labels:
+        yield "topics", "labels"
 
 
 def _lines(section: Section, path: str) -> Iterator[str]:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress, repeat
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
+from streamnb.engine.labels.late_labels import Heard, LateLabels, LateLabelsCopy
+from streamnb.engine.labels.report import verdict_report
+from streamnb.engine.labels.verdicts import Said
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
-from streamnb.engine.settings import Settings
+from streamnb.engine.settings import LabelSettings, Settings
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     UNPUBLISHED,
@@ -30,13 +35,21 @@ from streamnb.events import (
     MetricsReport,
     ModelInfo,
     Prediction,
+    Verdict,
 )
 from streamnb.model.attributes.expected import count, reading
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StateCopying, StreamModel
-from streamnb.wire.codec import Rules, decode_event, encode_metrics, encode_predictions
+from streamnb.wire.codec import (
+    IN_EVENT,
+    Rules,
+    decode_event,
+    decode_label,
+    encode_metrics,
+    encode_predictions,
+)
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.snapshot import Part
 from streamnb.wire.values import LONGEST_NAME
@@ -73,17 +86,23 @@ class LearnerTally:
 class PartsCopy:
     """The state of a learner at one moment, copied in slices; see `StateCopying`."""
 
-    def __init__(self, model: StateCopying, small: Mapping[str, Part]) -> None:
+    def __init__(self, model: StateCopying, small: Mapping[str, Part], late: LateLabelsCopy | None) -> None:
         self._model = model
         self._small = small
+        self._late = late
 
     def advance(self, n_bytes: int) -> bool:
         """Copy about so many bytes more; whether that is all."""
-        return self._model.advance(n_bytes)
+        return self._model.advance(n_bytes) and (self._late is None or self._late.advance(n_bytes))
 
     def parts(self) -> dict[str, Part]:
         """The parts of a snapshot, once all has been copied."""
-        return {"model": Part(*self._model.state()), **self._small}
+        late, _ = self._late.parts() if self._late is not None else ({}, {})
+        return {"model": Part(*self._model.state()), **self._small, **late}
+
+    def segments(self) -> dict[str, bytes]:
+        """The segments of these parts, but for those that were held already."""
+        return {} if self._late is None else self._late.parts()[1]
 
 
 class Learner:
@@ -93,6 +112,7 @@ class Learner:
         model: what predicts and learns.
         progressive: the scores of its predictions.
         drift: the detectors that watch its predictions; they change nothing of them.
+        late: what waits for labels, and the scores of what was served, where labels come apart from events.
         consumed: records seen, of every sort.
         dead_letters: records refused.
         rules: by which events are read; of a journal, those that held where it stands.
@@ -104,6 +124,7 @@ class Learner:
         self.model = model
         self.progressive = ProgressiveValidation(settings.window)
         self.drift = DriftDetectors(settings.detectors)
+        self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)
         self.consumed = 0
         self.dead_letters = 0
         self.rules = Rules()
@@ -123,28 +144,63 @@ class Learner:
         now: float,
         alive: Callable[[], None] = lambda: None,
         most_bytes: float = math.inf,
+        work: int = 0,
     ) -> list[NewRecord]:
         """Predict and learn the events among `records` in order; the outputs of the commit at time `now`.
 
         It stops where outputs of `most_bytes` have been made, and may then go beyond that by 4 MiB, or by
         those of one record; `consumed` says how many records were taken. That may take long: `alive` is
-        called before every few records. A commit of no records is a report of those that came after the one
-        before: a replay knows it by that.
+        called before every few records. Then `work` steps are made of what takes longer than one commit, see
+        `LateLabels.work`. A commit of no records is a report of those that came after the one before: a
+        replay knows it by that.
         """
         outputs: list[NewRecord] = []
         start, reported, left = 0, -1, most_bytes
         while start < len(records) and left > 0:
             before = self.consumed
-            made = self._process_part(records[start : start + self._most_at_once()], now, alive, left)
+            part = self._alike(records[start : start + self._most_at_once()])
+            alive()
+            made = (
+                self._take(part, now)
+                if self._are_verdicts(part)
+                else self._process_part(part, now, alive, left)
+            )
             left -= sum([len(output.value) for output in made])
             outputs += made
             start += self.consumed - before
             if self.consumed % self.settings.report_every == 0:
                 outputs.append(self._report(now))
                 reported = start
+        for _ in range(work):
+            self.work()
         if not records or (reported < start and self._is_due(now)):
             outputs.append(self._report(now))
         return outputs
+
+    def _are_verdicts(self, records: Sequence[Record]) -> bool:
+        labels = self.settings.labels
+        return labels is not None and bool(labels.topic) and records[0].partition.topic == labels.topic
+
+    def _alike(self, records: Sequence[Record]) -> Sequence[Record]:
+        """The first of some records that are all verdicts, or none of them."""
+        if self.late is None or not self.late.settings.topic:
+            return records
+        topic = self.late.settings.topic
+        is_verdict = records[0].partition.topic == topic
+        for place, record in enumerate(records):
+            if (record.partition.topic == topic) != is_verdict:
+                return records[:place]
+        return records
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something left that takes longer than one commit."""
+        return self.late is not None and self.late.has_work
+
+    def work(self) -> None:
+        """One step of it."""
+        if self.late is not None:
+            self.late.work(self.model)
 
     def _is_due(self, now: float) -> bool:
         """Whether the last report is old, or of a time to come: the clock was put back."""
@@ -155,14 +211,19 @@ class Learner:
         classes = self.model.classes
         labels = tuple(str(label) for label in classes) if len(classes) <= _MOST_CONFUSED else ()
         # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
-        confusion = self.progressive.confusion(len(labels))
+        late, scores = self.late, self.progressive if self.late is None else self.late.scores
+        confusion = (
+            self.progressive.confusion(len(labels))
+            if late is None
+            else late.scores.confusion(late.columns_of(labels))
+        )
         mass = self.settings.interval
         return MetricsReport(
             events=self.consumed,
             learned=self.model.n_events,
             dead_letters=self.dead_letters,
-            cumulative=with_interval(self.progressive.cumulative(), mass),
-            window=with_interval(self.progressive.window(), mass),
+            cumulative=with_interval(scores.cumulative(), mass),
+            window=with_interval(scores.window(), mass),
             window_size=self.settings.window,
             classes=len(classes),
             labels=labels,
@@ -173,40 +234,56 @@ class Learner:
             posterior=posterior_report(self.model),
             interval_mass=mass,
             class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
+            verdicts=None if late is None else verdict_report(late),
         )
 
     def parts(self) -> dict[str, Part]:
         """All state, for a snapshot."""
         return self.copying().parts()
 
-    def copying(self) -> PartsCopy:
-        """All state as it is now, to be copied while the learner goes on."""
+    def copying(self, held: Container[str] = ()) -> PartsCopy:
+        """All state as it is now, copied while the learner goes on; segments among `held` are stored."""
         counters: dict[str, float] = {"consumed": self.consumed, "dead_letters": self.dead_letters}
         if np.isfinite(self._reported_at):
             counters["reported_at"] = self._reported_at
-        small = {"progressive": Part(*self.progressive.state()), "learner": Part(counters, {})}
+        small = {"learner": Part(counters, {})}
+        if self.late is None:
+            small["progressive"] = Part(*self.progressive.state())
         if self.drift.names:
             small["drift"] = Part(*self.drift.state())
-        return PartsCopy(self.model.copying(), small)
+        return PartsCopy(self.model.copying(), small, None if self.late is None else self.late.copying(held))
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
         """Go on with what was learned under other settings, and read by a fresh `model`.
 
-        A drift detector that watched before goes on, and one that did not begins here.
+        A drift detector that watched before goes on, and one that did not begins here. So does the wait for
+        labels that come late.
         """
-        parts, reported = self.parts(), self._reported
+        copy, reported = self.copying(), self._reported
         self.settings, self.model = settings, model
-        self.load(parts)
+        self.load(copy.parts(), copy.segments())
         self._reported = reported
         self.drift.choose(settings.detectors)
+        if settings.labels is not None:
+            if self.late is None:
+                self.late = LateLabels.after(settings.labels, self.progressive, model.classes)
+            self.late.settle(settings.labels)
 
-    def load(self, parts: Mapping[str, Part]) -> None:
+    def load(self, parts: Mapping[str, Part], segments: Mapping[str, bytes] = MappingProxyType({})) -> None:
         """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner.
 
         The drift detectors are those of the state: it may be older than the settings, and gets theirs later.
+        So it is with what waits for labels.
         """
         with reading("such a learner", ValueError):
-            progressive = ProgressiveValidation.from_state(*parts["progressive"])
+            late, progressive = None, self.progressive
+            if "labels" in parts:
+                settings = self.settings.labels or LabelSettings()
+                late = LateLabels.from_state(
+                    settings, parts, segments, parts["model"].meta.get("classes", [])
+                )
+            else:
+                progressive = ProgressiveValidation.from_state(*parts["progressive"])
             watched = parts.get("drift")  # absent where nobody watched
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             counters = parts["learner"].meta
@@ -218,7 +295,7 @@ class Learner:
             if not all(isinstance(label, str) for label in labels):
                 raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
             self.model.load_state(*parts["model"])
-        self.progressive, self.drift = progressive, drift
+        self.progressive, self.late, self.drift = progressive, late, drift
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
         self._reported, self._sized = consumed, _UNSIZED
 
@@ -228,13 +305,59 @@ class Learner:
             return 1
         most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
         every = self.settings.pruning.every
-        return min(most, every - self.model.n_events % every) if every else most
+        return min(most, every - self._n_learned % every) if every else most
+
+    @property
+    def _n_learned(self) -> int:
+        """How many events were learned; unlike the model's number it never falls."""
+        return self.model.n_events if self.late is None else self.late.learned
+
+    def _take(self, records: Sequence[Record], now: float) -> list[NewRecord]:
+        """What verdicts change; the dead letters among them, and what detectors find by them."""
+        assert self.late is not None  # noqa: S101
+        outputs: list[NewRecord] = []
+        heard: list[Heard] = []
+        earliest = self._earliest(records).tolist()
+        for place, record in enumerate(records):
+            try:
+                verdict = decode_label(record.value, self.settings.schema.max_bytes)
+            except MalformedEvent as error:
+                outputs.append(self._dead_letter(record, error))
+                continue
+            if isinstance(verdict, Verdict):
+                heard.append(Heard(verdict, record, place, earliest[place]))
+            else:
+                outputs += self._taken(heard, now)
+                heard = []
+                self.late.withdraw(verdict, record.timestamp)
+        outputs += self._taken(heard, now)
+        self.late.passed(records)
+        self.consumed += len(records)
+        return outputs
+
+    def _taken(self, heard: Sequence[Heard], now: float) -> Iterator[NewRecord]:
+        if not heard or self.late is None:
+            return
+        learned = self._n_learned
+        taken = self.late.take(heard, self.model)
+        self.tally.learned.update(taken.learned)
+        self._prune(learned)
+        for refused in taken.refused:
+            if self.late.may_tell(self.consumed):
+                self.dead_letters += 1
+                self.tally.dead_letters[refused.reason] += 1
+                yield self._letter(refused.record, refused.reason, "$.id")
+        for first in taken.firsts:
+            if first.is_right is not None:
+                model = ModelInfo(self.settings.name, first.age)
+                yield from self._observe(
+                    first.id, int(not first.is_right), self.consumed + first.place + 1, model, now
+                )
 
     def _process_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
     ) -> list[NewRecord]:
         """The dead letters of some records, and the predictions of the others, as far as `process` may go."""
-        alive()
         events: list[Event] = []
         places: list[int] = []  # of each event among the records
         refused: list[tuple[int, MalformedEvent]] = []
@@ -247,19 +370,51 @@ class Learner:
                 refused.append((place, error))
         outputs: list[NewRecord] = []
         done, left = 0, most_bytes
+        earliest = self._earliest(records)[places]
         while done < len(events) and left > 0:
             if done:
                 alive()
             stop = done + self._few(events[done:])
+            if self.late is not None:
+                stop = done + self.late.first_repeat(events[done:stop], earliest[done:stop])
             at = [records[place] for place in places[done:stop]]
-            made = list(self._predict_then_learn(events[done:stop], at, places[done:stop], now))
+            if stop > done:
+                made = list(
+                    self._predict_then_learn(
+                        events[done:stop], at, places[done:stop], now, earliest[done:stop]
+                    )
+                )
+            else:
+                place = places[done]
+                made = self._repeated(events[done], records[place], place, earliest[done], now)
+                stop += 1
             left -= sum([len(output.value) for output in made])
             outputs += made
             done = stop
         taken = len(records) if done == len(events) else places[done]
         letters = [self._dead_letter(records[place], error) for place, error in refused if place < taken]
+        if self.late is not None:
+            self.late.passed(records[:taken])
         self.consumed += taken
         return letters + outputs
+
+    def _earliest(self, records: Sequence[Record]) -> npt.NDArray[np.float64]:
+        """Since when events wait for labels at each record."""
+        if self.late is None:
+            return np.zeros(len(records))
+        return self.late.pending.horizon.passing([record.timestamp for record in records])
+
+    def _repeated(
+        self, event: Event, record: Record, place: int, earliest: float, now: float
+    ) -> list[NewRecord]:
+        """An event whose id waits already: its label is a verdict, or the whole of it a dead letter."""
+        assert self.late is not None  # noqa: S101
+        if self.late.settings.repeats == "dead-letter":
+            return [self._dead_letter(record, MalformedEvent("repeated", "$.id", event.id))]
+        if event.label is None:
+            return []
+        verdict = Verdict(event.id, event.label, IN_EVENT, event.weight)
+        return list(self._taken([Heard(verdict, record, place, earliest)], now))
 
     def _few(self, events: Sequence[Event]) -> int:
         """How many events may be predicted at once: so few that what is said of them is no more than 4 MiB.
@@ -293,23 +448,33 @@ class Learner:
         return self._sized[1:]
 
     def _predict_then_learn(
-        self, events: Sequence[Event], records: Sequence[Record], places: Sequence[int], now: float
+        self,
+        events: Sequence[Event],
+        records: Sequence[Record],
+        places: Sequence[int],
+        now: float,
+        earliest: npt.NDArray[np.float64],
     ) -> Iterable[NewRecord]:
         """Predict and learn events, that were in these records, at these places after `consumed` others."""
         evidence = self._evidence(events[0]) if self.settings.evidence else None
-        learned = self.model.n_events
-        labels, weights = [event.label for event in events], [event.weight for event in events]
+        learned, n_learned = self.model.n_events, self._n_learned
+        said = [] if self.late is None else self.late.said_before(events, records, earliest)
+        labels, weights = self._truths(events, said)
         posteriors = self.model.predict_then_learn_many(
             [event.x for event in events], labels, weights, [event.ts for event in events]
         )
-        column = {label: k for k, label in enumerate(posteriors.classes)}
-        truths = [column.get(label, -1) for label in labels]
-        self.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
-        self._prune(learned)
         predicted = posteriors.labels()
         are_learned = [
             label is not None and weight > 0 for label, weight in zip(labels, weights, strict=True)
         ]
+        ages = list(accumulate(are_learned[:-1], initial=learned))
+        if self.late is None:
+            column = {label: k for k, label in enumerate(posteriors.classes)}
+            truths = [column.get(label, -1) for label in labels]
+            self.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
+        else:
+            self.late.serve(events, records, said, posteriors, ages, self.model)
+        self._prune(n_learned)
         name = self.settings.name
         predictions = [
             Prediction(
@@ -318,19 +483,14 @@ class Learner:
                 probability=None if label is None else probabilities[label],
                 probabilities=probabilities,
                 status="empty" if label is None else "ready",
-                truth=event.label,
+                truth=truth,
                 evidence=evidence,
                 hypotheses=hypotheses,
                 model=ModelInfo(name, age),
                 ts=now,
             )
-            for event, label, probabilities, hypotheses, age in zip(
-                events,
-                predicted,
-                _by_class(posteriors),
-                self._weighed(posteriors),
-                accumulate(are_learned[:-1], initial=learned),
-                strict=True,
+            for event, truth, label, probabilities, hypotheses, age in zip(
+                events, labels, predicted, _by_class(posteriors), self._weighed(posteriors), ages, strict=True
             )
         ]
         self.tally.predicted.update(predicted)
@@ -340,6 +500,17 @@ class Learner:
         outputs = self._fitting(outputs, records, now)
         consumed = [self.consumed + place + 1 for place in places] if self.drift.names else []
         return self._with_drifts(outputs, predictions, consumed) if self.drift.names else outputs
+
+    def _truths(
+        self, events: Sequence[Event], said: Sequence[tuple[Said, ...]]
+    ) -> tuple[list[str | None], list[float]]:
+        """The labels and weights of events, by what is said of them where labels come apart."""
+        if self.late is None:
+            return [event.label for event in events], [event.weight for event in events]
+        truths = [self.late.truth(one) for one in said]
+        return [truth and truth.label for truth in truths], [
+            truth.weight if truth else 0.0 for truth in truths
+        ]
 
     def _fitting(self, outputs: list[NewRecord], records: Sequence[Record], now: float) -> list[NewRecord]:
         """Predictions; in place of those that are too large for their topic dead letters of their events."""
@@ -371,25 +542,31 @@ class Learner:
 
         An empty model has predicted nothing, so that there is nothing to tell.
         """
-        if prediction.truth is None or prediction.label is None:
-            return
-        for found in self.drift.observe(int(prediction.label != prediction.truth)):
+        if prediction.truth is not None and prediction.label is not None:
+            error = int(prediction.label != prediction.truth)
+            yield from self._observe(prediction.id, error, consumed, prediction.model, prediction.ts)
+
+    def _observe(
+        self, event_id: str, error: int, consumed: int, model: ModelInfo, now: float
+    ) -> Iterator[NewRecord]:
+        """Tell the detectors whether an event was predicted wrong (1), once so many records were consumed."""
+        for found in self.drift.observe(error):
             self.tally.drifts[found.detector] += 1
             drift = Drift(
                 detector=found.detector,
-                id=prediction.id,
+                id=event_id,
                 events=consumed,
                 observations=found.observations,
                 error_rate=found.error_rate,
                 recent_error_rate=found.recent_error_rate,
-                model=prediction.model,
-                ts=prediction.ts,
+                model=model,
+                ts=now,
             )
             yield NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(drift))
 
     def _prune(self, learned_before: int) -> None:
         pruning = self.settings.pruning
-        learned = self.model.n_events
+        learned = self._n_learned
         if pruning.every and learned > learned_before and learned % pruning.every == 0:
             self.prune()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["Pruning", "Settings"]
+__all__ = ["LabelSettings", "Pruning", "Settings"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,27 @@ class Pruning:
     min_count: float = 0.0
     drop_most_frequent: int = 0
     max_attributes: int | None = None
+
+
+@dataclass(frozen=True)
+class LabelSettings:
+    """How labels are taken that come apart from their events.
+
+    Attributes:
+        topic: where they are read; "" where repeated events are looked for, and nothing else.
+        window: how long an event waits for its label, seconds.
+        memory: of the events that wait, bytes.
+        repeats: what becomes of an event whose id waits already: "learn", "skip" or "dead-letter".
+        ranks: source -> rank; the higher one holds. Others have 1, and labels inside events 0.
+        weights: source -> what its verdicts count, by their own weights; others count 1.
+    """
+
+    topic: str = ""
+    window: float = 7 * 86400.0
+    memory: int = 256 << 20
+    repeats: str = "learn"
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,6 +60,7 @@ class Settings:
         pruning: what is forgotten, and when.
         detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
         max_bytes: of a prediction with its key, and of a report; 0 is no limit.
+        labels: how labels are taken that come apart; None where all come in their events.
     """
 
     schema: EventSchema
@@ -54,3 +77,4 @@ class Settings:
     pruning: Pruning = Pruning()
     detectors: tuple[str, ...] = ()
     max_bytes: int = 0
+    labels: LabelSettings | None = None

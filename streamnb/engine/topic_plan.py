@@ -150,6 +150,7 @@ def plan_topics(
         "predictions": kept | {"max.message.bytes": str(published)},
         "metrics": kept | {"max.message.bytes": str(published)},
         "events": kept | {"max.message.bytes": str(largest)},
+        "labels": kept | {"max.message.bytes": str(largest)},
         "dead_letters": kept | {"max.message.bytes": str(largest + HEADER_BYTES)},
         "journal": {
             "retention.ms": "-1",
@@ -173,7 +174,7 @@ def plan_acls(names: Sequence[tuple[str, str]], group: str) -> tuple[Acl, ...]:
         names: (role, name) of every topic.
         group: the consumer group, whose name is the transactional id's too.
     """
-    operations = {"events": ("READ",), "journal": ("READ", "WRITE")}
+    operations = {"events": ("READ",), "labels": ("READ",), "journal": ("READ", "WRITE")}
     topics = [
         Acl("topic", name, operation)
         for role, name in names

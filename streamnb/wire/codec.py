@@ -13,8 +13,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from streamnb.errors import MalformedEvent
-from streamnb.events import Drift, Event, Label, MetricsReport, Prediction
+from streamnb.events import Drift, Event, MetricsReport, Prediction, Verdict, Withdrawal
 from streamnb.model.attributes.attributes import some_of
+from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.event_rules import EARLIEST, LATEST, refuse_ahead, refuse_label_record, refuse_odd_time
 from streamnb.wire.paths import Keys, render_path
 from streamnb.wire.records import SHALLOW, find, is_nonfinite, maybe_deep, parse, refuse
@@ -29,12 +30,13 @@ from streamnb.wire.values import (
     number,
     refuse_type,
     required_name,
-    text,
     undeclared,
 )
 
 __all__ = [
+    "IN_EVENT",
     "READING",
+    "UNNAMED",
     "Rules",
     "decode_event",
     "decode_label",
@@ -44,6 +46,7 @@ __all__ = [
     "encode_metrics",
     "encode_prediction",
     "encode_predictions",
+    "encode_verdict",
 ]
 
 READING = 3
@@ -82,6 +85,8 @@ _encode_json = msgspec.json.Encoder().encode
 
 T = TypeVar("T")
 
+UNNAMED, IN_EVENT = "default", "event"
+"""What the source of a verdict is called that names none, and of a label inside its event."""
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 
@@ -97,6 +102,20 @@ class _PlainEvent(msgspec.Struct, gc=False):
 
 
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
+
+
+class _PlainVerdict(msgspec.Struct, gc=False):
+    """A verdict as it mostly comes."""
+
+    id: _Name
+    label: _Name | None
+    source: _Name | None = None
+    weight: Annotated[float, msgspec.Meta(ge=0.0, le=HEAVIEST)] = 1.0
+    ts: float | str | None = None
+    withdraw: bool | None = None
+
+
+_decode_plain_verdict = msgspec.json.Decoder(_PlainVerdict).decode
 
 
 def decode_event(
@@ -214,24 +233,73 @@ def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float 
     }
 
 
-def decode_label(raw: bytes, max_bytes: int = _DEFAULT_MAX_BYTES) -> Label:
-    """The delayed label, or the correction of a label, in a record. Raises `MalformedEvent`."""
+def decode_label(raw: bytes, max_bytes: int = _DEFAULT_MAX_BYTES) -> Verdict | Withdrawal:
+    """What a record of the labels topic says. Raises `MalformedEvent`."""
+    plain = _read_plain_verdict(raw) if len(raw) <= max_bytes else None
+    if plain is not None:
+        return plain
     record = parse(raw, max_bytes)
+    if look_up(record, ("withdraw",)) is not None:
+        return _withdrawal(record)
     event_id = required_name(look_up(record, ("id",)), ("id",))
-    label = required_name(look_up(record, ("label",)), ("label",))
-    source = look_up(record, ("source",))
-    weight = look_up(record, ("weight",))
-    return Label(
+    label = look_up(record, ("label",))
+    if label is None and "label" not in record:
+        refuse("missing", ("label",), "expected a string, or null to take a label back")
+    label = None if label is None else name(label, ("label",))
+    source, weight = look_up(record, ("source",)), look_up(record, ("weight",))
+    return Verdict(
         event_id,
         label,
-        None if source is None else text(source, ("source",)),
+        UNNAMED if source is None else _source(source),
         1.0 if weight is None else _weight(weight, ("weight",)),
+        _moment_in(record, "ts"),
     )
+
+
+def _withdrawal(record: Any) -> Withdrawal:
+    if record["withdraw"] is not True:
+        refuse("wrong-type", ("withdraw",), "expected true")
+    source = _source(required_name(look_up(record, ("source",)), ("source",)))
+    return Withdrawal(source, _moment_in(record, "since"), _moment_in(record, "ts"))
+
+
+def _moment_in(record: Any, key: str) -> float | None:
+    value = look_up(record, (key,))
+    return None if value is None else moment(value, (key,))
+
+
+def _source(value: Any) -> str:
+    source = name(value, ("source",))
+    if source == IN_EVENT:
+        refuse("out-of-range", ("source",), f"{IN_EVENT!r} is what labels inside events are called")
+    return source
+
+
+def _read_plain_verdict(raw: bytes) -> Verdict | None:
+    """The verdict in a record that has nothing odd about it, otherwise None."""
+    try:
+        if not raw.isascii():
+            raw.decode()
+        found = _decode_plain_verdict(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(raw) > SHALLOW or found.withdraw is not None or found.source == IN_EVENT:
+        return None
+    ts = moment(found.ts, ("ts",)) if isinstance(found.ts, str) else found.ts
+    return Verdict(found.id, found.label, found.source or UNNAMED, found.weight, ts)
+
+
+def encode_verdict(verdict: Verdict | Withdrawal) -> bytes:
+    """The record of the labels topic."""
+    record = msgspec.to_builtins(verdict)
+    if isinstance(verdict, Withdrawal):
+        record = {"withdraw": True, **record}
+    return _encode_json({key: value for key, value in record.items() if value is not None or key == "label"})
 
 
 def _weight(value: Any, keys: Keys) -> float:
     weight = number(value, keys)
-    return weight if weight >= 0 else refuse("out-of-range", keys, "expected a weight of at least 0")
+    return weight if 0 <= weight <= HEAVIEST else refuse("out-of-range", keys, f"expected 0 to {HEAVIEST}")
 
 
 def decode_prediction(raw: bytes) -> Prediction:

@@ -10,7 +10,7 @@ Kinds of records:
 
     genesis     the first: configuration, topic ids, fingerprint, where reading starts
     commit      slices were processed, in this order; without any it is a report of those before
-    config      from here on another configuration holds
+    config      from here on another configuration holds; with the ids of topics that are read from here on
     rollback    the state is again what it was after record `to`; positions stay
     loss        records that were not processed are gone: positions jump over them; topic ids as they are now
     program     from here on another version of this program goes on
@@ -88,9 +88,10 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         config: genesis and config, its keys and values, those apart that shape nothing.
         fingerprint: genesis and program, what derived floats depend on.
         reading: genesis and program, by which rules events are read and counted from here on.
-        topic_ids: genesis and loss, topic -> id, which changes when a topic is made anew.
+        topic_ids: genesis, loss and config, topic -> id, which changes when a topic is made anew.
         to: rollback only, the record whose state is taken up again.
         strays: foreign only, the offsets that are passed over.
+        work: commit only, steps of what takes longer than one commit, made after its slices.
     """
 
     version: int
@@ -110,6 +111,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     to: int = -1
     reading: int = 1
     strays: tuple[int, ...] = ()
+    work: int = 0
 
     @property
     def events(self) -> int:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,18 @@ from streamnb.errors import SnapshotError
 from streamnb.wire.arrays import BLOCK, Array, Dtype, array_blocks, array_dtype, read_array
 from streamnb.wire.canonical import canonical, refuse_unportable
 
-__all__ = ["VERSION", "Part", "Snapshot", "decode", "encode", "encode_chunks", "load", "part_digest"]
+__all__ = [
+    "VERSION",
+    "Part",
+    "Snapshot",
+    "decode",
+    "encode",
+    "encode_chunks",
+    "load",
+    "load_parts",
+    "part_digest",
+    "segment_names",
+]
 
 VERSION = 1
 
@@ -32,6 +44,8 @@ _MAGIC = b"STREAMNB"
 _PRELUDE = struct.Struct("<8sIQQ32s")  # magic, version, header length, file length, SHA-256 of the header
 _CHECKSUM = 32
 _ALIGNMENT = 64
+_SEGMENTS = "segments"
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -60,6 +74,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         config_hash: hash of the configuration that the state was learned under.
         fingerprint: what the bits of derived floats depend on, such as versions and the CPU.
         parts: the components' states by name.
+        segments: SHA-256 in hex -> bytes that belong to the parts, and are stored beside the snapshot, for
+            the ones before have them too: `encode` leaves them out, and `decode` knows none.
     """
 
     journal_n: int
@@ -68,6 +84,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     config_hash: str
     fingerprint: Mapping[str, str]
     parts: Mapping[str, Part]
+    segments: Mapping[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,6 +183,24 @@ def load(file: io.BufferedIOBase) -> Snapshot:
     parts = {name: Part(meta, filled[name]) for name, meta in header.parts.items()}
     positions = {(topic, number): position for topic, number, position in header.positions}
     return Snapshot(header.journal_n, header.digest, positions, header.config_hash, header.fingerprint, parts)
+
+
+def segment_names(parts: Mapping[str, Part]) -> list[str]:
+    """The segments that belong to parts: those that `meta` has under ``segments``. Raises SnapshotError."""
+    names: list[Any] = []
+    for part in parts.values():
+        found = part.meta.get(_SEGMENTS, [])
+        names += found if isinstance(found, list) else [found]
+    for name in names:
+        if not isinstance(name, str) or not _DIGEST.fullmatch(name):
+            raise SnapshotError(f"{name!r} is no name of a segment")
+    return list(dict.fromkeys(names))
+
+
+def load_parts(file: io.BufferedIOBase) -> dict[str, Part]:
+    """The parts of the snapshot that a seekable file holds, without their arrays. Raises as `load`."""
+    header = _parse(_read_header(file, file.seek(0, io.SEEK_END)))
+    return {name: Part(meta, {}) for name, meta in header.parts.items()}
 
 
 def part_digest(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:

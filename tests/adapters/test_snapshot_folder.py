@@ -230,14 +230,14 @@ def test_a_disk_that_fails_to_read_is_damage(tmp_path, monkeypatch):
 
 def test_snapshots_dropped_while_looking_are_looked_for_again(tmp_path, monkeypatch):
     folder, writer = filled(tmp_path, 1, keep=1), SnapshotFolder(tmp_path, keep=1)
-    read, calls = snapshot_folder._read, count(2)
+    read, calls = SnapshotFolder._read, count(2)
 
-    def overtaken(path, n, alive):
+    def overtaken(self, path, n, alive):
         if (newer := next(calls)) <= 4:
             writer.save(snapshot(newer))
-        return read(path, n, alive)
+        return read(self, path, n, alive)
 
-    monkeypatch.setattr(snapshot_folder, "_read", overtaken)
+    monkeypatch.setattr(SnapshotFolder, "_read", overtaken)
     assert_holds(folder.newest(), 4)
 
 

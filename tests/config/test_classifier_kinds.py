@@ -198,7 +198,7 @@ def site(tmp_path, monkeypatch):
     (tmp_path / "site.toml").write_text(
         "[log]\nurl = 'sqlite:///site.db'\n[model]\nkind = 'semi_supervised'\nunlabelled_window = 20\n"
         "[commit]\nevents = 30\n[snapshots]\nevery_events = 60\n[predictions]\nevidence = 2\nhypotheses = true\n"
-        "[metrics]\nevery_events = 50\n"
+        "[metrics]\nevery_events = 50\n[http]\nlisten = ''\n"
     )
     with closing(wiring.open_log(load(tmp_path / "site.toml", {}, []))) as log:
         log.append([NewRecord("events", None, raw) for raw in raw_events(200, labelled=0.3)])
@@ -239,6 +239,7 @@ def test_a_logistic_regression_is_run_stopped_run_again_and_verified(tmp_path, m
         TABLE,
         "model.C=50",
         "log.url=sqlite:///site.db",
+        "http.listen=",
         "commit.events=30",
         "snapshots.every_events=60",
     ]
@@ -256,6 +257,7 @@ def test_a_network_is_run_stopped_run_again_and_verified(tmp_path, monkeypatch, 
         PARENTS,
         "model.alpha=0.5",
         "log.url=sqlite:///site.db",
+        "http.listen=",
         "commit.events=30",
         "snapshots.every_events=60",
     ]
@@ -294,6 +296,7 @@ def test_a_tree_is_run_stopped_run_again_and_verified(attributes, tmp_path, monk
         "model.prior_weight=5",
         "model.max_values=40",
         "log.url=sqlite:///site.db",
+        "http.listen=",
         "commit.events=30",
         "snapshots.every_events=60",
         "predictions.evidence=2",
@@ -323,7 +326,14 @@ def test_a_tree_is_run_stopped_run_again_and_verified(attributes, tmp_path, monk
 
 def test_a_spoiled_snapshot_of_a_tree_is_found_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    flags = [TREE, TABLE, "log.url=sqlite:///site.db", "commit.events=30", "snapshots.every_events=60"]
+    flags = [
+        TREE,
+        TABLE,
+        "log.url=sqlite:///site.db",
+        "http.listen=",
+        "commit.events=30",
+        "snapshots.every_events=60",
+    ]
     config, given = configured(*flags), [word for flag in flags for word in ("--set", flag)]
     with closing(wiring.open_log(config)) as log:
         log.append([NewRecord("events", None, raw) for raw in raw_events(200)])

@@ -1217,9 +1217,9 @@ CHANGES = {
     "log.url": "sqlite:///y.db", "log.client": "librdkafka", "log.session_timeout": "1s", "log.hang_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
     "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.transaction_timeout": "1s",
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
-    "topics.dead_letters": "d", "topics.journal": "j", "topics.partitions": "2", "topics.replication": "2",
+    "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
-    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.entity": "$.e", "events.clock": "event",
+    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.entity": "$.e", "events.clock": "event", "events.repeats": "skip",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
@@ -1230,9 +1230,17 @@ CHANGES = {
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin", "http.listen": "",
+    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin",
+    "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
 }  # fmt: skip
-BESIDE = {"model.p": ["model.m=2"], "model.priors": ["model.prior=given"]}
+BESIDE = {
+    "model.p": ["model.m=2"],
+    "model.priors": ["model.prior=given"],
+    **{
+        key: ["topics.labels=labels"]
+        for key in ("labels.window", "labels.memory", "labels.ranks", "labels.weights")
+    },
+}
 
 
 def test_every_key_is_tried():

@@ -617,8 +617,8 @@ def test_a_refused_start_changes_nothing_and_loss_comes_before_configuration(ope
 class Rounding(Learner):
     """A learner on a machine whose logarithms differ in the last bit."""
 
-    def process(self, records, now, *more):
-        outputs = super().process(records, now, *more)
+    def process(self, records, now, *more, **named):
+        outputs = super().process(records, now, *more, **named)
         self.progressive._tally.sums[0, 1] += 1e-13 * len(records)
         return [o._replace(value=o.value.replace(b'"probability":0.', b'"probability":0.0')) for o in outputs]
 

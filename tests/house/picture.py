@@ -32,7 +32,8 @@ def arrows():
         for imported in imports(tree)
         if imported.startswith("streamnb.")
     }
-    found = {(a, b) for a, b in found if a != b and not {a, b} & {*OUTSIDE}}
+    # The files of a package use its rooms, and some rooms use other files of it: the former is not drawn.
+    found = {(a, b) for a, b in found if a not in {b, b.partition(".")[0]} and not {a, b} & {*OUTSIDE}}
     below = {}
     for a, b in found:
         below.setdefault(a, set()).add(b)

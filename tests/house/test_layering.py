@@ -53,6 +53,7 @@ ROOMS = {
         "topic_plan": 0,
         "reports": 0,
         "sensor": 1,
+        "labels": 1,
         "learner": 2,
         "journal": 3,
         "verification": 4,

@@ -16,19 +16,21 @@ from malformed import LABEL_RECORDS, MALFORMED, NOT_LABELS
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import (
     DETECTORS,
+    OF_VERDICTS,
     REASONS,
     UNPUBLISHED,
     DeadLetter,
     Event,
     Evidence,
     HypothesisScore,
-    Label,
     MetricsReport,
     ModelInfo,
     PosteriorReport,
     Prediction,
     ReliabilityBin,
     Scores,
+    Verdict,
+    Withdrawal,
 )
 from streamnb.wire import codec
 from streamnb.wire.codec import (
@@ -41,6 +43,7 @@ from streamnb.wire.codec import (
     encode_metrics,
     encode_prediction,
     encode_predictions,
+    encode_verdict,
 )
 from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.event_csv import CsvColumns, rows_to_events
@@ -94,7 +97,7 @@ def test_a_malformed_event_is_refused_with_reason_and_path(case):
 
 def test_the_malformed_events_are_many_and_cover_every_reason():
     assert len({case.raw for case in MALFORMED}) == len(MALFORMED) >= 100
-    assert {case.reason for case in MALFORMED} == set(REASONS) - {UNPUBLISHED, "label-record"}
+    assert {case.reason for case in MALFORMED} == set(REASONS) - {UNPUBLISHED, "label-record", *OF_VERDICTS}
 
 
 @pytest.mark.parametrize("case", MALFORMED, ids=lambda case: case.name)
@@ -422,12 +425,30 @@ def test_a_rendered_path_parses_to_its_keys(keys):
 # Labels
 
 
-def test_a_label_is_read_with_its_defaults():
-    assert decode_label(b'{"id":"m","label":"ham"}') == Label("m", "ham", None, 1.0)
-    assert decode_label(b'{"id":"m","label":"ham","source":null,"weight":null}') == Label("m", "ham")
+def test_a_verdict_is_read_with_its_defaults():
+    assert decode_label(b'{"id":"m","label":"ham"}') == Verdict("m", "ham", "default", 1.0, None)
+    assert decode_label(b'{"id":"m","label":"ham","source":null,"weight":null}') == Verdict("m", "ham")
+    assert decode_label(b'{"id":"m","label":null,"ts":"1970-01-01T00:00:05Z"}') == Verdict("m", None, ts=5.0)
     read = decode_label(b'{"id":"m","label":"ham","source":"s","weight":0,"more":[]}')
-    assert read == Label("m", "ham", "s", 0.0)
+    assert read == Verdict("m", "ham", "s", 0.0)
     assert type(read.weight) is float
+    withdrawn = decode_label(b'{"withdraw":true,"source":"s","since":3,"ts":4}')
+    assert withdrawn == Withdrawal("s", 3.0, 4.0)
+
+
+@given(
+    st.builds(
+        Verdict,
+        st.text(min_size=1, max_size=9),
+        st.none() | st.text(min_size=1, max_size=9),
+        st.text(min_size=1, max_size=9).filter(lambda source: source != "event"),
+        st.floats(0.0, 2.0**20),
+        st.none() | st.floats(-1e9, 1e9),
+    )
+    | st.builds(Withdrawal, st.text(min_size=1, max_size=9), st.none() | st.floats(-1e9, 1e9))
+)
+def test_a_verdict_survives_its_record(verdict):
+    assert decode_label(encode_verdict(verdict)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -439,7 +460,12 @@ def test_a_label_is_read_with_its_defaults():
         (rb'{"id":"m","label":"\ud800"}', "lone-surrogate", "$.label"),
         (b'{"label":"ham"}', "missing", "$.id"),
         (b'{"id":"m"}', "missing", "$.label"),
-        (b'{"id":"m","label":null}', "missing", "$.label"),
+        (b'{"id":"m","label":"ham","source":"event"}', "out-of-range", "$.source"),
+        (b'{"id":"m","label":"ham","ts":"yesterday"}', "wrong-type", "$.ts"),
+        (b'{"withdraw":true}', "missing", "$.source"),
+        (b'{"withdraw":1,"source":"s"}', "wrong-type", "$.withdraw"),
+        (b'{"withdraw":true,"source":"s","since":[]}', "wrong-type", "$.since"),
+        (b'{"id":"m","label":"ham","weight":1048577}', "out-of-range", "$.weight"),
         (b'{"id":"","label":"ham"}', "out-of-range", "$.id"),
         (b'{"id":"m","label":""}', "out-of-range", "$.label"),
         (b'{"id":1,"label":"ham"}', "wrong-type", "$.id"),
@@ -648,6 +674,7 @@ def test_every_json_example_of_the_page_has_a_known_kind():
     known = {
         "json event",
         "json label",
+        "json withdrawal",
         "json prediction",
         "json metrics",
         "json dead-letter",
@@ -685,7 +712,11 @@ def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
 
 
 def test_the_examples_of_the_page_agree_with_themselves():
-    report, weighing, drift = (decode_metrics(block.encode()) for block in blocks("json metrics"))
+    report, weighing, late, drift = (decode_metrics(block.encode()) for block in blocks("json metrics"))
+    assert late.verdicts.judged == late.cumulative.events == sum(row.events for row in late.verdicts.delays)
+    assert late.verdicts.coverage == pytest.approx(late.verdicts.judged / late.verdicts.served, abs=1e-4)
+    assert sum(map(sum, late.confusion)) == late.verdicts.judged
+    assert decode_label(blocks("json withdrawal")[0].encode()) == Withdrawal("bot7", 1790000000.0)
     assert sum(map(sum, report.confusion)) == report.cumulative.events
     assert drift.detector in DETECTORS
     posterior = weighing.posterior

@@ -47,7 +47,7 @@ def check_topics(
 
     Only what can do harm is a finding; `topics plan` shows every difference.
     """
-    inputs = [found.topics.get(topic.name) for topic in planned if topic.role == "events"]
+    inputs = [found.topics.get(topic.name) for topic in planned if topic.role in {"events", "labels"}]
     largest = max((_number(topic, "max.message.bytes") or 0 for topic in inputs if topic), default=0)
     for topic in planned:
         check = f"topic {topic.name}"

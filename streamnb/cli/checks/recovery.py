@@ -90,7 +90,8 @@ def _loading(folder: SnapshotFolder, after: int, learner: Learner) -> float | No
         return None
     began = time.monotonic()
     try:
-        learner.load(folder.load(small[-1].n).parts)
+        snapshot = folder.load(small[-1].n)
+        learner.load(snapshot.parts, snapshot.segments)
     except SnapshotError:
         return None
     return small[-1].size / (time.monotonic() - began)

@@ -104,7 +104,9 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         # Older ones may be the only others that are good: those too many go when the learner keeps its next.
         snapshots = SnapshotFolder(config.snapshot_folder, sys.maxsize)
         try:
-            file = str(snapshots.save(snapshot_of(checkpoint, target.learner.parts(), identity)))
+            copy = target.learner.copying(snapshots.segments())
+            saved = snapshots.save(snapshot_of(checkpoint, copy.parts(), identity, copy.segments()))
+            file = str(saved)
         except SnapshotError as error:
             file = None
             print(f"rolled back, but no snapshot was kept: {printable(error)}", file=sys.stderr)

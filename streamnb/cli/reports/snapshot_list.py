@@ -99,7 +99,7 @@ def _described(
 def _contents(snapshot: Snapshot, config: Config) -> dict[str, Any]:
     """What a snapshot says by itself. Raises SnapshotError where it is not one of such a learner."""
     learner = wiring.learner(config)
-    learner.load(snapshot.parts)
+    learner.load(snapshot.parts, snapshot.segments)
     positions: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(snapshot.positions.items()):
         positions.setdefault(topic, {})[str(number)] = offset

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from streamnb.engine.journal.identity import PROGRAM, Identity, Origin
@@ -50,14 +51,21 @@ class Checkpoint:
     origin: Origin = Origin()  # noqa: RUF009  an immutable value
 
     def commit(
-        self, identity: Identity, records: Sequence[Record], outputs: Sequence[NewRecord], now: float
+        self,
+        identity: Identity,
+        records: Sequence[Record],
+        outputs: Sequence[NewRecord],
+        now: float,
+        work: int = 0,
     ) -> tuple[Checkpoint, Transaction]:
-        """The next checkpoint, where `records` were processed, and the transaction that makes it so."""
+        """The next checkpoint, after `records` and steps of `work`, and the transaction that makes it so."""
         slices = tuple(_slices(records))
         positions = dict(self.positions)
         for part in slices:
             positions[Partition(part.topic, part.partition)] = part.next
-        return self.next("commit", identity, now, positions=positions, outputs=outputs, slices=slices)
+        return self.next(
+            "commit", identity, now, positions=positions, outputs=outputs, slices=slices, work=work
+        )
 
     def next(
         self,
@@ -110,8 +118,13 @@ BEFORE = Checkpoint(-1, START, START, {})
 """Before the first record."""
 
 
-def snapshot_of(checkpoint: Checkpoint, parts: Mapping[str, Part], identity: Identity) -> Snapshot:
-    """The snapshot of a learner that stands at a checkpoint."""
+def snapshot_of(
+    checkpoint: Checkpoint,
+    parts: Mapping[str, Part],
+    identity: Identity,
+    segments: Mapping[str, bytes] = MappingProxyType({}),
+) -> Snapshot:
+    """The snapshot of a learner that stands at a checkpoint, with its segments that are not stored."""
     known = checkpoint.origin
     origin = {
         "config": dict(known.config),
@@ -127,6 +140,7 @@ def snapshot_of(checkpoint: Checkpoint, parts: Mapping[str, Part], identity: Ide
         config_hash=checkpoint.origin.config_hash,
         fingerprint=identity.fingerprint,
         parts={**parts, _PART: Part(origin, {})},
+        segments=segments,
     )
 
 

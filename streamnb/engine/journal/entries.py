@@ -65,9 +65,20 @@ def adopt_configuration(log: Log, checkpoint: Checkpoint, identity: Identity, no
 
 
 def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
-    """Write down the present configuration, be it another than before or not."""
+    """Write down the present configuration, be it another than before or not.
+
+    A topic that it reads and the one before did not is read from its earliest record on.
+    """
+    added = [topic for topic in identity.topics if topic not in checkpoint.origin.topic_ids]
+    begins = {p: log.offsets(p)[0] for topic in added for p in log.partitions(topic)}
     checkpoint, transaction = checkpoint.next(
-        "config", identity, now, config_hash=identity.config_hash, config=identity.shaping
+        "config",
+        identity,
+        now,
+        positions={**checkpoint.positions, **begins},
+        config_hash=identity.config_hash,
+        config=identity.shaping,
+        topic_ids={topic: log.topic_id(topic) for topic in added},
     )
     log.commit(transaction)
     return checkpoint
@@ -90,12 +101,13 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
     anew = set()
     for topic, topic_id in _topic_ids(log, identity).items():
         known = checkpoint.origin.topic_ids.get(topic)
-        if known != topic_id:
+        if known is not None and known != topic_id:
             anew.add(topic)
             found.append(f"topic {topic!r} was deleted and made anew since the journal knew it")
+    read = [topic for topic in identity.topics if topic in checkpoint.origin.topic_ids]
     checkpoint = checkpoint.with_new_partitions(partitions_of(log, identity))
     for partition, position in sorted(checkpoint.positions.items()):
-        if partition.topic in anew or partition.topic not in identity.topics:
+        if partition.topic in anew or partition.topic not in read:
             continue
         place = f"{partition.topic}/{partition.number}"
         earliest, end = log.offsets(partition)

@@ -120,6 +120,8 @@ class Origin:
             changed |= {"topic_ids": record.topic_ids}
         if record.kind == "genesis":
             changed |= {"first_reading": record.reading}
+        if record.kind == "config" and record.topic_ids:
+            changed |= {"topic_ids": {**self.topic_ids, **record.topic_ids}}
         if record.kind in {"genesis", "program"}:
             changed |= {"program": record.fingerprint.get(PROGRAM, ""), "reading": record.reading}
         return replace(self, **changed)

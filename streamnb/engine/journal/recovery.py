@@ -196,7 +196,7 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None) -> _Start:
 
 def _load(learner: Learner, snapshot: Snapshot) -> None:
     try:
-        learner.load(snapshot.parts)
+        learner.load(snapshot.parts, snapshot.segments)
     except SnapshotError as error:
         raise SnapshotError(
             f"the snapshot at journal record {snapshot.journal_n}: {error}; "

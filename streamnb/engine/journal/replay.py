@@ -27,7 +27,7 @@ def replay(
     if record.kind != "commit":
         return []
     records = [found for part in record.slices for found in slices.read(part, record.n)]
-    return learner.process(records, record.now, alive)
+    return learner.process(records, record.now, alive, work=record.work)
 
 
 class SliceReader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
@@ -44,6 +44,10 @@ class NoSnapshots:
 
 class SnapshotStore(Snapshots, Protocol):
     """Where snapshots are kept, too."""
+
+    def segments(self) -> Container[str]:
+        """The names of segments that are stored: a snapshot that is kept need not bring their bytes."""
+        ...
 
     def save_aside(self, snapshot: Snapshot) -> Future[Path]:
         """Keep a snapshot, whose arrays change no more, durably and in the background.

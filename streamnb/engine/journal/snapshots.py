@@ -44,7 +44,7 @@ class Saving:
         self._store = store
         self._checkpoint = checkpoint
         self._identity = identity
-        self._copy = learner.copying()
+        self._copy = learner.copying(store.segments())
         self._kept: Future[Path] | None = None  # once all is copied
 
     def advance(self) -> bool:
@@ -71,5 +71,5 @@ class Saving:
 
     def _keep(self) -> Future[Path]:
         """Hand it to the store, once all is copied."""
-        snapshot = snapshot_of(self._checkpoint, self._copy.parts(), self._identity)
+        snapshot = snapshot_of(self._checkpoint, self._copy.parts(), self._identity, self._copy.segments())
         return self._store.save_aside(snapshot)

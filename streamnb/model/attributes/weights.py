@@ -6,14 +6,14 @@ import numpy as np
 
 from streamnb.model.attributes.ranges import lies_between
 
-__all__ = ["UNIT", "units"]
+__all__ = ["HEAVIEST", "UNIT", "units"]
 
-_HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
+HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
 UNIT = 1024
 
 
 def units(weight: float) -> int:
     """A weight in units of 1/1024 example. Raises ValueError where it is negative, nan or beyond 2^20."""
-    if not lies_between(0.0, weight, _HEAVIEST):
+    if not lies_between(0.0, weight, HEAVIEST):
         raise ValueError(f"a weight or count must lie between 0 and 2^20, not {weight!r}")
     return round((float(weight) if isinstance(weight, np.floating) else weight) * UNIT)

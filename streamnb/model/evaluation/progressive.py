@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.compensated import add
 
-__all__ = ["BINS", "ESCAPE", "ProgressiveValidation"]
+__all__ = ["BINS", "ESCAPE", "ProgressiveValidation", "score_each", "scores_of"]
 
 BINS = 10
 """Calibration bins of equal width; bin b holds the confidences in (b / 10, (b + 1) / 10]."""
@@ -175,6 +175,26 @@ def _score(probabilities: Any, truth: int, labels: Any, terms: Any, slot: int) -
     terms[slot, _LOSS] = -math.log(min(max(likelihood, ESCAPE), 1.0))
     terms[slot, _BRIER] = brier
     terms[slot, _CONFIDENCE] = min(confidence, 1.0)
+
+
+@kernel
+def _score_each(probabilities: Any, truths: Any, labels: Any, terms: Any) -> None:
+    for i in range(truths.size):
+        _score(probabilities[i], truths[i], labels, terms, i)
+
+
+def score_each(
+    probabilities: npt.NDArray[np.float64], truths: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Truth and predicted class of n events, int64[n, 2]; and loss, Brier score, confidence, float64[n, 3].
+
+    Args:
+        probabilities: float64[n, K].
+        truths: int64[n], >= 0.
+    """
+    labels, terms = np.empty((truths.size, 2), dtype=np.int64), np.empty((truths.size, 3))
+    _score_each(np.require(probabilities, np.float64, ("C", "A", "W")), truths, labels, terms)
+    return labels, terms
 
 
 @inlined
@@ -384,7 +404,18 @@ class ProgressiveValidation:
 
 
 def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:
-    """The scores of a scope; `margins` (3, K) holds events by truth, by prediction, and predicted right."""
+    """The scores of a scope; see `scores_of`."""
+    return scores_of(margins, tally.bins.tolist(), tally.sums.sum(axis=1).tolist())
+
+
+def scores_of(margins: npt.NDArray[np.int64], bins: Sequence[Sequence[int]], sums: Sequence[float]) -> Scores:
+    """The scores of a scope.
+
+    Args:
+        margins: shape (3, K), events by truth, by prediction, and predicted right.
+        bins: of each calibration bin, how many events and how many predicted right.
+        sums: loss, Brier score, and each bin's confidence.
+    """
     truths, predictions, rights = margins.tolist()  # Python's integers do not overflow in products
     events = sum(truths)
     if events == 0:
@@ -392,8 +423,7 @@ def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:
     right = sum(rights)
     f1 = [2 * r / (t + p) for t, p, r in zip(truths, predictions, rights, strict=True) if t + p]
     chance = sum(map(operator.mul, truths, predictions))  # events^2 p_e
-    loss, brier, *confidences = tally.sums.sum(axis=1).tolist()
-    bins = tally.bins.tolist()
+    loss, brier, *confidences = sums
     calibrated = sum(count for count, _ in bins)
     gaps = (confidence - right for confidence, (_, right) in zip(confidences, bins, strict=True))
     return Scores(

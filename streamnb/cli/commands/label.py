@@ -1,0 +1,111 @@
+"""`streamnb label`: say what an event is, or say so of all events in a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from streamnb.adapters.event_files import open_counted
+from streamnb.cli import wiring
+from streamnb.config import Config
+from streamnb.engine.ports import NewRecord
+from streamnb.errors import ConfigError, LogError, MalformedEvent
+from streamnb.events import Verdict, Withdrawal
+from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
+
+__all__ = ["append_verdict", "labels_topic", "run"]
+
+_AT_ONCE = 1000
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write verdicts to the topic of labels; whoever learns takes them from there."""
+    config = wiring.load_config(options)
+    topic = labels_topic(config)
+    found = _of_file(options.file) if options.file else iter([_given(options)])
+    writer = _Writer(config, topic)
+    try:
+        with closing(writer.log):
+            writer.write(found)
+    except MalformedEvent as error:
+        written = f"{writer.count:,} labels before it were written to {topic}"
+        raise LogError(f"{options.file}, {error.detail}; {written}") from error
+    count = writer.count
+    if options.json:
+        print(json.dumps({"labels": count, "topic": topic, "log": config.log.url}))
+    else:
+        print(f"{count:,} label{'' if count == 1 else 's'} written to {topic} of {config.log.url}")
+    return 0
+
+
+def labels_topic(config: Config) -> str:
+    """The topic of labels. Raises ConfigError where there is none."""
+    if not config.topics.labels:
+        raise ConfigError(
+            "topics.labels is not set: no learner reads labels apart from their events; set it for the "
+            'learner too, such as topics.labels = "labels" in its configuration (docs/labels.md)'
+        )
+    return config.topics.labels
+
+
+class _Writer:
+    """Appends verdicts, keyed by their events, so that those of one event stay in order.
+
+    Attributes:
+        log: where.
+        count: how many were written.
+    """
+
+    def __init__(self, config: Config, topic: str) -> None:
+        self.log = wiring.open_log(config)
+        self.count = 0
+        self._topic = topic
+        self.log.partitions(topic)
+
+    def write(self, verdicts: Iterable[Verdict | Withdrawal]) -> None:
+        """All of them, and where the iterator raises those before."""
+        part: list[NewRecord] = []
+        try:
+            for one in verdicts:
+                key = one.id.encode() if isinstance(one, Verdict) else None
+                part.append(NewRecord(self._topic, key, encode_verdict(one)))
+                if len(part) == _AT_ONCE:
+                    part = self._append(part)
+        finally:
+            self._append(part)
+
+    def _append(self, part: list[NewRecord]) -> list[NewRecord]:
+        self.log.append(part)
+        self.count += len(part)
+        return []
+
+
+def append_verdict(config: Config, verdict: Verdict | Withdrawal) -> None:
+    """Write one."""
+    writer = _Writer(config, labels_topic(config))
+    with closing(writer.log):
+        writer.write([verdict])
+
+
+def _given(options: argparse.Namespace) -> Verdict:
+    if options.id is None or (options.label is None) == (not options.withdraw):
+        raise ConfigError("expected ID LABEL, or ID --withdraw, or --file FILE; see streamnb label --help")
+    given = Verdict(options.id, options.label, options.source or UNNAMED, options.weight, options.ts)
+    try:
+        checked = decode_label(encode_verdict(given))
+    except MalformedEvent as error:
+        raise ConfigError(f"this is no label: {error}") from error
+    assert isinstance(checked, Verdict)  # noqa: S101
+    return checked
+
+
+def _of_file(path: str) -> Iterator[Verdict | Withdrawal]:
+    """Those of a file. Raises MalformedEvent, with the line, where one is none."""
+    with open_counted(path) as lines:
+        for raw in lines:
+            try:
+                yield decode_label(raw)
+            except MalformedEvent as error:
+                raise MalformedEvent(error.reason, error.path, f"line {lines.line}: {error}") from error

@@ -1,0 +1,28 @@
+"""`streamnb labels withdraw`: nothing counts any more of what one source said."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from streamnb.cli import wiring
+from streamnb.cli.commands.label import append_verdict
+from streamnb.errors import ConfigError
+from streamnb.events import Withdrawal
+from streamnb.wire.codec import IN_EVENT
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the withdrawal; whoever learns works through the events that wait, while it goes on."""
+    config = wiring.load_config(options)
+    if options.source == IN_EVENT:
+        raise ConfigError(f"--source: {IN_EVENT!r} is what labels inside events are called; they stay")
+    append_verdict(config, Withdrawal(options.source, options.since))
+    if options.json:
+        print(json.dumps({"withdrawn": options.source, "since": options.since, "log": config.log.url}))
+    else:
+        since = "" if options.since is None else f" since {options.since:.0f}"
+        print(f"what {options.source} said{since} no longer counts; written to {config.topics.labels}")
+    return 0

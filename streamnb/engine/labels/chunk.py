@@ -1,0 +1,266 @@
+"""Events that wait for their labels, some thousands together: what was served of each, what is said of it.
+
+What never changes stands apart from what does, so that a snapshot writes only what is new: see `blobs`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.verdicts import Said
+from streamnb.errors import SnapshotError
+
+__all__ = ["FULL", "NONE", "SEVERAL", "Chunk", "Saved", "Waiting", "kept_probabilities", "restored"]
+
+FULL = 4096
+"""Events in a chunk."""
+NONE, SEVERAL = -1, -2
+_ALL, _TOP = 16, 8  # of up to so many classes all probabilities are kept, else the greatest
+_FIXED: dict[str, str] = {
+    "time": "<f8",
+    "ts": "<f8",
+    "place": "<i8",
+    "age": "<i8",
+    "start": "<u4",
+    "known": "<u4",
+    "id_bytes": "<u2",
+}
+_CHANGING: dict[str, str] = {
+    "label": "<i4",
+    "weight": "<f8",
+    "source": "<i2",
+    "said_at": "<f8",
+    "score": "<i8",
+    "delay": "<i1",
+    "pruned": "<i4",
+}
+_X = msgspec.msgpack.Decoder(dict[str, str | bool | float])
+_encode = msgspec.msgpack.encode
+
+
+class Waiting(NamedTuple):
+    """n events that begin to wait.
+
+    Attributes:
+        ids: UTF-8.
+        xs: their attributes, as they were predicted, as msgpack.
+        probabilities: what `kept_probabilities` kept of their predictions.
+        columns: name -> float64[n] or int64[n]: ts, the time of each, or NaN; time, when the log recorded it;
+            place, bytes of all events before it; age, how many events the model had learned before; known,
+            how many classes it knew.
+    """
+
+    ids: Sequence[bytes]
+    xs: Sequence[bytes]
+    probabilities: Sequence[bytes]
+    columns: Mapping[str, npt.NDArray[Any]]
+
+    def part(self, first: int, stop: int) -> Waiting:
+        """Those from one to before another."""
+        columns = {name: column[first:stop] for name, column in self.columns.items()}
+        return Waiting(self.ids[first:stop], self.xs[first:stop], self.probabilities[first:stop], columns)
+
+
+class Saved(NamedTuple):
+    """Under which names the last snapshot holds a chunk, as it was at a version; of an open one neither."""
+
+    fixed: str = ""
+    changing: str = ""
+    version: int = -1
+
+
+class Chunk:
+    """Up to `FULL` events.
+
+    Attributes:
+        size: how many.
+        fixed: name -> column of what never changes: `Waiting`, and where its bytes begin in `payload`.
+        label, weight: the truth that holds: the number of its class, or `NONE`.
+        source, said_at: the number of the source that says so, `NONE` or `SEVERAL`; and when it did.
+        score: its number in the window of scores, or `NONE`.
+        delay: the bucket of the delay of its first verdict, or `NONE`.
+        pruned: how often the vocabulary had been pruned when the event was learned.
+        oldest: the least time at which one was recorded.
+        said: place -> what is said of it, where several sources speak.
+        version: grows with every change.
+        saved: what a snapshot holds of it.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.fixed = {name: np.zeros(FULL, dtype) for name, dtype in _FIXED.items()}
+        self.payload = bytearray()
+        self.oldest = math.inf
+        self.label = np.full(FULL, NONE, dtype=_CHANGING["label"])
+        self.weight = np.zeros(FULL)
+        self.source = np.full(FULL, NONE, dtype=_CHANGING["source"])
+        self.said_at = np.zeros(FULL)
+        self.score = np.full(FULL, NONE, dtype=_CHANGING["score"])
+        self.delay = np.full(FULL, NONE, dtype=_CHANGING["delay"])
+        self.pruned = np.zeros(FULL, dtype=_CHANGING["pruned"])
+        self.said: dict[int, tuple[Said, ...]] = {}
+        self.version = 0
+        self.saved = Saved()
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, about."""
+        columns = sum(column.nbytes for column in (*self.fixed.values(), *self._changing()))
+        return columns + len(self.payload) + 300 * len(self.said)
+
+    def append(self, events: Waiting) -> None:
+        """Take more events; there is room."""
+        first, stop = self.size, self.size + len(events.ids)
+        id_bytes = np.fromiter(map(len, events.ids), dtype=np.int64, count=len(events.ids))
+        bodies = [id_ + x + kept for id_, x, kept in zip(*events[:3], strict=True)]
+        ends = len(self.payload) + np.cumsum(np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies)))
+        for name, column in events.columns.items():
+            self.fixed[name][first:stop] = column
+        self.fixed["start"][first] = len(self.payload)
+        self.fixed["start"][first + 1 : stop] = ends[:-1]
+        self.fixed["id_bytes"][first:stop] = id_bytes
+        self.payload += b"".join(bodies)
+        self.oldest = min(self.oldest, float(events.columns["time"].min()))
+        self.size = stop
+        self.version += 1
+
+    def alive(self, earliest: float, least: int) -> npt.NDArray[np.bool_]:
+        """Which of its events still wait; see `Horizon`."""
+        if self.oldest >= earliest and self.fixed["place"][0] >= least:
+            return np.ones(self.size, dtype=np.bool_)
+        time, place = self.fixed["time"][: self.size], self.fixed["place"][: self.size]
+        return (time >= earliest) & (place >= least)
+
+    def id(self, place: int) -> bytes:
+        """The id of one event."""
+        start = int(self.fixed["start"][place])
+        return bytes(self.payload[start : start + int(self.fixed["id_bytes"][place])])
+
+    def ids(self) -> list[bytes]:
+        """Those of all."""
+        starts = self.fixed["start"][: self.size].tolist()
+        lengths = self.fixed["id_bytes"][: self.size].tolist()
+        payload = bytes(self.payload)
+        return [payload[start : start + n] for start, n in zip(starts, lengths, strict=True)]
+
+    def events(self, places: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
+        """The attributes of some events, and their times."""
+        starts, stops, known = self._extents(places)
+        begins = (starts + self.fixed["id_bytes"][places]).tolist()
+        ends = (stops - _probability_bytes(known)).tolist()
+        payload, decode = memoryview(self.payload), _X.decode
+        xs = [decode(payload[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+        ts = self.fixed["ts"][places]
+        if np.isnan(ts).all():
+            return xs, [None] * len(xs)
+        return xs, [None if math.isnan(t) else t for t in ts.tolist()]
+
+    def served(self, places: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
+        """What was served of events, shape (n, classes), 0 beyond those known; see `kept_probabilities`."""
+        _, stops, known = self._extents(places)
+        rows = np.zeros((places.size, classes))
+        payload = np.frombuffer(self.payload, dtype=np.uint8)
+        for number in np.unique(known).tolist():
+            same = np.flatnonzero(known == number)
+            length = int(_probability_bytes(np.array(number)))
+            kept = payload[stops[same, np.newaxis] - length + np.arange(length)]
+            rows[same, :number] = restored(kept, number)
+        return rows
+
+    def _extents(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+        """Where the bytes of events begin and end, and how many classes were known."""
+        start = self.fixed["start"]
+        following = np.minimum(places + 1, FULL - 1)
+        stops = np.where(places + 1 < self.size, start[following], len(self.payload)).astype(np.int64)
+        return start[places].astype(np.int64), stops, self.fixed["known"][places].astype(np.int64)
+
+    def _changing(self) -> list[npt.NDArray[Any]]:
+        return [getattr(self, name) for name in _CHANGING]
+
+    def fixed_blob(self) -> bytes:
+        """What never changes, once the chunk is full: columns, then payload."""
+        return b"".join([*(column[: self.size].tobytes() for column in self.fixed.values()), self.payload])
+
+    def changing_blob(self) -> bytes:
+        """What changes: columns, then what several sources say."""
+        columns = [column[: self.size].tobytes() for column in self._changing()]
+        return b"".join([*columns, _encode(sorted(self.said.items())) if self.said else b""])
+
+    @classmethod
+    def of(cls, size: int, fixed: bytes, changing: bytes) -> Chunk:
+        """The chunk that gave these. Raises SnapshotError, ValueError or msgspec.MsgspecError for others."""
+        made = cls()
+        made.size = size
+        made.payload = bytearray(_fill(made.fixed, fixed, size))
+        rest = _fill(dict(zip(_CHANGING, made._changing(), strict=True)), changing, size)
+        if rest:
+            pairs = msgspec.msgpack.decode(
+                rest, type=list[tuple[int, list[tuple[str, float, str | None, float]]]]
+            )
+            made.said = {place: tuple(Said(*one) for one in said) for place, said in pairs}
+        made._check()
+        made.oldest = float(made.fixed["time"][:size].min())
+        return made
+
+    def _check(self) -> None:
+        n = self.size
+        starts = np.append(self.fixed["start"][:n], len(self.payload)).astype(np.int64)
+        known = self.fixed["known"][:n].astype(np.int64)
+        least = self.fixed["id_bytes"][:n] + _probability_bytes(known)
+        if starts[:1].any() or (np.diff(starts) < least).any():
+            raise SnapshotError("events that wait for labels: their bytes do not lie one after the other")
+        if any(not 0 <= place < n for place in self.said):
+            raise SnapshotError("events that wait for labels: something is said of one that is not there")
+
+
+def _fill(columns: dict[str, npt.NDArray[Any]], blob: bytes, size: int) -> bytes:
+    """Write the columns that a blob begins with; what is left of it."""
+    at = 0
+    for name, column in columns.items():
+        length = column.itemsize * size
+        if len(blob) < at + length:
+            raise SnapshotError(f"events that wait for labels: column {name} is cut short")
+        column[:size] = np.frombuffer(blob, column.dtype, size, at)
+        at += length
+    return blob[at:]
+
+
+def _probability_bytes(known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.where(known <= _ALL, 8 * known, 12 * _TOP)
+
+
+def kept_probabilities(rows: npt.NDArray[np.float64], known: npt.NDArray[np.int64]) -> list[bytes]:
+    """What is kept of each row of probabilities, of its known classes.
+
+    All, or beyond 16 the eight greatest with their numbers: what the others have together is shared out among
+    them evenly when a prediction is scored.
+    """
+    if rows.shape[1] <= _ALL:
+        kept, width = rows.tobytes(), 8 * rows.shape[1]
+        return [kept[i * width : i * width + 8 * k] for i, k in enumerate(known.tolist())]
+    return [_kept(row[:k]) for row, k in zip(rows, known.tolist(), strict=True)]
+
+
+def _kept(row: npt.NDArray[np.float64]) -> bytes:
+    if row.size <= _ALL:
+        return row.tobytes()
+    top = np.argsort(-row, kind="stable")[:_TOP]
+    return top.astype("<u4").tobytes() + row[top].tobytes()
+
+
+def restored(kept: npt.NDArray[np.uint8], known: int) -> npt.NDArray[np.float64]:
+    """The probabilities by which n predictions are scored, shape (n, known), of what was kept: (n, bytes)."""
+    if known <= _ALL:
+        return kept.view("<f8")
+    n = np.arange(len(kept))[:, np.newaxis]
+    top, greatest = kept[:, : 4 * _TOP].copy().view("<u4"), kept[:, 4 * _TOP :].copy().view("<f8")
+    rest = np.maximum(0.0, 1.0 - np.cumsum(greatest, axis=1)[:, -1:])
+    rows = np.repeat(rest / (known - _TOP), known, axis=1)
+    rows[n, top] = greatest
+    return rows

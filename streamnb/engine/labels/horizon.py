@@ -1,0 +1,87 @@
+"""Until when an event waits for its label: a time and a number of bytes that only grow with the stream.
+
+The time of the stream is the greatest that two records in a row have reached, as the log recorded them: one
+record with an absurd time moves nothing. An event waits while its own record is not older than that by more
+than the window, and while what came after it takes no more than the memory. No clock is read, and where
+commits begin and end does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Horizon"]
+
+_NEVER = -math.inf
+
+
+class Horizon:
+    """What is waited for no longer.
+
+    Args:
+        window: seconds.
+        memory: bytes.
+
+    Attributes:
+        earliest: events recorded before wait no longer.
+        least: nor do events with fewer bytes before them in the stream.
+        taken: bytes of all events so far.
+    """
+
+    def __init__(self, window: float, memory: int) -> None:
+        self._window, self._memory = window, memory
+        self._time = self._last = self.earliest = _NEVER
+        self.least = self.taken = 0
+
+    def passing(self, times: Sequence[float]) -> npt.NDArray[np.float64]:
+        """What `earliest` is at each of some records, recorded at these times, that come next."""
+        given = np.array([self._last, *times])
+        reached = np.maximum.accumulate(np.maximum(np.minimum(given[:-1], given[1:]), self._time))
+        return np.maximum(reached - self._window, self.earliest)
+
+    def passed(self, times: Sequence[float]) -> None:
+        """So many records have been processed."""
+        if times:
+            given = np.array([self._last, *times])
+            self._time = max(self._time, float(np.minimum(given[:-1], given[1:]).max()))
+            self._last = given[-1].item()
+            self.earliest = max(self.earliest, self._time - self._window)
+
+    def taking(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """What `least` is at each of some events of these sizes that come next."""
+        before = self.taken + np.cumsum(sizes) - sizes
+        limits: npt.NDArray[np.int64] = np.maximum(before - self._memory, self.least)
+        return limits
+
+    def took(self, n_bytes: int) -> None:
+        """So many bytes of events have come."""
+        self.taken += n_bytes
+        self.least = max(self.least, self.taken - self._memory)
+
+    def limit(self, window: float, memory: int) -> None:
+        """Wait for another time, and in another memory."""
+        self._window, self._memory = window, memory
+        self.earliest = max(self.earliest, self._time - window)
+        self.took(0)
+
+    def state(self) -> dict[str, Any]:
+        """As JSON has it: what has not been reached yet is null."""
+        times = {"time": self._time, "last": self._last, "earliest": self.earliest}
+        return {
+            **{name: time if math.isfinite(time) else None for name, time in times.items()},
+            "least": self.least,
+            "taken": self.taken,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        times = (
+            float(_NEVER if state[name] is None else state[name]) for name in ("time", "last", "earliest")
+        )
+        self._time, self._last, self.earliest = times
+        self.least, self.taken = int(state["least"]), int(state["taken"])

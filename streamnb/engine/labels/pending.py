@@ -1,0 +1,279 @@
+"""All events that wait for their labels, found by their ids.
+
+They lie in chunks in the order of the stream, numbered without end: where a chunk begins and ends depends on
+the events alone, so that equal streams have equal chunks. When the memory of one is given back is up to this
+class, and cannot be told from outside: whether an event still waits is decided by `Horizon`, each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.chunk import FULL, Chunk, Saved, Waiting
+from streamnb.engine.labels.horizon import Horizon
+from streamnb.errors import SnapshotError
+from streamnb.model.encoding.tokenizer import Tokens
+from streamnb.model.encoding.vocabulary import Vocabulary
+
+__all__ = ["ABSENT", "PendingCopy", "PendingEvents"]
+
+ABSENT = -1
+"""In place of the number of an event that does not wait."""
+_MOST_DEAD = 2  # ids that nobody asks for, for each that is waited for
+
+
+class _Ids:
+    """Ids and the newest event of each. It is no state: chunks have all that it holds."""
+
+    def __init__(self) -> None:
+        self._vocabulary = Vocabulary()
+        self._newest = np.zeros(0, dtype=np.int64)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory."""
+        vocabulary = self._vocabulary
+        arrays = vocabulary.slots, vocabulary.cells, vocabulary.arena, vocabulary.groups, self._newest
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def size(self) -> int:
+        """How many there are, of events that were dropped too."""
+        return self._vocabulary.size
+
+    def add(self, ids: Sequence[bytes], first: int) -> None:
+        """Events from number `first` on have these ids."""
+        rows = self._rows(ids, adds=True)
+        if self.size > self._newest.size:
+            self._newest = np.pad(self._newest, (0, self.size + self.size // 2 - self._newest.size))
+        self._newest[rows] = np.arange(first, first + len(ids))  # the last of equal ones stays
+
+    def find(self, ids: Sequence[bytes]) -> npt.NDArray[np.int64]:
+        """The newest event of each id, `ABSENT` where there is none."""
+        if not self.size:
+            return np.full(len(ids), ABSENT)
+        rows = self._rows(ids, adds=False)
+        return np.where(rows >= 0, self._newest[np.maximum(rows, 0)], ABSENT)
+
+    def drop(self, before: int) -> None:
+        """Forget the ids of events with smaller numbers."""
+        rows = np.flatnonzero(self._newest[: self.size] >= before)
+        self._newest = self._newest[rows]
+        self._vocabulary = self._vocabulary.select(rows)
+
+    def _rows(self, ids: Sequence[bytes], *, adds: bool) -> npt.NDArray[np.int32]:
+        one_group = np.zeros(len(ids), dtype=np.int32)
+        whole = np.ones(len(ids), dtype=np.bool_)
+        tokens = Tokens(list(ids), whole, one_group, self._vocabulary.secret)
+        return self._vocabulary.rows(tokens, one_group, whole if adds else np.zeros_like(whole))
+
+
+class _Copied:
+    """What of a chunk changes from here on, and is not stored yet."""
+
+    def __init__(self, number: int, chunk: Chunk, held: Container[str]) -> None:
+        saved = chunk.saved
+        self.number, self.chunk, self.size, self.version = number, chunk, chunk.size, chunk.version
+        self.is_new = saved.fixed not in held
+        self.fixed = chunk.fixed_blob() if chunk.size < FULL else None  # one that is full changes no more
+        is_same = saved.version == chunk.version and saved.changing in held
+        self.changing = None if is_same else chunk.changing_blob()
+
+
+class PendingCopy:
+    """The chunks as they are at one moment, hashed in slices while the stream goes on.
+
+    Args:
+        chunks: number -> chunk, those with an event that still waits.
+        held: names of blobs that are stored already.
+    """
+
+    def __init__(self, chunks: Mapping[int, Chunk], held: Container[str]) -> None:
+        self._held = held
+        self._rows: list[list[Any]] = []
+        self.segments: dict[str, bytes] = {}
+        self._left = [_Copied(number, chunk, held) for number, chunk in reversed([*chunks.items()])]
+
+    def advance(self, n_bytes: int) -> bool:
+        """Hash about so many bytes more; whether that is all."""
+        while self._left and n_bytes > 0:
+            copied = self._left.pop()
+            fixed, changing, _ = copied.chunk.saved
+            if copied.is_new:
+                blob = copied.chunk.fixed_blob() if copied.fixed is None else copied.fixed
+                fixed = self._keep(blob)
+                n_bytes -= len(blob)
+            if copied.changing is not None:
+                changing = self._keep(copied.changing)
+                n_bytes -= len(copied.changing)
+            copied.chunk.saved = Saved(fixed if copied.size == FULL else "", changing, copied.version)
+            self._rows.append([copied.number, copied.size, fixed, changing])
+        return not self._left
+
+    def rows(self) -> list[list[Any]]:
+        """Number, size and the names of both blobs of each chunk, once all is hashed."""
+        return self._rows
+
+    def _keep(self, blob: bytes) -> str:
+        name = hashlib.sha256(blob).hexdigest()
+        if name not in self._held:
+            self.segments[name] = blob
+        return name
+
+
+class PendingEvents:
+    """The events that wait.
+
+    Attributes:
+        next: number of the next event.
+        horizon: until when an event waits.
+    """
+
+    def __init__(self, horizon: Horizon) -> None:
+        self.horizon = horizon
+        self.next = 0
+        self._chunks: dict[int, Chunk] = {}
+        self._ids = _Ids()
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all, about."""
+        return self._ids.n_bytes + sum(chunk.n_bytes for chunk in self._chunks.values())
+
+    @property
+    def size(self) -> int:
+        """How many wait by now."""
+        return sum(int(mask.sum()) for _, _, mask in self._alive())
+
+    def append(self, events: Waiting) -> int:
+        """Let more events wait; the number of the first."""
+        first = self.next
+        self._ids.add(events.ids, first)
+        done = 0
+        while done < len(events.ids):
+            number, place = divmod(self.next, FULL)
+            part = events.part(done, done + FULL - place)
+            self._chunks.setdefault(number, Chunk()).append(part)
+            self.next += len(part.ids)
+            done += len(part.ids)
+        return first
+
+    def find(
+        self, ids: Sequence[bytes], earliest: npt.NDArray[np.float64], least: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The newest event of each id that waits, or `ABSENT`; limits as in `Horizon`, as of each id."""
+        found = self._ids.find(ids)
+        for chunk, places, of in self.parts(found):
+            fixed = chunk.fixed
+            dead = (fixed["time"][places] < earliest[of]) | (fixed["place"][places] < least[of])
+            found[of[dead]] = ABSENT
+        return found
+
+    def parts(
+        self, numbers: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[Chunk, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """The chunks of some events: the places of those that are in it, and which of `numbers` these are.
+
+        Those of chunks that were given back become `ABSENT`.
+        """
+        owners = np.where(numbers >= 0, numbers // FULL, ABSENT)
+        for owner in np.unique(owners).tolist():
+            of = np.flatnonzero(owners == owner)
+            chunk = self._chunks.get(owner)
+            if chunk is None:
+                numbers[of] = ABSENT
+            else:
+                yield chunk, numbers[of] - owner * FULL, of
+
+    def column(self, name: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """One column of events that wait."""
+        found: npt.NDArray[Any] = np.zeros(0)
+        for chunk, places, of in self.parts(numbers):
+            column = chunk.fixed[name] if name in chunk.fixed else getattr(chunk, name)
+            found = found if found.size else np.zeros(numbers.size, dtype=column.dtype)
+            found[of] = column[places]
+        return found
+
+    def write(self, numbers: npt.NDArray[np.int64], **columns: Any) -> None:
+        """Change columns of events that wait, each to an array or to one value."""
+        given = {name: np.broadcast_to(values, numbers.shape) for name, values in columns.items()}
+        for chunk, places, of in self.parts(numbers):
+            chunk.version += 1
+            for name, values in given.items():
+                getattr(chunk, name)[places] = values[of]
+
+    def events(self, numbers: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
+        """The attributes of events, and their times."""
+        xs: list[Any] = [None] * numbers.size
+        ts: list[float | None] = [None] * numbers.size
+        for chunk, places, of in self.parts(numbers):
+            for i, x, t in zip(of.tolist(), *chunk.events(places), strict=True):
+                xs[i], ts[i] = x, t
+        return xs, ts
+
+    def served(self, numbers: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
+        """What was served of events, shape (n, classes)."""
+        rows = np.zeros((numbers.size, classes))
+        for chunk, places, of in self.parts(numbers):
+            rows[of] = chunk.served(places, classes)
+        return rows
+
+    def at(self, number: int) -> tuple[Chunk, int]:
+        """The chunk of an event that waits, and its place there."""
+        chunk, place = divmod(number, FULL)
+        return self._chunks[chunk], place
+
+    def drop(self) -> None:
+        """Give back the memory of chunks of which no event waits any more."""
+        horizon = self.horizon
+        while self._chunks:
+            first = next(iter(self._chunks))
+            if (
+                self._chunks[first].size < FULL
+                or self._chunks[first].alive(horizon.earliest, horizon.least).any()
+            ):
+                break
+            del self._chunks[first]
+        kept = FULL * next(iter(self._chunks), 0)
+        if self._chunks and self._ids.size > FULL + _MOST_DEAD * (self.next - kept):
+            self._ids.drop(kept)
+
+    def waiting(self, first: int) -> Iterator[tuple[int, Chunk, npt.NDArray[np.int64]]]:
+        """Of each chunk from event `first` on: its number, and the places of events that wait."""
+        for number, chunk, mask in self._alive():
+            places = np.flatnonzero(mask)
+            places = places[places + number * FULL >= first]
+            if places.size:
+                yield number, chunk, places
+
+    def copying(self, held: Container[str]) -> PendingCopy:
+        """All of it as it is now; blobs among `held` need not be stored again."""
+        return PendingCopy({number: chunk for number, chunk, mask in self._alive() if mask.any()}, held)
+
+    def load(self, rows: Sequence[Sequence[Any]], segments: Mapping[str, bytes], following: int) -> None:
+        """Go on from what a copy gave. Raises SnapshotError where it is none."""
+        self._chunks, self._ids, self.next = {}, _Ids(), following
+        for number, size, fixed, changing in rows:
+            try:
+                chunk = Chunk.of(size, segments[fixed], segments[changing])
+            except KeyError as error:
+                raise SnapshotError(f"events that wait for labels: segment {error} is not there") from error
+            except (ValueError, msgspec.MsgspecError) as error:
+                raise SnapshotError(
+                    f"events that wait for labels, from number {number * FULL}: {error!r}"
+                ) from error
+            chunk.saved = Saved(fixed if size == FULL else "", changing, chunk.version)
+            self._chunks[number] = chunk
+            self._ids.add(chunk.ids(), number * FULL)
+        if rows and rows[-1][0] * FULL + rows[-1][1] > following:
+            raise SnapshotError(f"events that wait for labels: more than the {following} that came")
+
+    def _alive(self) -> Iterator[tuple[int, Chunk, npt.NDArray[np.bool_]]]:
+        for number, chunk in self._chunks.items():
+            yield number, chunk, chunk.alive(self.horizon.earliest, self.horizon.least)

@@ -1,0 +1,44 @@
+"""What a metrics report says of labels that come apart from their events."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from streamnb.engine.labels.late_labels import DELAYS, LateLabels
+from streamnb.events import DelayScores, VerdictReport
+from streamnb.model.evaluation.served_scores import nats
+
+__all__ = ["verdict_report"]
+
+_MOST = (0.0, *DELAYS, None)
+
+
+def verdict_report(late: LateLabels) -> VerdictReport:
+    """How many events are judged, by whom, how late, and how they were predicted."""
+    judged = late.scores.events
+    return VerdictReport(
+        served=late.served,
+        judged=judged,
+        coverage=judged / late.served if late.served else 0.0,
+        pending=late.pending.size,
+        outcomes=dict(sorted(late.outcomes.items())),
+        sources=dict(sorted(late.by_source.items())),
+        delays=tuple(
+            DelayScores(most, events, right / events, nats(loss) / events)
+            for most, (events, right, loss) in zip(_MOST, late.delays, strict=True)
+            if events
+        ),
+        median_delay=_quantile(late, 0.5),
+        p90_delay=_quantile(late, 0.9),
+        p99_delay=_quantile(late, 0.99),
+    )
+
+
+def _quantile(late: LateLabels, share: float) -> float | None:
+    """The least bound of delays that so many of the judged events keep."""
+    events = [row[0] for row in late.delays]
+    total = sum(events)
+    for most, below in zip(_MOST, accumulate(events), strict=True):
+        if total and below >= share * total:
+            return most
+    return None

@@ -1,0 +1,248 @@
+"""Scores of predictions whose labels come later, change, and are withdrawn.
+
+What was served is compared with what is known to be true by now. A score that is taken back leaves no trace:
+
+* Counts are integers.
+* Terms (loss, Brier score, confidence) are rounded to multiples of 2^-44 once, which moves a mean by less
+  than 3e-14, and are added up as integers. So sums are exact, in any order, however often terms come and go.
+* The window is a ring of the first verdicts, in the order in which they came. A place in it has a number that
+  only grows; a correction rewrites its place while it is still there, a withdrawal leaves it empty.
+
+`ProgressiveValidation` scores streams whose labels are in their events; both say the same of these, but for
+the rounding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.errors import SnapshotError
+from streamnb.events import Scores
+from streamnb.model.attributes.expected import checked, count, reading, reject, whole
+from streamnb.model.evaluation.progressive import BINS, ProgressiveValidation, score_each, scores_of
+
+__all__ = ["NOTHING", "Score", "ServedScores", "nats", "scored"]
+
+NOTHING = -1
+"""In place of a class: an empty model predicted none."""
+_SCALE = 2.0**44
+_EMPTY = -2  # in place of a truth: what stood in the window was withdrawn
+_LOSS, _BRIER, _CONFIDENCE = 0, 1, 2
+_MOST = 1 << 62
+_HALF, _LOW = 32, (1 << 32) - 1  # of a cell's number
+_AT_ONCE = 8192  # terms whose sum fits 64 bits: each is below 35 * 2^44
+
+
+def nats(total: int) -> float:
+    """A sum of terms as it is told."""
+    return total / _SCALE
+
+
+class Score(NamedTuple):
+    """What n predictions are worth, given the truth.
+
+    Attributes:
+        truth, predicted: int64[n], numbers of classes; `NOTHING` was predicted by an empty model.
+        terms: int64[n, 3], loss, Brier score and confidence, each times 2^44.
+    """
+
+    truth: npt.NDArray[np.int64]
+    predicted: npt.NDArray[np.int64]
+    terms: npt.NDArray[np.int64]
+
+    def at(self, places: slice | npt.NDArray[Any]) -> Score:
+        """Those at some places."""
+        return Score(self.truth[places], self.predicted[places], self.terms[places])
+
+
+def scored(probabilities: npt.NDArray[np.float64], truths: npt.NDArray[np.int64]) -> Score:
+    """The scores of n events.
+
+    Args:
+        probabilities: shape (n, K), by class; a row of zeros is an empty model's.
+        truths: shape (n,), numbers of classes, >= 0; K and beyond have probability 0.
+    """
+    labels, terms = score_each(probabilities, truths)
+    return Score(labels[:, 0], labels[:, 1], np.rint(terms * _SCALE).astype(np.int64))
+
+
+_NO_SCORE = Score(np.array([_EMPTY]), np.array([NOTHING]), np.zeros((1, 3), dtype=np.int64))
+
+
+class _Sums:
+    """What is added up over a scope, as integers."""
+
+    def __init__(self) -> None:
+        self.cells: Counter[tuple[int, int]] = Counter()
+        self.sums = [0] * (_CONFIDENCE + BINS)
+        self.bins = np.zeros((BINS, 2), dtype=np.int64)
+
+    def add(self, score: Score, times: int = 1) -> None:
+        """Count scores, or with `times` = -1 take them back."""
+        truth, predicted, terms = score
+        for first in range(0, truth.size, _AT_ONCE):
+            self._add(truth[first:][:_AT_ONCE], predicted[first:][:_AT_ONCE], terms[first:][:_AT_ONCE], times)
+
+    def _add(
+        self,
+        truth: npt.NDArray[np.int64],
+        predicted: npt.NDArray[np.int64],
+        terms: npt.NDArray[np.int64],
+        times: int,
+    ) -> None:
+        codes, counts = np.unique((truth << _HALF) + predicted + 1, return_counts=True)
+        for code, n in zip(codes.tolist(), counts.tolist(), strict=True):
+            cell = code >> _HALF, (code & _LOW) - 1
+            self.cells[cell] += times * n
+            if not self.cells[cell]:
+                del self.cells[cell]
+        self.sums[_LOSS] += times * int(terms[:, _LOSS].sum())
+        self.sums[_BRIER] += times * int(terms[:, _BRIER].sum())
+        is_told = predicted != NOTHING
+        confidence = terms[is_told, _CONFIDENCE]
+        b = np.maximum(0, np.ceil(confidence / _SCALE * BINS).astype(np.int64) - 1)
+        right = (truth == predicted)[is_told]
+        for bin_ in np.unique(b).tolist():
+            inside = b == bin_
+            self.sums[_CONFIDENCE + bin_] += times * int(confidence[inside].sum())
+            self.bins[bin_] += times * np.array([np.count_nonzero(inside), np.count_nonzero(right & inside)])
+
+    def scores(self) -> Scores:
+        """As means."""
+        classes = 1 + max((max(cell) for cell in self.cells), default=-1)
+        margins = np.zeros((3, classes), dtype=np.int64)
+        for (truth, predicted), n in self.cells.items():
+            margins[0, truth] += n
+            if predicted != NOTHING:
+                margins[1, predicted] += n
+                margins[2, truth] += n * (truth == predicted)
+        return scores_of(margins, self.bins.tolist(), [value / _SCALE for value in self.sums])
+
+
+class ServedScores:
+    """Scores of all verdicts so far, and of the last `window_size` events that got a first one.
+
+    Args:
+        window_size: >= 1.
+    """
+
+    def __init__(self, window_size: int) -> None:
+        self._all = _Sums()
+        self._first = 0  # verdicts so far that were an event's first: the number of the next place
+        self._truth = np.full(window_size, _EMPTY, dtype=np.int64)
+        self._predicted = np.full(window_size, NOTHING, dtype=np.int64)
+        self._terms = np.zeros((window_size, 3), dtype=np.int64)
+
+    @classmethod
+    def after(cls, before: ProgressiveValidation) -> ServedScores:
+        """What was scored of events that had their labels goes on; classes are in the order of the model."""
+        _, arrays = before.state()
+        made = cls(before.window_size)
+        made._all.cells.update({(t, p): n for t, p, n in arrays["cells"].tolist()})
+        made._all.bins = arrays["bins"].copy()
+        made._all.sums = [round(total * _SCALE) for total in arrays["sums"].sum(axis=1).tolist()]
+        made._first = before.events
+        used = len(arrays["window_labels"])
+        places = np.arange(before.window_size)[:used]  # the state has the ring's places as they are
+        made._truth[places], made._predicted[places] = arrays["window_labels"].T
+        made._terms[places] = np.rint(arrays["window_terms"] * _SCALE).astype(np.int64)
+        return made
+
+    @property
+    def events(self) -> int:
+        """How many events are scored by now."""
+        return self._all.cells.total()
+
+    @property
+    def window_size(self) -> int:
+        """The most events in the window."""
+        return len(self._truth)
+
+    def add(self, score: Score) -> int:
+        """Count the scores of events that got their first verdicts; the number of the first in the window."""
+        self._all.add(score)
+        first, self._first = self._first, self._first + score.truth.size
+        newest = score.at(slice(max(0, score.truth.size - self.window_size), None))
+        self._write(np.arange(self._first - newest.truth.size, self._first), newest)
+        return first
+
+    def replace(self, number: int, before: Score | None, after: Score | None) -> None:
+        """Take back what was counted for one event, and count another score; None is none."""
+        if before is not None:
+            self._all.add(before, -1)
+        if after is not None:
+            self._all.add(after)
+        if number >= self._first - self.window_size:
+            self._write(np.array([number]), _NO_SCORE if after is None else after)
+
+    def cumulative(self) -> Scores:
+        """Of all verdicts."""
+        return self._all.scores()
+
+    def window(self) -> Scores:
+        """Of those in the window."""
+        sums = _Sums()
+        sums.add(Score(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
+        return sums.scores()
+
+    def confusion(self, classes: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Events by truth and prediction, shape (K, K + 1): the last column counts an empty model's.
+
+        Args:
+            classes: K numbers of classes; others have neither row nor column.
+        """
+        place = {number: k for k, number in enumerate(classes)} | {NOTHING: len(classes)}
+        found = np.zeros((len(classes), len(classes) + 1), dtype=np.int64)
+        for (truth, predicted), n in self._all.cells.items():
+            if truth in place and predicted in place:
+                found[place[truth], place[predicted]] = n
+        return found
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Everything, as JSON-able values and arrays; equal scores give equal bytes."""
+        cells = sorted((*cell, n) for cell, n in self._all.cells.items())
+        meta = {
+            "window_size": self.window_size,
+            "first": self._first,
+            "sums": [str(value) for value in self._all.sums],  # beyond 64 bits after some millions
+        }
+        return meta, {
+            "cells": np.array(cells, dtype=np.int64).reshape(-1, 3),
+            "bins": self._all.bins.copy(),
+            "window_labels": np.stack((self._truth, self._predicted), axis=1),
+            "window_terms": self._terms.copy(),
+        }
+
+    @classmethod
+    @reading("scores of what was served", ValueError)
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> ServedScores:
+        """The object that `state` described. Raises SnapshotError where it is none."""
+        made = cls(count(meta, "window_size", least=1))
+        made._first = count(meta, "first")
+        found = checked(
+            arrays,
+            {
+                "cells": whole("cells", 3, low=[0, NOTHING, 1], high=_MOST),
+                "bins": whole(BINS, 2, low=0, high=_MOST),
+                "window_labels": whole(made.window_size, 2, low=[_EMPTY, NOTHING], high=_MOST),
+                "window_terms": whole(made.window_size, 3, low=0, high=_MOST),
+            },
+        )
+        made._all.cells.update({(t, p): n for t, p, n in found["cells"].tolist()})
+        made._all.bins, made._all.sums = found["bins"].copy(), [int(value) for value in meta["sums"]]
+        if len(made._all.sums) != _CONFIDENCE + BINS or min(made._all.sums) < 0:
+            raise SnapshotError(f"sums: expected {_CONFIDENCE + BINS} integers of at least 0")
+        rows = found["cells"][:, :2]
+        reject("cells", (np.diff(rows[:, 0]) < 0), "not in order")
+        made._truth, made._predicted = (column.copy() for column in found["window_labels"].T)
+        made._terms = found["window_terms"].copy()
+        return made
+
+    def _write(self, numbers: npt.NDArray[np.int64], score: Score) -> None:
+        places = numbers % self.window_size
+        self._truth[places], self._predicted[places], self._terms[places] = score
