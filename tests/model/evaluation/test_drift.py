@@ -337,9 +337,15 @@ def test_an_empty_model_has_predicted_nothing():
     assert (meta, arrays["ddm"].tolist()) == ({"observations": {"ddm": 2}}, [0b11000000])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def never_reporting_by_time(options):
+    learner = new_learner(detectors=DETECTORS, report_seconds=NEVER, **options)
+    learner._reported_at = 0.0
+    return learner
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
         {},
         {"evidence": 2},
         {"report_every": 7},
@@ -347,14 +353,18 @@ def test_an_empty_model_has_predicted_nothing():
     ],
     ids=["plain", "evidence", "reports", "pruning"],
 )
+def uncut(request):
+    """Options, what a learner publishes that gets all at once, and its state."""
+    whole = never_reporting_by_time(request.param)
+    return request.param, whole.process(records(flipping(700, 100)), 1.0), digests(whole)
+
+
 @settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 300), min_size=1, max_size=10))
-def test_how_records_are_cut_is_unobservable(options, cuts):
-    raws = flipping(700, 100)
-    whole, parts = (new_learner(detectors=DETECTORS, report_seconds=NEVER, **options) for _ in range(2))
-    for learner in (whole, parts):
-        learner._reported_at = 0.0  # no report by time
-    expected, got, start, i = whole.process(records(raws), 1.0), [], 0, 0
+def test_how_records_are_cut_is_unobservable(uncut, cuts):
+    options, expected, state = uncut
+    raws, parts = flipping(700, 100), never_reporting_by_time(options)
+    got, start, i = [], 0, 0
     while start < len(raws):
         got += parts.process(records(raws)[start : start + cuts[i % len(cuts)]], 1.0)
         start, i = start + cuts[i % len(cuts)], i + 1
@@ -362,7 +372,7 @@ def test_how_records_are_cut_is_unobservable(options, cuts):
     # Dead letters lie in a topic of their own; between the others not even the order is another.
     published = [[o for o in outputs if o.topic != "dead-letters"] for outputs in (expected, got)]
     assert published[0] == published[1]
-    assert digests(whole) == digests(parts)
+    assert digests(parts) == state
 
 
 def test_detectors_change_nothing_else():
