@@ -68,9 +68,12 @@ def patient(monkeypatch):
     monkeypatch.setattr(endpoints._Request, "timeout", 2.0 * PATIENCE)
 
 
+ENDLESS = b"x" * 50_000_000  # once: a hundred clients ask for it at a time
+
+
 def endless(_environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
-    return [b"x" * 50_000_000]
+    return [ENDLESS]
 
 
 @pytest.mark.parametrize(

@@ -135,16 +135,15 @@ def assert_same(model, xs):
             joints, posterior = alone.joint_log_likelihood(x), alone.predict_proba_one(x)
             odds = view.log_odds(x)
             first, second = (joints[label] for label in pair)
+            tolerance = 1e-12 * magnitude(alone, x, pair)
             if math.isfinite(first) and math.isfinite(second):
-                assert abs(odds - (first - second)) <= 1e-12 * magnitude(alone, x, pair)
+                assert abs(odds - (first - second)) <= tolerance
             elif min(posterior[label] for label in pair) > 0.0:  # alpha = 0, and as many misses: what is left
                 want = math.log(posterior[pair[0]]) - math.log(posterior[pair[1]])
-                assert abs(odds - want) <= 1e-12 * magnitude(alone, x, pair)
+                assert abs(odds - want) <= tolerance
             else:  # one is ruled out, or its probability is less than a double can hold
                 assert odds < -700.0 if posterior[pair[0]] == 0.0 else odds > 700.0
-            assert view.probability(x) == pytest.approx(
-                posterior[pair[0]], rel=0, abs=1e-12 * magnitude(alone, x, pair)
-            )
+            assert view.probability(x) == pytest.approx(posterior[pair[0]], rel=0, abs=tolerance)
             compared += 1
     return compared
 
