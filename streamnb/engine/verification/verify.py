@@ -23,6 +23,7 @@ from streamnb.engine.verification.log.slices import SLICES, ProcessedReader
 from streamnb.engine.verification.recount.comparison import Compared, LearnedState, compare, recount_of
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import JournalError, LogError, SnapshotError
+from streamnb.events import Event
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
 __all__ = ["Source", "Verified", "verify"]
@@ -162,7 +163,9 @@ class _Recounting:
         self._verified = verified
         self._findings = verified.findings
         self._progress = progress
-        self._counts = isinstance(source.learner().model, CountingModel)
+        learner = source.learner()
+        self._is_table, self._is_late = isinstance(learner.model, CountingModel), learner.late is not None
+        self._counts = self._is_table and not self._is_late
         self.base = -1
 
     def run(self, reader: ProcessedReader) -> None:
@@ -187,6 +190,8 @@ class _Recounting:
         """Where the recount begins."""
         if not self._counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
+            if self._is_table:
+                text = "what labels teach that come apart from their events is compared with a replay alone"
             self._findings.unchecked(RECOUNT, text)
             return
         if self._seen.is_whole:
@@ -222,7 +227,8 @@ class _Recounting:
         if record.n > self.base:
             if self.recount is not None:
                 for _, event in processed.events:
-                    self.recount.take(event, plan)
+                    if event is None or isinstance(event, Event):
+                        self.recount.take(event, plan)
             self._verified.events += len(processed.events)
             self._verified.commits += record.kind == "commit"
         if self.recount is not None and not self._seen.is_broken:
@@ -244,7 +250,7 @@ class _Recounting:
 def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, verified: Verified) -> None:
     """The state that a learner would begin with, beside the recount."""
     findings = verified.findings
-    if not isinstance(learner.model, CountingModel):
+    if not isinstance(learner.model, CountingModel) or learner.late is not None:
         return
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")

@@ -107,12 +107,15 @@ class Replays:
             self._identity, base
         )
 
+        # Where nothing is recounted, or not all, the model is compared as a whole.
+        as_a_whole = isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)
+
         def passed(checkpoint: Checkpoint, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
             self._outputs.expect(outputs)
-            if names.learns:
-                kept.compare_learned(checkpoint.n, replayed, names, one=one)
-            elif one and (isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)):
+            if (one and replayed.late is not None) or (one and as_a_whole and not names.learns):
                 kept.compare_model(checkpoint.n, replayed)
+            elif names.learns:
+                kept.compare_learned(checkpoint.n, replayed, names, one=one)
 
         replayed = self._recovered(start, REPLAY, passed)
         self._finish_outputs(learner, is_whole=isinstance(start, NoSnapshots))

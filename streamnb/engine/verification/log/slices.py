@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.settings import Settings
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey, steps
 from streamnb.engine.verification.log.published import Processed
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
-from streamnb.events import Event
-from streamnb.wire.codec import Rules, decode_event
+from streamnb.events import Event, Verdict, Withdrawal
+from streamnb.wire.codec import Rules, decode_event, decode_label
 from streamnb.wire.journal import Slice
-from streamnb.wire.schema import EventSchema
 
 __all__ = ["ProcessedReader"]
 
@@ -71,9 +71,8 @@ class ProcessedReader:
         for step in steps(self._log, self._seen, self._origins):
             plan = self.plan(step.after.origin)
             found = [record for part in self._slices(step, findings) for record in part]
-            schema = None if plan is None else plan.settings.schema
-            rules = step.after.origin.rules
-            yield Processed(step, [] if schema is None else [(r, _event(r, schema, rules)) for r in found])
+            settings, rules = None if plan is None else plan.settings, step.after.origin.rules
+            yield Processed(step, [] if settings is None else [(r, _read(r, settings, rules)) for r in found])
 
     def _slices(self, step: Step, findings: Findings) -> Iterator[list[Record]]:
         positions = dict(step.before.positions)
@@ -145,8 +144,10 @@ def _place(part: Slice, n: int) -> dict[str, str | int]:
     return {"record": n, "topic": part.topic, "partition": part.partition, "offset": part.first}
 
 
-def _event(record: Record, schema: EventSchema, rules: Rules) -> Event | None:
+def _read(record: Record, settings: Settings, rules: Rules) -> Event | Verdict | Withdrawal | None:
     try:
-        return decode_event(record.value, schema, record.key, record.timestamp, rules)
+        if settings.labels is not None and record.partition.topic == settings.labels.topic:
+            return decode_label(record.value, settings.schema.max_bytes)
+        return decode_event(record.value, settings.schema, record.key, record.timestamp, rules)
     except MalformedEvent:
         return None

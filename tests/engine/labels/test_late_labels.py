@@ -1,0 +1,354 @@
+"""Laws of labels that come apart: order, delay and repetition do not matter, and nothing that is taken back stays."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from late import (
+    EVENTS,
+    LABELS,
+    Stream,
+    counts_of,
+    effective_labels,
+    late_learner,
+    learned,
+    random_stream,
+    scores_of,
+)
+from service import digests, model_digest, predictions
+
+from streamnb.engine.labels.late_labels import DELAYS
+from streamnb.engine.ports import Record
+from streamnb.engine.settings import Pruning
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+
+FOREVER = 1e9  # seconds
+SEEDS = st.integers(0, 10**6).map(random.Random)
+
+
+def process(records, cuts=(10**6,), **options):
+    """A learner that has processed these, cut so; and what it published."""
+    learner = late_learner(**{"window": FOREVER, "report_every": 10**6} | options)
+    outputs, start, i = [], 0, 0
+    while start < len(records):
+        outputs += learner.process(records[start : start + cuts[i % len(cuts)]], 1.0)
+        start, i = start + cuts[i % len(cuts)], i + 1
+    return learner, outputs
+
+
+def served(outputs):
+    return [json.loads(output.value) for output in outputs if output.topic == "predictions"]
+
+
+def letters(outputs):
+    return [dict(output.headers)["reason"].decode() for output in outputs if output.topic == "dead-letters"]
+
+
+def assert_scored_as_told(learner, outputs, truths):
+    found, told = learner.late.scores.cumulative(), scores_of(served(outputs), truths)
+    assert found.events == told["events"]
+    assert found.accuracy * found.events == pytest.approx(told["right"])
+    assert found.log_loss * found.events == pytest.approx(told["loss"], rel=1e-13)
+    assert found.brier * found.events == pytest.approx(told["brier"], rel=1e-12)
+    late = learner.late
+    matrix = late.scores.confusion(late.columns_of(sorted({label for label, _ in truths.values()})))
+    assert matrix.sum() == sum(told["confusion"].values())
+    assert sum(row[0] for row in late.delays) == found.events
+
+
+@given(rng=SEEDS)
+def test_counts_and_scores_are_those_of_the_final_labels(rng):
+    records = random_stream(rng).records
+    learner, outputs = process(records)
+    truths = effective_labels(records)
+    assert counts_of(learner.model) == counts_of(learned(records, truths))
+    assert_scored_as_told(learner, outputs, truths)
+
+
+@given(rng=SEEDS, ranks=st.dictionaries(st.sampled_from(["a", "b", "default", "event"]), st.integers(-2, 3)))
+def test_ranks_and_weights_of_sources_decide(rng, ranks):
+    weights = {"a": 0.5, "event": 2.0}
+    records = random_stream(rng).records
+    learner, outputs = process(records, ranks=ranks, weights=weights)
+    truths = effective_labels(records, ranks, weights)
+    assert counts_of(learner.model) == counts_of(learned(records, truths))
+    assert_scored_as_told(learner, outputs, truths)
+
+
+@given(rng=SEEDS, data=st.data())
+def test_order_and_repetition_of_verdicts_do_not_matter(rng, data):
+    """Verdicts that say when they were said may come in any order, again and again, also before their events."""
+    stream = random_stream(rng, labelled=0.0)
+    timed = [
+        record._replace(value=json.dumps(json.loads(record.value) | {"ts": float(i)}).encode())
+        for i, record in enumerate(r for r in stream.records if r.partition == LABELS)
+    ]
+    shuffled = data.draw(st.permutations(timed + rng.choices(timed, k=10)))
+    events = [record for record in stream.records if record.partition == EVENTS]
+    mixed = [*events, *shuffled]
+    rng.shuffle(mixed)
+    places = {id(record): i for i, record in enumerate(events)}
+    mixed = [record for record in mixed if id(record) not in places]
+    for record in events:  # events stay in their order
+        mixed.insert(rng.randrange(len(mixed) + 1), record)
+    one, _ = process([*events, *timed])
+    other, _ = process(mixed)
+    assert counts_of(one.model) == counts_of(other.model)
+
+
+@settings(max_examples=40)
+@given(
+    rng=SEEDS,
+    cuts=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    repeats=st.sampled_from(["learn", "skip", "dead-letter"]),
+)
+def test_how_records_are_cut_is_unobservable(rng, cuts, repeats):
+    stream = random_stream(rng)
+    records = stream.records + [rng.choice(stream.records) for _ in range(20)]
+    memory, window = rng.choice([(1 << 28, FOREVER), (6000, 50.0)])
+    options = {"repeats": repeats, "memory": memory, "window": window}
+    whole, expected = process(records, **options)
+    parts, got = process(records, cuts, **options)
+    assert predictions(expected) == predictions(got)
+    assert letters(expected) == letters(got)
+    assert digests(whole) == digests(parts)
+
+
+@given(rng=SEEDS)
+def test_a_state_that_is_loaded_goes_on_as_if_it_had_never_been_put_down(rng):
+    records = random_stream(rng).records
+    cut = rng.randrange(len(records))
+    whole, _ = process(records)
+    first, _ = process(records[:cut])
+    again = late_learner(window=FOREVER, report_every=10**6)
+    copy = first.copying()
+    again.load(copy.parts(), copy.segments())
+    assert digests(again) == digests(first)
+    again.process(records[cut:], 1.0)
+    assert digests(again) == digests(whole)
+
+
+@given(rng=SEEDS)
+def test_without_verdicts_predictions_are_those_of_a_model_that_never_learns(rng):
+    events = [r for r in random_stream(rng, labelled=0.0).records if r.partition == EVENTS]
+    learner, outputs = process(events)
+    assert all(prediction["label"] is None for prediction in served(outputs))
+    assert learner.model.n_events == 0
+
+
+@given(rng=SEEDS)
+def test_labels_inside_their_events_are_learned_and_published_as_without_the_topic(rng):
+    from service import new_learner
+
+    events = [r for r in random_stream(rng, labelled=0.7).records if r.partition == EVENTS]
+    plain = new_learner(report_every=10**6)
+    expected = plain.process(events, 1.0)
+    learner, outputs = process(events)
+    assert predictions(outputs) == predictions(expected)
+    assert model_digest(learner) == model_digest(plain)
+    one, other = learner.report(1.0), plain.report(1.0)
+    assert (one.confusion, one.labels, one.cumulative.accuracy) == (
+        other.confusion,
+        other.labels,
+        other.cumulative.accuracy,
+    )
+    assert one.window.log_loss == pytest.approx(other.window.log_loss, rel=1e-12)
+    assert one.cumulative.log_loss == pytest.approx(other.cumulative.log_loss, rel=1e-12)
+
+
+@given(rng=SEEDS)
+def test_a_withdrawn_source_never_spoke(rng):
+    records = random_stream(rng, sources=("a", "b")).records
+    stream = Stream(start=records[-1].timestamp + 100.0)  # later than whatever was said
+    stream.withdraw("a")
+    learner, outputs = process([*records, *stream.records])
+    while learner.has_work:
+        learner.process([], 1.0, work=1)
+    silent = [r for r in records if json.loads(r.value).get("source") != "a"]
+    alone, _ = process(silent)
+    assert counts_of(learner.model) == counts_of(alone.model)
+    assert_scored_as_told(learner, outputs, effective_labels([*records, *stream.records]))
+    again, _ = process(
+        [stream.records[0], *(r for r in records)]
+    )  # who comes later than the withdrawal of then
+    assert counts_of(again.model) == counts_of(
+        learned(records, effective_labels([*records, stream.records[0]]))
+    )
+
+
+def test_withdrawing_goes_on_in_steps_between_which_events_are_served():
+    stream = Stream()
+    for i in range(1000):
+        stream.event(f"e{i}", "w1 w2")
+        stream.verdict(f"e{i}", "spam", "bot")
+    stream.withdraw("bot")
+    learner, _ = process(stream.records)
+    left = []
+    while learner.has_work:
+        learner.process([], 1.0, work=1)
+        left.append(learner.model.n_events)
+    assert left == [744, 488, 232, 0]
+    assert learner.late.outcomes["source_withdrawn"] == 1000
+    assert learner.late.scores.events == 0
+
+
+def test_an_event_waits_as_long_as_the_window_by_the_times_of_the_log():
+    stream = Stream(start=1000.0)
+    stream.event("old", "w1", at=1000.0)
+    stream.event("new", "w1", at=1050.0)
+    stream.verdict("nobody", "x", at=9e9)  # one absurd time moves nothing
+    stream.verdict("old", "y", at=1100.0)
+    stream.event("newer", "w1", at=1101.0)
+    stream.event("newest", "w1", at=1101.0)
+    stream.verdict("old", "z", at=1101.0)  # which is unknown by now
+    stream.verdict("new", "x", at=1101.0)
+    learner, _ = process(stream.records, window=100.0)
+    assert learner.model.class_weights == {"y": 1.0, "x": 1.0}
+    assert learner.late.pending.size == 3
+
+
+def test_memory_bounds_what_waits_and_the_oldest_waits_no_longer():
+    stream = Stream()
+    for i in range(200):
+        stream.event(f"e{i}", "w1 w2 w3")
+    for i in range(200):
+        stream.verdict(f"e{i}", "x")
+    learner, _ = process(stream.records, memory=20_000)
+    assert 50 < learner.late.pending.size < 80
+    assert learner.model.n_events == learner.late.pending.size
+
+
+def test_verdicts_without_events_are_told_a_few_times_and_bounded():
+    stream = Stream()
+    for i in range(3000):
+        stream.verdict(f"nobody{i}", "x")
+    learner, outputs = process(stream.records, memory=100_000)
+    assert Counter(letters(outputs)) == {"unknown-event": 30}
+    assert learner.late.fullness <= 1.0
+    assert learner.late.outcomes["unknown"] > 2900
+    assert learner.model.n_events == 0
+
+
+def test_a_fifth_source_is_a_dead_letter_and_so_is_one_of_too_many():
+    stream = Stream()
+    stream.event("e", "w1")
+    for source in "abcde":
+        stream.verdict("e", "x", source)
+    learner, outputs = process(stream.records)
+    assert letters(outputs) == ["too-many-sources"]
+    more = Stream()
+    for i in range(2000):
+        more.event(f"f{i}")
+        more.verdict(f"f{i}", "x", f"source {i}")
+    learner.process(more.records, 1.0)
+    assert len(learner.late.by_source) == 1000
+
+
+@pytest.mark.parametrize(
+    ("repeats", "published", "weights"), [("learn", 3, 3.0), ("skip", 2, 2.0), ("dead-letter", 2, 2.0)]
+)
+def test_events_that_come_again(repeats, published, weights):
+    stream = Stream()
+    stream.event("e", "w1", "x")
+    stream.event("f", "w1", "x")
+    stream.event("e", "w1", "x")
+    learner, outputs = process(stream.records, repeats=repeats)
+    assert len(served(outputs)) == published
+    assert learner.model.class_weights == {"x": weights}
+    assert letters(outputs) == (["repeated"] if repeats == "dead-letter" else [])
+
+
+def test_delays_are_counted_in_buckets():
+    stream = Stream(start=0.0)
+    stream.event("now", "w1", "x", at=10.0)
+    for i, delay in enumerate((0.5, 1.0, 59.0, 3600.0, 700000.0)):
+        stream.event(f"e{i}", "w1", at=20.0)
+        stream.verdict(f"e{i}", "x", at=20.0 + delay)
+    learner, _ = process(stream.records)
+    report = learner.report(1.0).verdicts
+    assert [(row.most, row.events) for row in report.delays] == [
+        (0.0, 1),
+        (1.0, 2),
+        (60.0, 1),
+        (3600.0, 1),
+        (None, 1),
+    ]
+    assert (report.served, report.judged, report.coverage) == (6, 6, 1.0)
+    assert report.median_delay == 1.0
+    assert report.p99_delay is None
+    assert len(DELAYS) + 2 == len(learner.late.delays)
+
+
+@given(rng=SEEDS)
+def test_many_classes_are_scored_by_the_greatest_eight_and_the_rest(rng):
+    stream = Stream()
+    labels = [f"c{i}" for i in range(30)]
+    for i in range(60):
+        stream.event(f"a{i}", " ".join(rng.choices(["p", "q", "r"], k=3)), rng.choice(labels))
+    for i in range(20):
+        stream.event(f"b{i}", " ".join(rng.choices(["p", "q", "r"], k=3)))
+        stream.verdict(f"b{i}", rng.choice(labels))
+        stream.verdict(f"b{i}", rng.choice(labels))
+    learner, outputs = process(stream.records)
+    truths = effective_labels(stream.records)
+    loss = 0.0
+    for one in served(outputs):
+        p, label = one["probabilities"], truths[one["id"]][0]
+        top = sorted(p, key=p.get, reverse=True)[:8]  # of equals those met first
+        truth = p.get(label, 0.0)
+        if len(p) > 16 and label in p and label not in top:
+            truth = max(0.0, 1.0 - sum(p[name] for name in top)) / (len(p) - 8)
+        loss -= math.log(min(max(truth, 1e-15), 1.0))
+    assert learner.late.scores.cumulative().log_loss * 80 == pytest.approx(loss, rel=1e-9)
+
+
+@given(rng=SEEDS)
+def test_corrections_go_through_prunings(rng):
+    """What was forgotten is not taken out of what was learned since."""
+    records = random_stream(rng, 80, 200).records
+    pruning = Pruning(every=25, min_count=2, max_attributes=25)
+    learner, _ = process(records, pruning=pruning)
+    parts, _ = process(records, (7,), pruning=pruning)
+    assert digests(learner) == digests(parts)
+    statistics = learner.model.statistics
+    assert (statistics.counts.table >= 0).all()
+    assert (
+        counts_of(learner.model)["classes"]
+        == counts_of(learned(records, effective_labels(records)))["classes"]
+    )
+
+
+@settings(max_examples=15)
+@given(rng=SEEDS)
+def test_the_default_mixture_takes_corrections_of_its_counts(rng):
+    records = random_stream(rng).records
+    learner, outputs = process(records, given=BayesOptimalNB({"text": "text", "subject": "text"}))
+    parts, _ = process(records, (5, 3), given=BayesOptimalNB({"text": "text", "subject": "text"}))
+    assert digests(learner) == digests(parts)
+    truths = effective_labels(records)
+    alone = learned(records, truths, BayesOptimalNB({"text": "text", "subject": "text"}))
+    assert counts_of(learner.model) == counts_of(alone)
+    assert_scored_as_told(learner, outputs, truths)
+
+
+def test_what_is_no_verdict_is_a_dead_letter_and_changes_nothing():
+    stream = Stream()
+    stream.event("e", "w1")
+    for raw in (
+        b"{",
+        b'{"id":"e"}',
+        b'{"id":"e","label":"x","source":"event"}',
+        b'{"withdraw":true}',
+        b"\xff",
+    ):
+        stream.raw(LABELS, raw)
+    learner, outputs = process(stream.records)
+    assert letters(outputs) == ["invalid-json", "missing", "out-of-range", "missing", "invalid-utf8"]
+    assert (learner.dead_letters, learner.model.n_events) == (5, 0)
+    assert isinstance(stream.records[0], Record)
