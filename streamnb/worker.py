@@ -438,7 +438,7 @@ class Worker:
             self._looked = now
             waits = Counter(record.partition for record in self._left)
             lag = {partition: behind + waits[partition] for partition, behind in self._log.lag().items()}
-            self._sensor.observed(lag, self.learner.model.n_bytes)
+            self._sensor.observed(lag, self.learner.n_bytes)
             self._wait_for_events(lag)
             self._tell_what_waits(lag, now)
 

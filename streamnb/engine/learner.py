@@ -193,6 +193,11 @@ class Learner:
         return records
 
     @property
+    def n_bytes(self) -> int:
+        """Memory of the model, and of what waits for labels, about."""
+        return self.model.n_bytes + (0 if self.late is None else self.late.pending.n_bytes)
+
+    @property
     def has_work(self) -> bool:
         """Whether there is something left that takes longer than one commit."""
         return self.late is not None and self.late.has_work
@@ -259,6 +264,8 @@ class Learner:
         A drift detector that watched before goes on, and one that did not begins here. So does the wait for
         labels that come late.
         """
+        if settings.labels is None and not self.consumed:
+            self.late = None  # before labels came apart
         copy, reported = self.copying(), self._reported
         self.settings, self.model = settings, model
         self.load(copy.parts(), copy.segments())

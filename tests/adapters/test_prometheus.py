@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from importlib.metadata import version
-from math import isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 
 import pytest
@@ -30,12 +30,14 @@ from streamnb.events import (
     DETECTORS,
     REASONS,
     ClassRate,
+    DelayScores,
     HypothesisScore,
     MetricsReport,
     ModelInfo,
     PosteriorReport,
     ReliabilityBin,
     Scores,
+    VerdictReport,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -95,6 +97,20 @@ def report(cumulative, window, posterior=None):
     )
 
 
+VERDICTS = VerdictReport(
+    served=10,
+    judged=8,
+    coverage=0.8,
+    pending=7,
+    outcomes={"first": 6, "changed": 1},
+    sources={"analyst": 3, "event": 2},
+    delays=(DelayScores(0.0, 2, 1.0, 0.1), DelayScores(None, 6, 0.5, 0.7)),
+    median_delay=None,
+    p90_delay=None,
+    p99_delay=None,
+)
+
+
 def tell_everything(sensor):
     sensor.entered(WorkerState.RUNNING)
     sensor.recovered(1.5, 100)
@@ -107,7 +123,7 @@ def tell_everything(sensor):
     sensor.committed(commit(**told))
     curve = (ReliabilityBin(0.9, 1.0, 0.95, 0.9, 9),)
     told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR)
-    sensor.reported(replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),)))
+    sensor.reported(replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),), verdicts=VERDICTS))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
 
@@ -432,6 +448,21 @@ def test_hypotheses_are_told_where_the_model_weighs_some_and_only_there():
     nothing = replace(POSTERIOR, observations=0, loss=0.0, regret=0.0)
     sensor.reported(report(scores, scores, nothing))
     assert "streamnb_mixture_log_loss NaN" in exposed(sensor)
+
+
+def test_labels_that_come_late_are_told_where_there_are_some_and_only_there():
+    sensor, scores = PrometheusSensor(), Scores(8, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)
+    sensor.reported(report(scores, scores))
+    assert "verdicts" not in exposed(sensor)
+    sources = {f"s{i}": 1 for i in range(150)}
+    sensor.reported(replace(report(scores, scores), verdicts=replace(VERDICTS, sources=sources)))
+    samples = scrape(sensor)
+    assert series(samples, "streamnb_verdicts") == {"first": 6.0, "changed": 1.0}
+    assert series(samples, "streamnb_source_verdicts")["(other)"] == 50.0
+    assert samples["streamnb_label_coverage_ratio",] == 0.8
+    assert samples["streamnb_pending_events",] == 7.0
+    assert series(samples, "streamnb_label_delay_seconds") == dict.fromkeys(("0.5", "0.9", "0.99"), inf)
+    assert series(samples, "streamnb_delay_accuracy_ratio") == {"0": 1.0, "+Inf": 0.5}
 
 
 def documented():

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Gauge
 
-from streamnb.events import ClassRate, MetricsReport, PosteriorReport, ReliabilityBin, Scores
+from streamnb.events import (
+    ClassRate,
+    MetricsReport,
+    PosteriorReport,
+    ReliabilityBin,
+    Scores,
+    VerdictReport,
+)
 
 __all__ = ["LONGEST_NAME", "MOST_NAMES", "BoundedNames", "Quality"]
 
@@ -88,6 +96,7 @@ class Quality:
         rates = {field: gauge(*named, ["label"]) for field, named in _RATES.items()}
         self._rates = _Rates(rates, labels)
         self._weighing: _Weighing | None = None
+        self._judging: _Judging | None = None
 
     def set(self, report: MetricsReport) -> None:
         """Keep what a report says, of everything and of the window."""
@@ -97,6 +106,9 @@ class Quality:
         if report.posterior is not None:
             self._weighing = self._weighing or _Weighing(self._registry)
             self._weighing.set(report.posterior)
+        if report.verdicts is not None:
+            self._judging = self._judging or _Judging(self._registry)
+            self._judging.set(report.verdicts)
 
     def _set_scores(self, scope: str, scores: Scores) -> None:
         for field, gauge in self._scores.items():
@@ -183,3 +195,40 @@ class _Weighing:
         self._mixture.set(posterior.loss / events if events else np.nan)
         self._regret.set(posterior.regret)
         self._bound.set(posterior.bound)
+
+
+class _Judging:
+    """What there is of labels that come apart from their events."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, registry=registry)
+        self._sources = BoundedNames()
+        self._outcomes = gauge("streamnb_verdicts", "Labels that came, by what became of them.", ["outcome"])
+        self._by_source = gauge("streamnb_source_verdicts", "Labels that came, by their source.", ["source"])
+        self._coverage = gauge("streamnb_label_coverage_ratio", "Share of events that have a label by now.")
+        self._pending = gauge("streamnb_pending_events", "Events that wait, judged or not.")
+        self._delay = gauge(
+            "streamnb_label_delay_seconds", "Bound that so many first labels keep.", ["share"]
+        )
+        self._accuracy = gauge(
+            "streamnb_delay_accuracy_ratio", "Share predicted right, by the bound of the delay.", ["most"]
+        )
+
+    def set(self, verdicts: VerdictReport) -> None:
+        """Keep what a report says."""
+        for outcome, number in verdicts.outcomes.items():
+            self._outcomes.labels(outcome).set(number)
+        by_source: Counter[str] = Counter()
+        for source, number in verdicts.sources.items():
+            by_source[self._sources.bounded(source)] += number
+        for source, number in by_source.items():
+            self._by_source.labels(source).set(number)
+        self._coverage.set(verdicts.coverage)
+        self._pending.set(verdicts.pending)
+        quantiles = {"0.5": verdicts.median_delay, "0.9": verdicts.p90_delay, "0.99": verdicts.p99_delay}
+        for quantile, delay in quantiles.items():
+            beyond = np.inf if verdicts.delays else np.nan
+            self._delay.labels(quantile).set(beyond if delay is None else delay)
+        for row in verdicts.delays:
+            most = "+Inf" if row.most is None else f"{row.most:g}"
+            self._accuracy.labels(most).set(row.accuracy)
