@@ -36,7 +36,7 @@ from streamnb import (
 )
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
-from streamnb.model.interface.river_stream_model import OneAtATime
+from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.mixture.semi_supervised_mixture import labelled_and_both
 
 UNIT = 1024
@@ -328,13 +328,13 @@ BORING = {"body": "text", "subject": "text", **ATTRIBUTES}
 
 
 def network():
-    return OneAtATime(
+    return RiverStreamModel(
         BayesianNetworkClassifier({"late": ["label", "colour"]}, {"colour": "nominal"}), "network"
     )
 
 
 def both():
-    return OneAtATime(labelled_and_both(0.5, 3, 1, attributes=NAIVE), "semi_supervised")
+    return RiverStreamModel(labelled_and_both(0.5, 3, 1, attributes=NAIVE), "semi_supervised")
 
 
 def trees():
@@ -342,7 +342,7 @@ def trees():
 
 
 def logistic():
-    return OneAtATime(LogisticRegression(), "logistic_regression")
+    return RiverStreamModel(LogisticRegression(), "logistic_regression")
 
 
 ALL = [*COUNTING, network, both, trees, logistic]
