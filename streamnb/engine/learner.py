@@ -161,7 +161,7 @@ class Learner:
             part = self._alike(records[start : start + self._most_at_once()])
             alive()
             made = (
-                self._take(part, now)
+                self._take(part, now, alive)
                 if self._are_verdicts(part)
                 else self._process_part(part, now, alive, left)
             )
@@ -319,7 +319,7 @@ class Learner:
         """How many events were learned; unlike the model's number it never falls."""
         return self.model.n_events if self.late is None else self.late.learned
 
-    def _take(self, records: Sequence[Record], now: float) -> list[NewRecord]:
+    def _take(self, records: Sequence[Record], now: float, alive: Callable[[], None]) -> list[NewRecord]:
         """What verdicts change; the dead letters among them, and what detectors find by them."""
         assert self.late is not None  # noqa: S101
         outputs: list[NewRecord] = []
@@ -334,23 +334,29 @@ class Learner:
             if isinstance(verdict, Verdict):
                 heard.append(Heard(verdict, record, place, earliest[place]))
             else:
-                outputs += self._taken(heard, now)
+                outputs += self._taken(heard, now, alive)
                 heard = []
-                self.late.withdraw(verdict, record.timestamp)
-        outputs += self._taken(heard, now)
+                if not self.late.withdraw(verdict, record.timestamp):
+                    refused = MalformedEvent(
+                        "too-many-sources", "$.source", "too many sources were withdrawn"
+                    )
+                    outputs.append(self._dead_letter(record, refused))
+        outputs += self._taken(heard, now, alive)
         self.late.passed(records)
         self.consumed += len(records)
         return outputs
 
-    def _taken(self, heard: Sequence[Heard], now: float) -> Iterator[NewRecord]:
+    def _taken(
+        self, heard: Sequence[Heard], now: float, alive: Callable[[], None] = lambda: None
+    ) -> Iterator[NewRecord]:
         if not heard or self.late is None:
             return
         learned = self._n_learned
-        taken = self.late.take(heard, self.model)
+        taken = self.late.take(heard, self.model, alive)
         self.tally.learned.update(taken.learned)
         self._prune(learned)
         for refused in taken.refused:
-            if self.late.may_tell(self.consumed):
+            if self.late.may_tell(self.consumed + refused.place):
                 self.dead_letters += 1
                 self.tally.dead_letters[refused.reason] += 1
                 yield self._letter(refused.record, refused.reason, "$.id")

@@ -19,7 +19,8 @@ from streamnb.errors import SnapshotError
 __all__ = ["FULL", "NONE", "SEVERAL", "Chunk", "Saved", "Waiting", "kept_probabilities", "restored"]
 
 FULL = 4096
-"""Events in a chunk."""
+"""The most events in a chunk."""
+_FULL_BYTES = 1 << 20  # of ids, attributes and probabilities, after which a chunk takes no more events
 NONE, SEVERAL = -1, -2
 _ALL, _TOP = 16, 8  # of up to so many classes all probabilities are kept, else the greatest
 _FIXED: dict[str, str] = {
@@ -109,17 +110,25 @@ class Chunk:
         self.saved = Saved()
 
     @property
+    def is_full(self) -> bool:
+        """Whether it takes no more events."""
+        return self.size == FULL or len(self.payload) >= _FULL_BYTES
+
+    @property
     def n_bytes(self) -> int:
         """Memory, about."""
         columns = sum(column.nbytes for column in (*self.fixed.values(), *self._changing()))
         return columns + len(self.payload) + 300 * len(self.said)
 
-    def append(self, events: Waiting) -> None:
-        """Take more events; there is room."""
-        first, stop = self.size, self.size + len(events.ids)
-        id_bytes = np.fromiter(map(len, events.ids), dtype=np.int64, count=len(events.ids))
+    def append(self, events: Waiting) -> int:
+        """Take more events until it is full, which it is not; how many were taken."""
         bodies = [id_ + x + kept for id_, x, kept in zip(*events[:3], strict=True)]
         ends = len(self.payload) + np.cumsum(np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies)))
+        taken = min(FULL - self.size, 1 + int(np.searchsorted(ends[:-1], _FULL_BYTES)))
+        if taken < len(bodies):
+            events, bodies, ends = events.part(0, taken), bodies[:taken], ends[:taken]
+        first, stop = self.size, self.size + taken
+        id_bytes = np.fromiter(map(len, events.ids), dtype=np.int64, count=taken)
         for name, column in events.columns.items():
             self.fixed[name][first:stop] = column
         self.fixed["start"][first] = len(self.payload)
@@ -129,6 +138,15 @@ class Chunk:
         self.oldest = min(self.oldest, float(events.columns["time"].min()))
         self.size = stop
         self.version += 1
+        if self.is_full:
+            self._shrink()
+        return taken
+
+    def _shrink(self) -> None:
+        """Give back what columns do not need."""
+        self.fixed = {name: column[: self.size].copy() for name, column in self.fixed.items()}
+        for name in _CHANGING:
+            setattr(self, name, getattr(self, name)[: self.size].copy())
 
     def alive(self, earliest: float, least: int) -> npt.NDArray[np.bool_]:
         """Which of its events still wait; see `Horizon`."""
@@ -173,10 +191,15 @@ class Chunk:
             rows[same, :number] = restored(kept, number)
         return rows
 
+    def sizes(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Bytes of the ids, attributes and probabilities of events."""
+        starts, stops, _ = self._extents(places)
+        return stops - starts
+
     def _extents(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
         """Where the bytes of events begin and end, and how many classes were known."""
         start = self.fixed["start"]
-        following = np.minimum(places + 1, FULL - 1)
+        following = np.minimum(places + 1, self.size - 1)
         stops = np.where(places + 1 < self.size, start[following], len(self.payload)).astype(np.int64)
         return start[places].astype(np.int64), stops, self.fixed["known"][places].astype(np.int64)
 
@@ -205,6 +228,8 @@ class Chunk:
             )
             made.said = {place: tuple(Said(*one) for one in said) for place, said in pairs}
         made._check()
+        if made.is_full:
+            made._shrink()
         made.oldest = float(made.fixed["time"][:size].min())
         return made
 

@@ -51,6 +51,9 @@ class EarlyVerdicts:
         """The share of the memory that is taken."""
         return self._bytes / self.memory
 
+    def __contains__(self, event_id: str) -> bool:
+        return event_id in self._entries
+
     def __len__(self) -> int:
         return len(self._entries)
 

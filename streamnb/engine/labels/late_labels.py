@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.chunk import FULL, NONE, SEVERAL, Waiting, kept_probabilities
+from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilities
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
 from streamnb.engine.labels.horizon import Horizon
 from streamnb.engine.labels.pending import ABSENT, PendingCopy, PendingEvents
@@ -47,7 +48,10 @@ _TOO_MANY = "too-many-sources"
 _OVERHEAD = 256  # bytes of an event that waits, beside its id and attributes
 _EARLY = 8  # one part in so many of the memory is for verdicts before their events
 _MODEL_TAKES = 1000  # events at once
-_MOST_VOIDS = 1000
+_MOST_SPANS = 1000  # of one source that was withdrawn
+_BYTES_AT_ONCE = 4 << 20  # of events that a model learns
+_SEVERAL_BYTES = 800  # of what one more source says of an event
+_CELLS_AT_ONCE = 1 << 20  # events times classes
 _SWEPT = 256  # events worked through at once
 _encode = msgspec.msgpack.Encoder().encode
 _BLOCK, _TOLD = 1000, 10  # records, and how many verdicts among them become dead letters
@@ -59,10 +63,12 @@ class Refused(NamedTuple):
     Attributes:
         reason: see `streamnb.events.REASONS`.
         record: what it said, and where it lies.
+        place: among the records that are processed, of the one that it was found by.
     """
 
     reason: str
     record: Record
+    place: int
 
 
 class Heard(NamedTuple):
@@ -110,23 +116,38 @@ class Taken(NamedTuple):
     learned: Counter[str]
 
 
-class _Void(NamedTuple):
-    """What a source said from `since` to `until` does not count, whenever it comes."""
+class _Voids:
+    """Of each source, the spans of time in which what it said does not count, whenever it comes."""
 
-    source: str
-    since: float
-    until: float
+    def __init__(self) -> None:
+        self.spans: dict[str, list[tuple[float, float]]] = {}  # apart from each other, rising
 
-    def covers(self, said: Said) -> bool:
-        return said.source == self.source and self.since <= said.time <= self.until
+    def add(self, source: str, since: float, until: float) -> bool:
+        """Let one more span not count; False where it is of a source too many."""
+        if source not in self.spans and len(self.spans) >= _MOST_SOURCES:
+            return False
+        spans = self.spans.get(source, [])
+        touched = [span for span in spans if span[0] <= until and since <= span[1]]
+        joined = min([since, *(span[0] for span in touched)]), max([until, *(span[1] for span in touched)])
+        apart = [span for span in spans if span not in touched]
+        self.spans[source] = sorted([*apart, joined])[-_MOST_SPANS:] if since <= until else spans
+        return True
+
+    def cover(self, said: Said) -> bool:
+        """Whether it does not count."""
+        spans = self.spans.get(said.source)
+        if not spans:
+            return False
+        place = bisect_right(spans, (said.time, math.inf)) - 1
+        return place >= 0 and said.time <= spans[place][1]
 
 
 class _Teacher:
     """Hands changes over to a model, in order, as many at once as are alike."""
 
-    def __init__(self, pending: PendingEvents, model: StreamModel) -> None:
+    def __init__(self, pending: PendingEvents, model: StreamModel, alive: Callable[[], None]) -> None:
         self.learned: Counter[str] = Counter()
-        self._pending, self._model = pending, model
+        self._pending, self._model, self._alive = pending, model, alive
         self._numbers: list[int] = []
         self._truths: list[Truth] = []
         self._prunings: list[int] = []
@@ -151,17 +172,26 @@ class _Teacher:
         self._prunings.append(prunings)
 
     def finish(self) -> None:
-        """Hand over what has not been handed over."""
-        if not self._numbers:
-            return
-        xs, ts = self._pending.events(np.array(self._numbers))
-        labels, weights = zip(*self._truths, strict=True)
+        """Hand over what has not been handed over, a few megabytes at once."""
+        numbers = np.array(self._numbers, dtype=np.int64)
+        ends = np.cumsum(self._pending.sizes(numbers)) if numbers.size else numbers
+        first = 0
+        while first < numbers.size:
+            self._alive()
+            before = int(ends[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(ends, before + _BYTES_AT_ONCE, side="right")))
+            self._hand_over(numbers[first:stop], slice(first, stop))
+            first = stop
+        self._numbers, self._truths, self._prunings = [], [], []
+
+    def _hand_over(self, numbers: npt.NDArray[np.int64], part: slice) -> None:
+        xs, ts = self._pending.events(numbers)
+        labels, weights = zip(*self._truths[part], strict=True)
         if self._learns:
             self._model.learn_late_many(xs, labels, weights, ts)
             self.learned.update(labels)
         else:
-            self._model.unlearn_many(xs, labels, weights, ts, self._prunings)
-        self._numbers, self._truths, self._prunings = [], [], []
+            self._model.unlearn_many(xs, labels, weights, ts, self._prunings[part])
 
 
 class LateLabelsCopy:
@@ -216,8 +246,9 @@ class LateLabels:
         self._sources: list[str] = []
         self._source_numbers: dict[str, int] = {}
         self._columns: dict[Any, int] = {}  # class -> its number in the model
-        self._voids: list[_Void] = []
-        self._sweeps: list[tuple[_Void, int]] = []  # and the number of the event that is next
+        self._by_column = np.array([NOTHING], dtype=np.int64)  # number in the model -> here, and of none
+        self._voids = _Voids()
+        self._sweeps: dict[str, int] = {}  # source that was withdrawn -> the number of the event that is next
         self._prunings = 0  # of the model, so far
         self._told = 0, 0  # verdicts that became dead letters in a block of records
 
@@ -251,7 +282,7 @@ class LateLabels:
             said: tuple[Said, ...] = ()
             if len(self._early):
                 heard = self._early.take(event.id, limit)
-                said = tuple(one for one in heard if not self._is_void(one))
+                said = tuple(one for one in heard if not self._voids.cover(one))
                 self.outcomes["early"] += len(said)
             if event.label is not None:
                 self.by_source[IN_EVENT] += 1
@@ -276,7 +307,8 @@ class LateLabels:
         self._follow(model)
         horizon = self.pending.horizon
         ids, xs = [event.id.encode() for event in events], [_encode(event.x) for event in events]
-        sizes = _sizes(ids, xs)
+        several = [max(0, len(one) - 1) * _SEVERAL_BYTES for one in said]
+        sizes = _sizes(ids, xs) + np.array(several)
         columns = {
             "ts": np.array([np.nan if event.ts is None else event.ts for event in events]),
             "time": np.array([record.timestamp for record in records]),
@@ -310,6 +342,8 @@ class LateLabels:
             for place, (event_id, number) in enumerate(zip(ids, waits.tolist(), strict=False)):
                 if number != ABSENT or event_id in met:
                     return place
+                if event_id.decode() in self._early:  # what is said of it takes memory: it goes alone
+                    return max(place, 1)
                 met.add(event_id)
         return len(events)
 
@@ -327,8 +361,10 @@ class LateLabels:
 
     # -- verdicts -----------------------------------------------------------------------------------------
 
-    def take(self, heard: Sequence[Heard], model: StreamModel) -> Taken:
-        """What verdicts change, in order."""
+    def take(
+        self, heard: Sequence[Heard], model: StreamModel, alive: Callable[[], None] = lambda: None
+    ) -> Taken:
+        """What verdicts change, in order. That may take long: `alive` is called now and then."""
         self._follow(model)
         earliest = np.array([one.earliest for one in heard])
         least = np.full(len(heard), self.pending.horizon.least)
@@ -336,16 +372,20 @@ class LateLabels:
         said = [self._said(one) for one in heard]
         is_plain = self._plain(found, said)
         taken = Taken([], [], Counter())
-        teacher = _Teacher(self.pending, model)
-        at = 0
-        for plain, run in groupby(is_plain):
-            stop = at + len(list(run))
-            if plain:
+        teacher = _Teacher(self.pending, model, alive)
+        at, limit = 0, self.pending.horizon.least
+        while at < len(heard):
+            if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
+                limit = self.pending.horizon.least
+                self.pending.forget(found[at:], limit)
+            stop = at + 1
+            if is_plain[at] and found[at] != ABSENT:
+                while stop < len(heard) and is_plain[stop] and found[stop] != ABSENT:
+                    stop += 1
                 firsts = self._hear_firsts(found[at:stop], said[at:stop], heard[at:stop], teacher)
                 taken.firsts.extend(firsts)
             else:
-                for i in range(at, stop):
-                    self._hear(int(found[i]), said[i], heard[i], teacher, taken)
+                self._hear(int(found[at]), said[at], heard[at], teacher, taken)
             at = stop
         teacher.finish()
         self.learned += teacher.learned.total()
@@ -363,9 +403,6 @@ class LateLabels:
         said_at = heard.record.timestamp if verdict.ts is None else verdict.ts
         return Said(verdict.source, said_at, verdict.label, weight)
 
-    def _is_void(self, said: Said) -> bool:
-        return any(void.covers(said) for void in self._voids)
-
     def _plain(self, numbers: npt.NDArray[np.int64], said: Sequence[Said | None]) -> list[bool]:
         """Which verdicts are the first word on an event that waits: most are, and are taken together."""
         found = np.flatnonzero(numbers != ABSENT)
@@ -375,7 +412,7 @@ class LateLabels:
             firsts = found[firsts]
             is_plain[firsts] = self.pending.column("source", numbers[firsts]) == NONE
         return [
-            plain and one is not None and one.label is not None and not (self._voids and self._is_void(one))
+            plain and one is not None and one.label is not None and not self._voids.cover(one)
             for plain, one in zip(is_plain.tolist(), said, strict=True)
         ]
 
@@ -398,19 +435,19 @@ class LateLabels:
     def _hear(self, number: int, said: Said | None, heard: Heard, teacher: _Teacher, taken: Taken) -> None:
         """Any verdict."""
         if said is None:
-            taken.refused.append(Refused(_TOO_MANY, heard.record))
-        elif self._is_void(said):
+            taken.refused.append(Refused(_TOO_MANY, heard.record, heard.place))
+        elif self._voids.cover(said):
             self.outcomes["source_withdrawn"] += 1
         elif number == ABSENT:
             dropped = self._early.add(heard.verdict.id, said, heard.record, heard.earliest)
-            taken.refused.extend(map(self._not_taken, dropped))
+            taken.refused.extend(self._not_taken(one, heard.place) for one in dropped)
         else:
             before = self._all_said(number)
             now = merged(before, said)
             if now is before:
                 self.outcomes["repeated"] += 1
             elif len(now) > MOST_SOURCES:
-                taken.refused.append(Refused(_TOO_MANY, heard.record))
+                taken.refused.append(Refused(_TOO_MANY, heard.record, heard.place))
             else:
                 taken.firsts.extend(self._change(number, now, teacher, heard))
 
@@ -420,8 +457,10 @@ class LateLabels:
         """Let this be said of an event: unlearn, learn and score what is different by that."""
         was, truth = self._truth_of(number), self.truth(now)
         one = np.array([number])
-        prunings = int(self.pending.column("pruned", one)[0])
+        prunings, n_said = int(self.pending.column("pruned", one)[0]), len(self._all_said(number))
         self._write(one, [now], [truth])
+        if heard is not None and len(now) > max(1, n_said):
+            self.pending.horizon.took(_SEVERAL_BYTES)
         if truth == was:
             self.pending.write(one, pruned=prunings)
             self.outcomes["outranked"] += heard is not None
@@ -444,12 +483,14 @@ class LateLabels:
                     self._count_delays(delays, one_score, times)
         return ()
 
-    def _not_taken(self, dropped: Dropped) -> Refused:
+    def _not_taken(self, dropped: Dropped, place: int) -> Refused:
         """A verdict without an event; or one of a source too many on an event that has not come."""
         event_id, said, partition, offset = dropped
         verdict = Verdict(event_id, said.label, said.source, said.weight, said.time)
         self.outcomes["unknown"] += 1
-        return Refused("unknown-event", Record(partition, offset, None, encode_verdict(verdict), said.time))
+        return Refused(
+            "unknown-event", Record(partition, offset, None, encode_verdict(verdict), said.time), place
+        )
 
     # -- scores -------------------------------------------------------------------------------------------
 
@@ -489,19 +530,29 @@ class LateLabels:
         """The scores of what was served of events, given their labels; by the numbers of this object."""
         classes = len(self._columns)
         truths = np.array([self._columns.get(label, classes) for label in labels], dtype=np.int64)
-        score = scored(self.pending.served(numbers, classes), truths)
-        by_column = np.array([*map(self._number, self._columns), NOTHING])
         truth = np.array([self._number(label) for label in labels], dtype=np.int64)
-        return score._replace(truth=truth, predicted=by_column[score.predicted])
+        step = max(1, _CELLS_AT_ONCE // max(1, classes))
+        parts = [
+            scored(self.pending.served(numbers[i : i + step], classes), truths[i : i + step])
+            for i in range(0, max(1, numbers.size), step)
+        ]
+        predicted = np.concatenate([part.predicted for part in parts])
+        terms = np.concatenate([part.terms for part in parts])
+        return Score(truth, self._by_column[predicted], terms)
 
     # -- sources that are withdrawn -----------------------------------------------------------------------
 
-    def withdraw(self, withdrawal: Withdrawal, recorded: float) -> None:
-        """Nothing counts any more of what a source said; events that wait are worked through by `work`."""
-        since = -math.inf if withdrawal.since is None else withdrawal.since
-        void = _Void(withdrawal.source, since, recorded if withdrawal.ts is None else withdrawal.ts)
-        self._voids = [*self._voids, void][-_MOST_VOIDS:]
-        self._sweeps.append((void, 0))
+    def withdraw(self, withdrawal: Withdrawal, recorded: float) -> bool:
+        """Nothing counts any more of what a source said; events that wait are worked through by `work`.
+
+        False, and nothing is changed, where more sources were withdrawn than are kept in mind.
+        """
+        source, since = withdrawal.source, -math.inf if withdrawal.since is None else withdrawal.since
+        until = recorded if withdrawal.ts is None else withdrawal.ts
+        is_taken = self._voids.add(source, since, until)
+        if is_taken and source in self._source_numbers:
+            self._sweeps[source] = 0  # from the beginning, also where one is on its way
+        return is_taken
 
     @property
     def fullness(self) -> float:
@@ -513,30 +564,33 @@ class LateLabels:
         """Whether there are events left to be worked through."""
         return bool(self._sweeps)
 
-    def work(self, model: StreamModel) -> None:
+    def work(self, model: StreamModel, alive: Callable[[], None] = lambda: None) -> None:
         """Take back what a withdrawn source said of some hundreds of events."""
         if not self._sweeps:
             return
         self._follow(model)
-        (void, first), *others = self._sweeps
-        numbers = list(islice(self._said_by(void.source, first), _SWEPT))
-        teacher = _Teacher(self.pending, model)
+        source, first = next(iter(self._sweeps.items()))
+        numbers = list(islice(self._said_by(source, first), _SWEPT))
+        teacher = _Teacher(self.pending, model, alive)
         for number in numbers:
             before = self._all_said(number)
-            now = tuple(one._replace(label=None) if void.covers(one) else one for one in before)
+            now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)
             if now != before:
                 self.outcomes["source_withdrawn"] += 1
                 self._change(number, now, teacher)
         teacher.finish()
         self.learned += teacher.learned.total()
-        self._sweeps = [(void, numbers[-1] + 1), *others] if len(numbers) == _SWEPT else others
+        if len(numbers) == _SWEPT:
+            self._sweeps[source] = numbers[-1] + 1
+        else:
+            del self._sweeps[source]
 
     def _said_by(self, source: str, first: int) -> Iterator[int]:
         """The events from number `first` on of which a source may have said something."""
         wanted = self._source_numbers.get(source, NONE)
-        for number, chunk, places in self.pending.waiting(first):
+        for begin, chunk, places in self.pending.waiting(first):
             heard = chunk.source[places]
-            yield from (number * FULL + places[(heard == wanted) | (heard == SEVERAL)]).tolist()
+            yield from (begin + places[(heard == wanted) | (heard == SEVERAL)]).tolist()
 
     # -- state --------------------------------------------------------------------------------------------
 
@@ -553,8 +607,8 @@ class LateLabels:
             "delays": [[events, right, str(loss)] for events, right, loss in self.delays],
             "names": list(self._names),
             "sources": list(self._sources),
-            "voids": [_finite(void) for void in self._voids],
-            "sweeps": [[_finite(void), first] for void, first in self._sweeps],
+            "voids": {source: list(map(_finite, spans)) for source, spans in self._voids.spans.items()},
+            "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
         early = msgspec.msgpack.encode(self._early.state())
         return LateLabelsCopy(meta, early, Part(*self.scores.state()), self.pending.copying(held))
@@ -583,8 +637,8 @@ class LateLabels:
             made.columns_of(meta["names"])
             for source in meta["sources"]:
                 made._source(source)
-            made._voids = [_void(void) for void in meta["voids"]]
-            made._sweeps = [(_void(void), int(first)) for void, first in meta["sweeps"]]
+            made._voids.spans = {source: list(map(_span, spans)) for source, spans in meta["voids"].items()}
+            made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
             if len(made.delays) != len(DELAYS) + 2:
                 raise SnapshotError(f"delays: expected {len(DELAYS) + 2} rows, found {len(made.delays)}")
         made._take_classes(classes)
@@ -602,8 +656,13 @@ class LateLabels:
         self._take_classes(model.classes)
 
     def _take_classes(self, classes: Sequence[Any]) -> None:
-        if len(classes) != len(self._columns):
-            self._columns = {label: k for k, label in enumerate(classes)}
+        known = len(self._columns)
+        if len(classes) < known:  # of another state
+            self._columns, known = {}, 0
+        if len(classes) > known:
+            self._columns.update({label: known + i for i, label in enumerate(classes[known:])})
+            numbers = map(self._number, classes[known:])
+            self._by_column = np.array([*self._by_column[:known], *numbers, NOTHING], dtype=np.int64)
 
     def _number(self, label: str) -> int:
         number = self._numbers.setdefault(label, len(self._names))
@@ -635,6 +694,11 @@ class LateLabels:
         said_at, weight = float(chunk.said_at[at]), float(chunk.weight[at])
         return (Said(self._sources[source], said_at, None if label == NONE else self._names[label], weight),)
 
+    def _interned(self, said: Said) -> Said:
+        """The same, with names that are kept once."""
+        label = None if said.label is None else self._names[self._number(said.label)]
+        return said._replace(source=self._sources[self._source(said.source)], label=label)
+
     def _write(
         self,
         numbers: npt.NDArray[np.int64],
@@ -656,7 +720,7 @@ class LateLabels:
         for number, one in zip(numbers.tolist(), said, strict=True):
             if len(one) > 1:
                 chunk, at = self.pending.at(number)
-                chunk.said[at] = one
+                chunk.said[at] = tuple(map(self._interned, one))
 
 
 def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> npt.NDArray[np.int64]:
@@ -668,11 +732,11 @@ def _bucket(delays: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return 1 + np.searchsorted(DELAYS, delays, side="left")
 
 
-def _finite(void: _Void) -> list[Any]:
+def _finite(span: tuple[float, float]) -> list[float | None]:
     """As JSON has it."""
-    return [void.source, None if math.isinf(void.since) else void.since, void.until]
+    return [time if math.isfinite(time) else None for time in span]
 
 
-def _void(state: Sequence[Any]) -> _Void:
-    source, since, until = state
-    return _Void(source, -math.inf if since is None else float(since), float(until))
+def _span(state: Sequence[Any]) -> tuple[float, float]:
+    since, until = state
+    return -math.inf if since is None else float(since), math.inf if until is None else float(until)

@@ -8,6 +8,7 @@ class, and cannot be told from outside: whether an event still waits is decided 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -77,11 +78,11 @@ class _Ids:
 class _Copied:
     """What of a chunk changes from here on, and is not stored yet."""
 
-    def __init__(self, number: int, chunk: Chunk, held: Container[str]) -> None:
+    def __init__(self, first: int, chunk: Chunk, held: Container[str]) -> None:
         saved = chunk.saved
-        self.number, self.chunk, self.size, self.version = number, chunk, chunk.size, chunk.version
-        self.is_new = saved.fixed not in held
-        self.fixed = chunk.fixed_blob() if chunk.size < FULL else None  # one that is full changes no more
+        self.first, self.chunk, self.size, self.version = first, chunk, chunk.size, chunk.version
+        self.is_new, self.is_full = saved.fixed not in held, chunk.is_full
+        self.fixed = None if chunk.is_full else chunk.fixed_blob()  # one that is full changes no more
         is_same = saved.version == chunk.version and saved.changing in held
         self.changing = None if is_same else chunk.changing_blob()
 
@@ -90,7 +91,7 @@ class PendingCopy:
     """The chunks as they are at one moment, hashed in slices while the stream goes on.
 
     Args:
-        chunks: number -> chunk, those with an event that still waits.
+        chunks: number of the first event -> chunk, those with an event that still waits.
         held: names of blobs that are stored already.
     """
 
@@ -98,7 +99,7 @@ class PendingCopy:
         self._held = held
         self._rows: list[list[Any]] = []
         self.segments: dict[str, bytes] = {}
-        self._left = [_Copied(number, chunk, held) for number, chunk in reversed([*chunks.items()])]
+        self._left = [_Copied(first, chunk, held) for first, chunk in reversed([*chunks.items()])]
 
     def advance(self, n_bytes: int) -> bool:
         """Hash about so many bytes more; whether that is all."""
@@ -112,12 +113,12 @@ class PendingCopy:
             if copied.changing is not None:
                 changing = self._keep(copied.changing)
                 n_bytes -= len(copied.changing)
-            copied.chunk.saved = Saved(fixed if copied.size == FULL else "", changing, copied.version)
-            self._rows.append([copied.number, copied.size, fixed, changing])
+            copied.chunk.saved = Saved(fixed if copied.is_full else "", changing, copied.version)
+            self._rows.append([copied.first, copied.size, fixed, changing])
         return not self._left
 
     def rows(self) -> list[list[Any]]:
-        """Number, size and the names of both blobs of each chunk, once all is hashed."""
+        """First event, size and the names of both blobs of each chunk, once all is hashed."""
         return self._rows
 
     def _keep(self, blob: bytes) -> str:
@@ -138,7 +139,8 @@ class PendingEvents:
     def __init__(self, horizon: Horizon) -> None:
         self.horizon = horizon
         self.next = 0
-        self._chunks: dict[int, Chunk] = {}
+        self._chunks: dict[int, Chunk] = {}  # by the number of the first event
+        self._firsts: list[int] = []  # these, rising
         self._ids = _Ids()
 
     @property
@@ -157,11 +159,12 @@ class PendingEvents:
         self._ids.add(events.ids, first)
         done = 0
         while done < len(events.ids):
-            number, place = divmod(self.next, FULL)
-            part = events.part(done, done + FULL - place)
-            self._chunks.setdefault(number, Chunk()).append(part)
-            self.next += len(part.ids)
-            done += len(part.ids)
+            if not self._firsts or self._chunks[self._firsts[-1]].is_full:
+                self._firsts.append(self.next)
+                self._chunks[self.next] = Chunk()
+            taken = self._chunks[self._firsts[-1]].append(events.part(done, done + FULL))
+            self.next += taken
+            done += taken
         return first
 
     def find(
@@ -175,6 +178,11 @@ class PendingEvents:
             found[of[dead]] = ABSENT
         return found
 
+    def forget(self, numbers: npt.NDArray[np.int64], least: int) -> None:
+        """Let those with fewer bytes before them be `ABSENT`."""
+        for chunk, places, of in self.parts(numbers):
+            numbers[of[chunk.fixed["place"][places] < least]] = ABSENT
+
     def parts(
         self, numbers: npt.NDArray[np.int64]
     ) -> Iterator[tuple[Chunk, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
@@ -182,14 +190,14 @@ class PendingEvents:
 
         Those of chunks that were given back become `ABSENT`.
         """
-        owners = np.where(numbers >= 0, numbers // FULL, ABSENT)
+        owners = np.searchsorted(self._firsts, numbers, side="right") - 1
         for owner in np.unique(owners).tolist():
             of = np.flatnonzero(owners == owner)
-            chunk = self._chunks.get(owner)
-            if chunk is None:
+            if owner < 0:
                 numbers[of] = ABSENT
             else:
-                yield chunk, numbers[of] - owner * FULL, of
+                first = self._firsts[owner]
+                yield self._chunks[first], numbers[of] - first, of
 
     def column(self, name: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """One column of events that wait."""
@@ -217,6 +225,13 @@ class PendingEvents:
                 xs[i], ts[i] = x, t
         return xs, ts
 
+    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Bytes of the ids, attributes and probabilities of events."""
+        found = np.zeros(numbers.size, dtype=np.int64)
+        for chunk, places, of in self.parts(numbers):
+            found[of] = chunk.sizes(places)
+        return found
+
     def served(self, numbers: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
         """What was served of events, shape (n, classes)."""
         rows = np.zeros((numbers.size, classes))
@@ -226,54 +241,53 @@ class PendingEvents:
 
     def at(self, number: int) -> tuple[Chunk, int]:
         """The chunk of an event that waits, and its place there."""
-        chunk, place = divmod(number, FULL)
-        return self._chunks[chunk], place
+        first = self._firsts[bisect_right(self._firsts, number) - 1]
+        return self._chunks[first], number - first
 
     def drop(self) -> None:
         """Give back the memory of chunks of which no event waits any more."""
-        horizon = self.horizon
-        while self._chunks:
-            first = next(iter(self._chunks))
-            if (
-                self._chunks[first].size < FULL
-                or self._chunks[first].alive(horizon.earliest, horizon.least).any()
-            ):
+        horizon, gone = self.horizon, 0
+        for first in self._firsts:
+            chunk = self._chunks[first]
+            if not chunk.is_full or chunk.alive(horizon.earliest, horizon.least).any():
                 break
             del self._chunks[first]
-        kept = FULL * next(iter(self._chunks), 0)
-        if self._chunks and self._ids.size > FULL + _MOST_DEAD * (self.next - kept):
-            self._ids.drop(kept)
+            gone += 1
+        del self._firsts[:gone]
+        if self._firsts and self._ids.size > FULL + _MOST_DEAD * (self.next - self._firsts[0]):
+            self._ids.drop(self._firsts[0])
 
     def waiting(self, first: int) -> Iterator[tuple[int, Chunk, npt.NDArray[np.int64]]]:
-        """Of each chunk from event `first` on: its number, and the places of events that wait."""
-        for number, chunk, mask in self._alive():
+        """Of each chunk with events from number `first` on: where it begins, and the places of those."""
+        for begin, chunk, mask in self._alive():
             places = np.flatnonzero(mask)
-            places = places[places + number * FULL >= first]
+            places = places[places + begin >= first]
             if places.size:
-                yield number, chunk, places
+                yield begin, chunk, places
 
     def copying(self, held: Container[str]) -> PendingCopy:
         """All of it as it is now; blobs among `held` need not be stored again."""
-        return PendingCopy({number: chunk for number, chunk, mask in self._alive() if mask.any()}, held)
+        return PendingCopy({first: chunk for first, chunk, mask in self._alive() if mask.any()}, held)
 
     def load(self, rows: Sequence[Sequence[Any]], segments: Mapping[str, bytes], following: int) -> None:
         """Go on from what a copy gave. Raises SnapshotError where it is none."""
         self._chunks, self._ids, self.next = {}, _Ids(), following
-        for number, size, fixed, changing in rows:
+        end = 0
+        for first, size, fixed, changing in rows:
             try:
                 chunk = Chunk.of(size, segments[fixed], segments[changing])
             except KeyError as error:
                 raise SnapshotError(f"events that wait for labels: segment {error} is not there") from error
             except (ValueError, msgspec.MsgspecError) as error:
-                raise SnapshotError(
-                    f"events that wait for labels, from number {number * FULL}: {error!r}"
-                ) from error
-            chunk.saved = Saved(fixed if size == FULL else "", changing, chunk.version)
-            self._chunks[number] = chunk
-            self._ids.add(chunk.ids(), number * FULL)
-        if rows and rows[-1][0] * FULL + rows[-1][1] > following:
-            raise SnapshotError(f"events that wait for labels: more than the {following} that came")
+                raise SnapshotError(f"events that wait for labels, from number {first}: {error!r}") from error
+            if not end <= first <= following - size:
+                raise SnapshotError(f"events that wait for labels: {size} from number {first}, out of order")
+            end = first + size
+            chunk.saved = Saved(fixed if chunk.is_full else "", changing, chunk.version)
+            self._chunks[first] = chunk
+            self._ids.add(chunk.ids(), first)
+        self._firsts = list(self._chunks)
 
     def _alive(self) -> Iterator[tuple[int, Chunk, npt.NDArray[np.bool_]]]:
-        for number, chunk in self._chunks.items():
-            yield number, chunk, chunk.alive(self.horizon.earliest, self.horizon.least)
+        for first, chunk in self._chunks.items():
+            yield first, chunk, chunk.alive(self.horizon.earliest, self.horizon.least)

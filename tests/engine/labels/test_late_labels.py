@@ -29,6 +29,7 @@ from streamnb.engine.settings import Pruning
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 
 FOREVER = 1e9  # seconds
+FEW = settings(max_examples=20)  # each is a whole life
 SEEDS = st.integers(0, 10**6).map(random.Random)
 
 
@@ -62,6 +63,7 @@ def assert_scored_as_told(learner, outputs, truths):
     assert sum(row[0] for row in late.delays) == found.events
 
 
+@FEW
 @given(rng=SEEDS)
 def test_counts_and_scores_are_those_of_the_final_labels(rng):
     records = random_stream(rng).records
@@ -71,6 +73,7 @@ def test_counts_and_scores_are_those_of_the_final_labels(rng):
     assert_scored_as_told(learner, outputs, truths)
 
 
+@FEW
 @given(rng=SEEDS, ranks=st.dictionaries(st.sampled_from(["a", "b", "default", "event"]), st.integers(-2, 3)))
 def test_ranks_and_weights_of_sources_decide(rng, ranks):
     weights = {"a": 0.5, "event": 2.0}
@@ -81,6 +84,7 @@ def test_ranks_and_weights_of_sources_decide(rng, ranks):
     assert_scored_as_told(learner, outputs, truths)
 
 
+@FEW
 @given(rng=SEEDS, data=st.data())
 def test_order_and_repetition_of_verdicts_do_not_matter(rng, data):
     """Verdicts that say when they were said may come in any order, again and again, also before their events."""
@@ -102,7 +106,7 @@ def test_order_and_repetition_of_verdicts_do_not_matter(rng, data):
     assert counts_of(one.model) == counts_of(other.model)
 
 
-@settings(max_examples=40)
+@FEW
 @given(
     rng=SEEDS,
     cuts=st.lists(st.integers(1, 40), min_size=1, max_size=8),
@@ -120,6 +124,7 @@ def test_how_records_are_cut_is_unobservable(rng, cuts, repeats):
     assert digests(whole) == digests(parts)
 
 
+@FEW
 @given(rng=SEEDS)
 def test_a_state_that_is_loaded_goes_on_as_if_it_had_never_been_put_down(rng):
     records = random_stream(rng).records
@@ -134,6 +139,7 @@ def test_a_state_that_is_loaded_goes_on_as_if_it_had_never_been_put_down(rng):
     assert digests(again) == digests(whole)
 
 
+@FEW
 @given(rng=SEEDS)
 def test_without_verdicts_predictions_are_those_of_a_model_that_never_learns(rng):
     events = [r for r in random_stream(rng, labelled=0.0).records if r.partition == EVENTS]
@@ -142,6 +148,7 @@ def test_without_verdicts_predictions_are_those_of_a_model_that_never_learns(rng
     assert learner.model.n_events == 0
 
 
+@FEW
 @given(rng=SEEDS)
 def test_labels_inside_their_events_are_learned_and_published_as_without_the_topic(rng):
     from service import new_learner
@@ -162,6 +169,7 @@ def test_labels_inside_their_events_are_learned_and_published_as_without_the_top
     assert one.cumulative.log_loss == pytest.approx(other.cumulative.log_loss, rel=1e-12)
 
 
+@FEW
 @given(rng=SEEDS)
 def test_a_withdrawn_source_never_spoke(rng):
     records = random_stream(rng, sources=("a", "b")).records
@@ -285,6 +293,7 @@ def test_delays_are_counted_in_buckets():
     assert len(DELAYS) + 2 == len(learner.late.delays)
 
 
+@FEW
 @given(rng=SEEDS)
 def test_many_classes_are_scored_by_the_greatest_eight_and_the_rest(rng):
     stream = Stream()
@@ -308,6 +317,7 @@ def test_many_classes_are_scored_by_the_greatest_eight_and_the_rest(rng):
     assert learner.late.scores.cumulative().log_loss * 80 == pytest.approx(loss, rel=1e-9)
 
 
+@FEW
 @given(rng=SEEDS)
 def test_corrections_go_through_prunings(rng):
     """What was forgotten is not taken out of what was learned since."""
@@ -324,7 +334,7 @@ def test_corrections_go_through_prunings(rng):
     )
 
 
-@settings(max_examples=15)
+@FEW
 @given(rng=SEEDS)
 def test_the_default_mixture_takes_corrections_of_its_counts(rng):
     records = random_stream(rng).records
@@ -352,3 +362,43 @@ def test_what_is_no_verdict_is_a_dead_letter_and_changes_nothing():
     assert letters(outputs) == ["invalid-json", "missing", "out-of-range", "missing", "invalid-utf8"]
     assert (learner.dead_letters, learner.model.n_events) == (5, 0)
     assert isinstance(stream.records[0], Record)
+
+
+def test_large_events_do_not_escape_the_memory():
+    """However large events are, no more of them is held than the memory, and a megabyte or two that is open."""
+    stream = Stream()
+    for i in range(300):
+        stream.event(f"e{i}", "w1 " * 10_000)
+    learner, _ = process(stream.records, memory=1 << 20)
+    assert 25 < learner.late.pending.size < 35
+    assert learner.late.pending.n_bytes < 4 << 20
+
+
+def test_what_many_sources_say_takes_memory_too():
+    stream = Stream()
+    for i in range(300):
+        stream.event(f"e{i}", "w1")
+    quiet, _ = process(stream.records, memory=300_000)
+    for i in range(300):
+        for source in "abcd":
+            stream.verdict(f"e{i}", source, source)
+    loud, _ = process(stream.records, memory=300_000)
+    parts, _ = process(stream.records, (13, 2), memory=300_000)
+    assert quiet.late.pending.size == 300
+    assert loud.late.pending.size < 150
+    assert digests(loud) == digests(parts)
+
+
+def test_withdrawals_are_joined_and_bounded():
+    stream = Stream(start=0.0)
+    stream.event("e", "w1")
+    for i in range(3000):
+        stream.withdraw("bot", since=i * 1.0, at=float(i))
+    stream.verdict("e", "x", "bot", ts=1500.0)
+    stream.verdict("e", "y", "bot", ts=3000.5)
+    learner, _ = process(stream.records)
+    assert counts_of(learner.model)["classes"] == {"y": 1.0}
+    for i in range(1500):
+        stream.withdraw(f"source {i}")
+    learner, outputs = process(stream.records)
+    assert letters(outputs) == ["too-many-sources"] * 501
