@@ -214,9 +214,6 @@ def test_a_snapshot_that_cannot_be_kept_stops_nothing(open_log, tmp_path):
     """It only makes recovery longer."""
 
     class Full(NoSnapshots):
-        def segments(self):
-            return ()
-
         def save_aside(self, snapshot):
             outcome = Future()
             outcome.set_exception(SnapshotError(f"no space left for record {snapshot.journal_n}"))

@@ -151,7 +151,7 @@ def test_what_the_version_before_answered_is_answered_again(model, left):
         learner = wiring.learner(config)
         again = []
         process = learner.process
-        learner.process = lambda *given: again.extend(made := process(*given)) or made
+        learner.process = lambda *given, **named: again.extend(made := process(*given, **named)) or made
         recover(log, NoSnapshots(), learner, wiring.identity(config))
     again = predictions(again)
     for answers in (published, again):

@@ -38,6 +38,10 @@ class Snapshots(Protocol):
 class NoSnapshots:
     """For a recovery that is to begin with nothing."""
 
+    def segments(self) -> Container[str]:
+        """None are stored."""
+        return ()
+
     def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> None:
         """There is none."""
 
