@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
@@ -23,7 +22,9 @@ from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilit
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
 from streamnb.engine.labels.horizon import Horizon
 from streamnb.engine.labels.pending import ABSENT, PendingCopy, PendingEvents
+from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, merged
+from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
 from streamnb.errors import SnapshotError
@@ -47,9 +48,6 @@ _MOST_SOURCES = 1000
 _TOO_MANY = "too-many-sources"
 _OVERHEAD = 256  # bytes of an event that waits, beside its id and attributes
 _EARLY = 8  # one part in so many of the memory is for verdicts before their events
-_MODEL_TAKES = 1000  # events at once
-_MOST_SPANS = 1000  # of one source that was withdrawn
-_BYTES_AT_ONCE = 4 << 20  # of events that a model learns
 _SEVERAL_BYTES = 800  # of what one more source says of an event
 _CELLS_AT_ONCE = 1 << 20  # events times classes
 _SWEPT = 256  # events worked through at once
@@ -116,84 +114,6 @@ class Taken(NamedTuple):
     learned: Counter[str]
 
 
-class _Voids:
-    """Of each source, the spans of time in which what it said does not count, whenever it comes."""
-
-    def __init__(self) -> None:
-        self.spans: dict[str, list[tuple[float, float]]] = {}  # apart from each other, rising
-
-    def add(self, source: str, since: float, until: float) -> bool:
-        """Let one more span not count; False where it is of a source too many."""
-        if source not in self.spans and len(self.spans) >= _MOST_SOURCES:
-            return False
-        spans = self.spans.get(source, [])
-        touched = [span for span in spans if span[0] <= until and since <= span[1]]
-        joined = min([since, *(span[0] for span in touched)]), max([until, *(span[1] for span in touched)])
-        apart = [span for span in spans if span not in touched]
-        self.spans[source] = sorted([*apart, joined])[-_MOST_SPANS:] if since <= until else spans
-        return True
-
-    def cover(self, said: Said) -> bool:
-        """Whether it does not count."""
-        spans = self.spans.get(said.source)
-        if not spans:
-            return False
-        place = bisect_right(spans, (said.time, math.inf)) - 1
-        return place >= 0 and said.time <= spans[place][1]
-
-
-class _Teacher:
-    """Hands changes over to a model, in order, as many at once as are alike."""
-
-    def __init__(self, pending: PendingEvents, model: StreamModel, alive: Callable[[], None]) -> None:
-        self.learned: Counter[str] = Counter()
-        self._pending, self._model, self._alive = pending, model, alive
-        self._numbers: list[int] = []
-        self._truths: list[Truth] = []
-        self._prunings: list[int] = []
-        self._learns = True
-
-    def learn(self, number: int, truth: Truth | None) -> None:
-        """Learn an event; nothing where it has no label, or no weight."""
-        self._queue(number, truth, 0, learns=True)
-
-    def unlearn(self, number: int, truth: Truth | None, prunings: int) -> None:
-        """Take an event back that was learned when the model had been pruned so often."""
-        self._queue(number, truth, prunings, learns=False)
-
-    def _queue(self, number: int, truth: Truth | None, prunings: int, *, learns: bool) -> None:
-        if truth is None or not truth.weight:
-            return
-        if learns != self._learns or len(self._numbers) >= _MODEL_TAKES:
-            self.finish()
-        self._learns = learns
-        self._numbers.append(number)
-        self._truths.append(truth)
-        self._prunings.append(prunings)
-
-    def finish(self) -> None:
-        """Hand over what has not been handed over, a few megabytes at once."""
-        numbers = np.array(self._numbers, dtype=np.int64)
-        ends = np.cumsum(self._pending.sizes(numbers)) if numbers.size else numbers
-        first = 0
-        while first < numbers.size:
-            self._alive()
-            before = int(ends[first - 1]) if first else 0
-            stop = max(first + 1, int(np.searchsorted(ends, before + _BYTES_AT_ONCE, side="right")))
-            self._hand_over(numbers[first:stop], slice(first, stop))
-            first = stop
-        self._numbers, self._truths, self._prunings = [], [], []
-
-    def _hand_over(self, numbers: npt.NDArray[np.int64], part: slice) -> None:
-        xs, ts = self._pending.events(numbers)
-        labels, weights = zip(*self._truths[part], strict=True)
-        if self._learns:
-            self._model.learn_late_many(xs, labels, weights, ts)
-            self.learned.update(labels)
-        else:
-            self._model.unlearn_many(xs, labels, weights, ts, self._prunings[part])
-
-
 class LateLabelsCopy:
     """All state at one moment, copied in slices."""
 
@@ -247,7 +167,7 @@ class LateLabels:
         self._source_numbers: dict[str, int] = {}
         self._columns: dict[Any, int] = {}  # class -> its number in the model
         self._by_column = np.array([NOTHING], dtype=np.int64)  # number in the model -> here, and of none
-        self._voids = _Voids()
+        self._voids = Voids()
         self._sweeps: dict[str, int] = {}  # source that was withdrawn -> the number of the event that is next
         self._prunings = 0  # of the model, so far
         self._told = 0, 0  # verdicts that became dead letters in a block of records
@@ -372,7 +292,7 @@ class LateLabels:
         said = [self._said(one) for one in heard]
         is_plain = self._plain(found, said)
         taken = Taken([], [], Counter())
-        teacher = _Teacher(self.pending, model, alive)
+        teacher = Teacher(self.pending, model, alive)
         at, limit = 0, self.pending.horizon.least
         while at < len(heard):
             if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
@@ -421,7 +341,7 @@ class LateLabels:
         numbers: npt.NDArray[np.int64],
         said: Sequence[Said | None],
         heard: Sequence[Heard],
-        teacher: _Teacher,
+        teacher: Teacher,
     ) -> Sequence[FirstVerdict]:
         """The first verdicts on events that wait, of different ones."""
         truths = [Truth(one.label or "", one.weight) for one in said if one is not None]
@@ -432,7 +352,7 @@ class LateLabels:
         self.outcomes["first"] += len(heard)
         return self._count_firsts(numbers, [truth.label for truth in truths], _bucket(delays), heard)
 
-    def _hear(self, number: int, said: Said | None, heard: Heard, teacher: _Teacher, taken: Taken) -> None:
+    def _hear(self, number: int, said: Said | None, heard: Heard, teacher: Teacher, taken: Taken) -> None:
         """Any verdict."""
         if said is None:
             taken.refused.append(Refused(_TOO_MANY, heard.record, heard.place))
@@ -452,7 +372,7 @@ class LateLabels:
                 taken.firsts.extend(self._change(number, now, teacher, heard))
 
     def _change(
-        self, number: int, now: tuple[Said, ...], teacher: _Teacher, heard: Heard | None = None
+        self, number: int, now: tuple[Said, ...], teacher: Teacher, heard: Heard | None = None
     ) -> Sequence[FirstVerdict]:
         """Let this be said of an event: unlearn, learn and score what is different by that."""
         was, truth = self._truth_of(number), self.truth(now)
@@ -571,7 +491,7 @@ class LateLabels:
         self._follow(model)
         source, first = next(iter(self._sweeps.items()))
         numbers = list(islice(self._said_by(source, first), _SWEPT))
-        teacher = _Teacher(self.pending, model, alive)
+        teacher = Teacher(self.pending, model, alive)
         for number in numbers:
             before = self._all_said(number)
             now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)
@@ -607,7 +527,7 @@ class LateLabels:
             "delays": [[events, right, str(loss)] for events, right, loss in self.delays],
             "names": list(self._names),
             "sources": list(self._sources),
-            "voids": {source: list(map(_finite, spans)) for source, spans in self._voids.spans.items()},
+            "voids": self._voids.state(),
             "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
         early = msgspec.msgpack.encode(self._early.state())
@@ -637,7 +557,7 @@ class LateLabels:
             made.columns_of(meta["names"])
             for source in meta["sources"]:
                 made._source(source)
-            made._voids.spans = {source: list(map(_span, spans)) for source, spans in meta["voids"].items()}
+            made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
             if len(made.delays) != len(DELAYS) + 2:
                 raise SnapshotError(f"delays: expected {len(DELAYS) + 2} rows, found {len(made.delays)}")
@@ -730,13 +650,3 @@ def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> npt.NDArray[np.int64]:
 
 def _bucket(delays: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return 1 + np.searchsorted(DELAYS, delays, side="left")
-
-
-def _finite(span: tuple[float, float]) -> list[float | None]:
-    """As JSON has it."""
-    return [time if math.isfinite(time) else None for time in span]
-
-
-def _span(state: Sequence[Any]) -> tuple[float, float]:
-    since, until = state
-    return -math.inf if since is None else float(since), math.inf if until is None else float(until)

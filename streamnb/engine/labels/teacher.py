@@ -1,0 +1,79 @@
+"""What a model is to learn and to unlearn, handed over in order, and as much at once as is alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.pending import PendingEvents
+from streamnb.engine.labels.verdicts import Truth
+from streamnb.model.interface.stream_model import StreamModel
+
+__all__ = ["Teacher"]
+
+_AT_ONCE = 1000  # events
+_BYTES_AT_ONCE = 4 << 20
+
+
+class Teacher:
+    """Hands changes over to a model.
+
+    Args:
+        pending: the events.
+        model: learns.
+        alive: called now and then.
+
+    Attributes:
+        learned: label -> events learned.
+    """
+
+    def __init__(self, pending: PendingEvents, model: StreamModel, alive: Callable[[], None]) -> None:
+        self.learned: Counter[str] = Counter()
+        self._pending, self._model, self._alive = pending, model, alive
+        self._numbers: list[int] = []
+        self._truths: list[Truth] = []
+        self._prunings: list[int] = []
+        self._learns = True
+
+    def learn(self, number: int, truth: Truth | None) -> None:
+        """Learn an event; nothing where it has no label, or no weight."""
+        self._queue(number, truth, 0, learns=True)
+
+    def unlearn(self, number: int, truth: Truth | None, prunings: int) -> None:
+        """Take an event back that was learned when the model had been pruned so often."""
+        self._queue(number, truth, prunings, learns=False)
+
+    def _queue(self, number: int, truth: Truth | None, prunings: int, *, learns: bool) -> None:
+        if truth is None or not truth.weight:
+            return
+        if learns != self._learns or len(self._numbers) >= _AT_ONCE:
+            self.finish()
+        self._learns = learns
+        self._numbers.append(number)
+        self._truths.append(truth)
+        self._prunings.append(prunings)
+
+    def finish(self) -> None:
+        """Hand over what has not been handed over, a few megabytes at once."""
+        numbers = np.array(self._numbers, dtype=np.int64)
+        ends = np.cumsum(self._pending.sizes(numbers)) if numbers.size else numbers
+        first = 0
+        while first < numbers.size:
+            self._alive()
+            before = int(ends[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(ends, before + _BYTES_AT_ONCE, side="right")))
+            self._hand_over(numbers[first:stop], slice(first, stop))
+            first = stop
+        self._numbers, self._truths, self._prunings = [], [], []
+
+    def _hand_over(self, numbers: npt.NDArray[np.int64], part: slice) -> None:
+        xs, ts = self._pending.events(numbers)
+        labels, weights = zip(*self._truths[part], strict=True)
+        if self._learns:
+            self._model.learn_late_many(xs, labels, weights, ts)
+            self.learned.update(labels)
+        else:
+            self._model.unlearn_many(xs, labels, weights, ts, self._prunings[part])
