@@ -324,7 +324,26 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "--seed",
         type=_whole,
         default=0,
-        help="of which labels --hide-labels hides (default: %(default)s)",
+        help="of what --hide-labels, --delay, --reveal and --noise draw (default: %(default)s)",
+    )
+    evaluate.add_argument(
+        "--delay",
+        metavar="N|TIME",
+        help="labels come so many events, or so long by event time, after their events: 500, 2h, or "
+        "exponential:500 on average",
+    )
+    evaluate.add_argument(
+        "--reveal",
+        metavar="SHARE|PATH",
+        help="labels of this share of the events come, or of those with true at this path; the others are "
+        "scored, and not learned",
+    )
+    evaluate.add_argument(
+        "--noise",
+        type=_not_negative,
+        default=0.0,
+        metavar="SHARE",
+        help="so many labels are wrong at first, and corrected after another delay",
     )
     evaluate.add_argument(
         "--model",

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from streamnb.cli import wiring
+from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.hidden_labels import run_with_hidden_labels
 from streamnb.cli.evaluation.holdout import divide, share_of
@@ -40,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
             if getattr(options, flag) is not None:
                 raise ConfigError(f"--{flag}: not with --hide-labels, which shows three models side by side")
         return run_with_hidden_labels(options)
-    config = wiring.load_config(options)
+    feedback, topic = _feedback(options)
+    config = wiring.load_config(options, *topic)
     _say_that_files_have_no_keys(config)
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
@@ -56,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             wiring.warm_up(config)
         started = time.monotonic()
         if options.holdout is None:
-            for output in outputs_of(learner, rows, config):
+            for output in outputs_of(learner, rows, config, feedback):
                 _note(output, config, predictions, (tally, drifts))
         else:
             _train_then_test(learner, train, test, tally)
@@ -65,6 +67,19 @@ def run(options: argparse.Namespace) -> int:
         say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
     _show(options, learner, seconds, (tally, drifts))
     return 0 if learner.model.n_events else 1
+
+
+def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
+    """How labels come, where not inside events, and the topic for them. Raises ConfigError."""
+    if options.delay is None and options.reveal is None and not options.noise:
+        return None, []
+    if options.holdout is not None:
+        raise ConfigError("--delay, --reveal, --noise: not with --holdout, where labels are all there before")
+    if not 0.0 <= options.noise < 1.0:
+        raise ConfigError(f"--noise is {options.noise:g}; expected a share of 0 or more, and below 1")
+    return feedback_of(options.delay, options.reveal, options.noise, options.seed), [
+        f"topics.labels={LABELS}"
+    ]
 
 
 def _say_that_files_have_no_keys(config: Config) -> None:

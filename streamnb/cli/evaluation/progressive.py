@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from streamnb.cli.evaluation.delayed_labels import Feedback
 from streamnb.cli.evaluation.holdout import Row
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.reports.text_tables import table
@@ -31,11 +32,17 @@ _AT_ONCE = 1000
 _FEW = 5  # drifts that are shown of the first, and of the last
 
 
-def outputs_of(learner: Learner, rows: Iterable[Row], config: Config) -> Iterator[NewRecord]:
+def outputs_of(
+    learner: Learner, rows: Iterable[Row], config: Config, feedback: Feedback | None = None
+) -> Iterator[NewRecord]:
     """What a learner answers to events that come as one partition of a topic of events, rows as offsets."""
     partition = Partition(config.topics.events[0], 0)
     now = time.time()
-    records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # a file does not say when
+    records: Iterator[Record]
+    if feedback is None:
+        records = (Record(partition, row, None, raw, 0.0) for row, raw in rows)  # a file does not say when
+    else:
+        records = feedback.records(rows, learner.settings.schema, (partition.topic, config.topics.labels))
     while part := list(islice(records, _AT_ONCE)):
         while part:
             before = learner.consumed
