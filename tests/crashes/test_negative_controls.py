@@ -465,10 +465,10 @@ def test_an_expired_batch_whose_error_nobody_looks_at(stage, kind):
 class Merging(Learner):
     """Adds what a snapshot holds to what it knows, in place of which it should come."""
 
-    def load(self, parts):
+    def load(self, parts, *more):
         known = self.model
         self.model = NaiveBayes({"text": Text()})
-        super().load(parts)
+        super().load(parts, *more)
         self.model.merge(known)
 
 
