@@ -25,11 +25,11 @@ def slow(learner, *, pieces):
     """A learner that takes its time, and shows in between that it is alive, as for a large batch."""
     process = learner.process
 
-    def slowly(records, now, alive=lambda: None, *most):
+    def slowly(records, now, alive=lambda: None, *most, **more):
         for _ in range(pieces):
             alive()
             time.sleep(PIECE)
-        return process(records, now, alive, *most)
+        return process(records, now, alive, *most, **more)
 
     learner.process = slowly
     return learner
