@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Snapshot, encode_chunks, load, load_parts, segment_names
+from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, load, load_parts, segment_names
 
 __all__ = ["Damaged", "FoundSnapshotFile", "SnapshotFile", "SnapshotFolder"]
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY_NAME = re.compile(r"(snapshot-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
 _SEGMENTS = "segments"
 
@@ -114,7 +113,7 @@ class SnapshotFolder:
         """The names of the segments that are stored, whole."""
         try:
             return frozenset(
-                path.name for path in (self.path / _SEGMENTS).iterdir() if _DIGEST.fullmatch(path.name)
+                path.name for path in (self.path / _SEGMENTS).iterdir() if DIGEST.fullmatch(path.name)
             )
         except OSError:
             return frozenset()

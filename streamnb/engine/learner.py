@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, compress, repeat
+from itertools import accumulate, compress, repeat, takewhile
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from streamnb.engine.labels.late_labels import Heard, LateLabels, LateLabelsCopy
 from streamnb.engine.labels.report import verdict_report
-from streamnb.engine.labels.verdicts import Said
+from streamnb.engine.labels.verdicts import Said, Truth
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
 from streamnb.engine.settings import LabelSettings, Settings
@@ -97,12 +97,12 @@ class PartsCopy:
 
     def parts(self) -> dict[str, Part]:
         """The parts of a snapshot, once all has been copied."""
-        late, _ = self._late.parts() if self._late is not None else ({}, {})
+        late = {} if self._late is None else self._late.parts()
         return {"model": Part(*self._model.state()), **self._small, **late}
 
     def segments(self) -> dict[str, bytes]:
         """The segments of these parts, but for those that were held already."""
-        return {} if self._late is None else self._late.parts()[1]
+        return {} if self._late is None else self._late.segments()
 
 
 class Learner:
@@ -162,7 +162,7 @@ class Learner:
             alive()
             made = (
                 self._take(part, now, alive)
-                if self._are_verdicts(part)
+                if self._is_verdict(part[0])
                 else self._process_part(part, now, alive, left)
             )
             left -= sum([len(output.value) for output in made])
@@ -177,20 +177,16 @@ class Learner:
             outputs.append(self._report(now))
         return outputs
 
-    def _are_verdicts(self, records: Sequence[Record]) -> bool:
+    def _is_verdict(self, record: Record) -> bool:
         labels = self.settings.labels
-        return labels is not None and bool(labels.topic) and records[0].partition.topic == labels.topic
+        return labels is not None and record.partition.topic == labels.topic
 
     def _alike(self, records: Sequence[Record]) -> Sequence[Record]:
         """The first of some records that are all verdicts, or none of them."""
-        if self.late is None or not self.late.settings.topic:
+        if self.settings.labels is None:
             return records
-        topic = self.late.settings.topic
-        is_verdict = records[0].partition.topic == topic
-        for place, record in enumerate(records):
-            if (record.partition.topic == topic) != is_verdict:
-                return records[:place]
-        return records
+        are_verdicts = self._is_verdict(records[0])
+        return list(takewhile(lambda record: self._is_verdict(record) == are_verdicts, records))
 
     @property
     def n_bytes(self) -> int:
@@ -471,8 +467,14 @@ class Learner:
         """Predict and learn events, that were in these records, at these places after `consumed` others."""
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         learned, n_learned = self.model.n_events, self._n_learned
-        said = [] if self.late is None else self.late.said_before(events, records, earliest)
-        labels, weights = self._truths(events, said)
+        said: list[tuple[Said, ...]] = []
+        truths: list[Truth | None] = []
+        labels, weights = [event.label for event in events], [event.weight for event in events]
+        if self.late is not None:
+            said = self.late.said_before(events, records, earliest)
+            truths = list(map(self.late.truth, said))
+            labels = [truth and truth.label for truth in truths]
+            weights = [truth.weight if truth else 0.0 for truth in truths]
         posteriors = self.model.predict_then_learn_many(
             [event.x for event in events], labels, weights, [event.ts for event in events]
         )
@@ -483,10 +485,10 @@ class Learner:
         ages = list(accumulate(are_learned[:-1], initial=learned))
         if self.late is None:
             column = {label: k for k, label in enumerate(posteriors.classes)}
-            truths = [column.get(label, -1) for label in labels]
-            self.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
+            columns = [column.get(label, -1) for label in labels]
+            self.progressive.update_many(posteriors.probabilities, np.array(columns, dtype=np.int64))
         else:
-            self.late.serve(events, records, said, posteriors, ages, self.model)
+            self.late.serve(events, records, said, truths, posteriors, ages, self.model)
         self._prune(n_learned)
         name = self.settings.name
         predictions = [
@@ -513,17 +515,6 @@ class Learner:
         outputs = self._fitting(outputs, records, now)
         consumed = [self.consumed + place + 1 for place in places] if self.drift.names else []
         return self._with_drifts(outputs, predictions, consumed) if self.drift.names else outputs
-
-    def _truths(
-        self, events: Sequence[Event], said: Sequence[tuple[Said, ...]]
-    ) -> tuple[list[str | None], list[float]]:
-        """The labels and weights of events, by what is said of them where labels come apart."""
-        if self.late is None:
-            return [event.label for event in events], [event.weight for event in events]
-        truths = [self.late.truth(one) for one in said]
-        return [truth and truth.label for truth in truths], [
-            truth.weight if truth else 0.0 for truth in truths
-        ]
 
     def _fitting(self, outputs: list[NewRecord], records: Sequence[Record], now: float) -> list[NewRecord]:
         """Predictions; in place of those that are too large for their topic dead letters of their events."""

@@ -26,6 +26,7 @@ from streamnb.wire.arrays import BLOCK, Array, Dtype, array_blocks, array_dtype,
 from streamnb.wire.canonical import canonical, refuse_unportable
 
 __all__ = [
+    "DIGEST",
     "VERSION",
     "Part",
     "Snapshot",
@@ -45,7 +46,8 @@ _PRELUDE = struct.Struct("<8sIQQ32s")  # magic, version, header length, file len
 _CHECKSUM = 32
 _ALIGNMENT = 64
 _SEGMENTS = "segments"
-_DIGEST = re.compile("[0-9a-f]{64}")
+DIGEST = re.compile("[0-9a-f]{64}")
+"""The name of a segment."""
 
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -192,7 +194,7 @@ def segment_names(parts: Mapping[str, Part]) -> list[str]:
         found = part.meta.get(_SEGMENTS, [])
         names += found if isinstance(found, list) else [found]
     for name in names:
-        if not isinstance(name, str) or not _DIGEST.fullmatch(name):
+        if not isinstance(name, str) or not DIGEST.fullmatch(name):
             raise SnapshotError(f"{name!r} is no name of a segment")
     return list(dict.fromkeys(names))
 

@@ -126,13 +126,18 @@ class LateLabelsCopy:
         """Copy about so many bytes more; whether that is all."""
         return self._pending.advance(n_bytes)
 
-    def parts(self) -> tuple[dict[str, Part], dict[str, bytes]]:
-        """The parts of a snapshot, and its segments: those that are not held yet."""
+    def parts(self) -> dict[str, Part]:
+        """The parts of a snapshot."""
         self._pending.advance(1 << 62)
         rows = self._pending.rows()
         segments = [*self._early, *(name for _, _, fixed, changing in rows for name in (fixed, changing))]
         meta = {**self._meta, "chunks": rows, "segments": segments}
-        return {"labels": Part(meta, {}), "progressive": self._scores}, self._early | self._pending.segments
+        return {"labels": Part(meta, {}), "progressive": self._scores}
+
+    def segments(self) -> dict[str, bytes]:
+        """Its segments, but for those that are held already."""
+        self._pending.advance(1 << 62)
+        return self._early | self._pending.segments
 
 
 class LateLabels:
@@ -219,6 +224,7 @@ class LateLabels:
         events: Sequence[Event],
         records: Sequence[Record],
         said: Sequence[tuple[Said, ...]],
+        truths: Sequence[Truth | None],
         posteriors: Posteriors,
         ages: Sequence[int],
         model: StreamModel,
@@ -242,13 +248,11 @@ class LateLabels:
         self.served += len(events)
         told = [i for i, one in enumerate(said) if one]
         if told:
-            numbers = first + np.array(told)
-            truths = [self.truth(said[i]) for i in told]
             self.learned += sum(truth is not None and truth.weight > 0.0 for truth in truths)
-            self._write(numbers, [said[i] for i in told], truths)
-            judged = [i for i, truth in enumerate(truths) if truth is not None]
+            self._write(first + np.array(told), [said[i] for i in told], [truths[i] for i in told])
+            judged = np.flatnonzero([truth is not None for truth in truths])
             labels = [truth.label for truth in truths if truth is not None]
-            self._count_firsts(numbers[judged], labels, np.zeros(len(judged), dtype=np.int64))
+            self._count_firsts(first + judged, labels, np.zeros(judged.size, dtype=np.int64))
 
     def first_repeat(self, events: Sequence[Event], earliest: npt.NDArray[np.float64]) -> int:
         """The place of the first event whose id waits already, or is one before it; else their number."""
@@ -370,6 +374,8 @@ class LateLabels:
                 taken.refused.append(Refused(_TOO_MANY, heard.record, heard.place))
             else:
                 taken.firsts.extend(self._change(number, now, teacher, heard))
+                if len(now) > max(1, len(before)):
+                    self.pending.horizon.took(_SEVERAL_BYTES)
 
     def _change(
         self, number: int, now: tuple[Said, ...], teacher: Teacher, heard: Heard | None = None
@@ -377,10 +383,8 @@ class LateLabels:
         """Let this be said of an event: unlearn, learn and score what is different by that."""
         was, truth = self._truth_of(number), self.truth(now)
         one = np.array([number])
-        prunings, n_said = int(self.pending.column("pruned", one)[0]), len(self._all_said(number))
+        prunings = int(self.pending.column("pruned", one)[0])
         self._write(one, [now], [truth])
-        if heard is not None and len(now) > max(1, n_said):
-            self.pending.horizon.took(_SEVERAL_BYTES)
         if truth == was:
             self.pending.write(one, pruned=prunings)
             self.outcomes["outranked"] += heard is not None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.errors import UnlearnError
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 
@@ -107,6 +108,11 @@ class Taught(NamedTuple):
             weights[taught],
             None if numbers is None else numbers[taught],
         )
+
+    def never_learned(self, place: int) -> UnlearnError:
+        """The error of the event at this place: the counts show that it was never learned so."""
+        y, w = self.labels[place], int(self.weights[place]) / UNIT
+        return UnlearnError(f"this event was never learned as {y!r} with weight {w:g}")
 
     def each(self) -> Iterator[tuple[Any, Any, float, int | None]]:
         """Event, label, weight in examples, and number of prunings, of one after the other."""

@@ -220,8 +220,7 @@ class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is
         done = self._taken_out(encoded, batch)
         self._statistics.events -= done
         if done < len(events.xs):
-            y, w = events.labels[done], int(events.weights[done]) / UNIT
-            raise UnlearnError(f"this event was never learned as {y!r} with weight {w:g}")
+            raise events.never_learned(done)
 
     def learn_late_many(
         self,

@@ -289,8 +289,7 @@ class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River 
         labels = np.array([self._classes.get(y, -1) for y in events.labels], dtype=np.int64)
         done = self._model.unlearn_many(key_columns(events.xs, self._kinds), labels, events.weights)
         if done < len(events.xs):
-            y, w = events.labels[done], int(events.weights[done]) / UNIT
-            raise UnlearnError(f"this event was never learned as {y!r} with weight {w:g}")
+            raise events.never_learned(done)
 
     def merge(self, other: TreeAugmentedNB) -> Self:
         """Add all that `other` has learned, as if its events had been learned here; returns self.
