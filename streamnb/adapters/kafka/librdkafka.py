@@ -206,8 +206,13 @@ class _Sending:
 
     def _flush(self, seconds: float) -> None:
         """Wait until nothing is under way. Raises KafkaTimeoutError where something is after `seconds`."""
-        if left := self._producer.flush(seconds):
-            raise errors.KafkaTimeoutError(f"{left} records were not acknowledged within {seconds:g} s")
+        if self._producer.flush(seconds):
+            raise self._late(seconds)
+
+    def _late(self, seconds: float) -> errors.KafkaTimeoutError:
+        return errors.KafkaTimeoutError(
+            f"{len(self._producer)} records were not acknowledged within {seconds:g} s"
+        )
 
 
 class _TransactionalProducer(_Sending):
@@ -226,9 +231,33 @@ class _TransactionalProducer(_Sending):
             self._producer.begin_transaction()
 
     def deliver(self, records: Sequence[NewRecord]) -> None:
+        """Once a transaction has failed the client takes no records and may keep some: this says why."""
         with raised_as_kafka_python():
-            self._send(records)
-            self._flush(self._timeout)
+            try:
+                self._send(records)
+                self._flush(self._timeout)
+            except errors.KafkaError:
+                self._raise_failed()
+                raise
+
+    def _flush(self, seconds: float) -> None:
+        """In turns: a transaction that has failed is told at once."""
+        for _ in range(math.ceil(seconds / _TURN_SECONDS)):
+            if not self._producer.flush(_TURN_SECONDS):
+                return
+            self._raise_failed()
+        raise self._late(seconds)
+
+    def _raise_failed(self) -> None:
+        """Raise what the transaction failed with, if it has.
+
+        Only a call that needs another state tells. Within a transaction that is sound no other can begin.
+        """
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            if error.args[0].txn_requires_abort() or error.args[0].fatal():
+                raise
 
     def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
         offsets = [TopicPartition(*partition, offset) for partition, offset in positions.items()]

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from importlib.metadata import version
-from itertools import count
+from itertools import chain, count
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -382,14 +382,92 @@ def test_a_topic_without_leave_is_named():
 # Deliveries
 
 
-def test_a_record_that_fails_inside_a_transaction_makes_the_commit_fail(clients, topic):
+TOO_LARGE = bytes(5 << 20)
+
+
+@pytest.fixture
+def begun(clients, topic):
+    """A producer inside a transaction."""
     producer = Librdkafka(clients, "g").transactional(f"{topic}-t", 5.0)
     producer.init_transactions()
     producer.begin_transaction()
-    producer.deliver([NewRecord(topic, b"a", b"small"), NewRecord(topic, b"b", bytes(5 << 20))])
-    with pytest.raises(errors.MessageSizeTooLargeError, match=topic):
-        producer.commit_transaction()
+    yield producer
     producer.abandon()
+
+
+def test_a_record_that_fails_inside_a_transaction_makes_the_commit_fail(begun, topic):
+    """Or the delivery, where the partition of the other was not yet part of the transaction."""
+    with pytest.raises(errors.MessageSizeTooLargeError, match=topic):  # noqa: PT012 - whichever comes first
+        begun.deliver([NewRecord(topic, b"a", b"small"), NewRecord(topic, b"b", TOO_LARGE)])
+        begun.commit_transaction()
+
+
+def then(first, *others, after):
+    """Records of which the others come so many seconds after the first."""
+    yield first
+    time.sleep(after)
+    yield from others
+
+
+def test_what_a_failed_transaction_does_not_send_is_told_at_once_by_what_it_failed_with(begun, topic):
+    """What comes while the first is under way finds partitions that are not yet part of the transaction."""
+    began = time.monotonic()
+    small = [NewRecord(topic, b"%d" % key, b"small") for key in range(50)]
+    with pytest.raises(errors.MessageSizeTooLargeError, match=topic):  # noqa: PT012 - whichever comes first
+        begun.deliver(then(NewRecord(topic, b"a", TOO_LARGE), *small, after=0.003))
+        begun.commit_transaction()
+    assert time.monotonic() < began + 4.0
+
+
+def test_what_a_failed_transaction_does_not_take_is_told_by_what_it_failed_with(begun, topic):
+    small = (NewRecord(topic, b"b", b"small") for _ in iter(lambda: time.sleep(0.01), ...))
+    with pytest.raises(errors.MessageSizeTooLargeError, match=topic):
+        begun.deliver(chain([NewRecord(topic, b"a", TOO_LARGE)], small))
+
+
+class Stuck:
+    """A client that never delivers the one record that it has; `error` is what a second transaction meets."""
+
+    def __init__(self, error):
+        self._error = error
+        self.flushed = 0.0
+
+    def produce(self, *_):
+        pass
+
+    purge = produce
+
+    def flush(self, seconds):
+        self.flushed += seconds
+        return 1
+
+    def __len__(self):
+        return 1
+
+    def begin_transaction(self):
+        raise KafkaException(self._error)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said", "seconds"),
+    [
+        (KafkaError(KafkaError._STATE, "in one"), errors.KafkaTimeoutError, "1 records .* within 5 s", 5.0),
+        (
+            KafkaError(10, "for t", txn_requires_abort=True),
+            errors.MessageSizeTooLargeError,
+            "for t",
+            0.2,
+        ),
+        (KafkaError(KafkaError._FENCED, "newer", fatal=True), errors.ProducerFencedError, "newer", 0.2),
+    ],
+)
+def test_a_transaction_that_delivers_nothing_is_asked_why(begun, error, kind, said, seconds):
+    """Only where it is sound the records are late."""
+    begun.abandon()
+    begun._producer = Stuck(error)
+    with pytest.raises(kind, match=said):
+        begun.deliver([NewRecord("t", b"a", b"b")])
+    assert begun._producer.flushed == pytest.approx(seconds)
 
 
 def test_a_batch_that_expires_inside_a_transaction_makes_the_commit_fail(broker, clients, topic):
