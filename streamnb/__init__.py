@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from streamnb.model.posterior.sequential import SequentialPosterior
     from streamnb.model.trees.chow_liu import ChowLiuTree
     from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
+    from streamnb.saved import load
 
 __all__ = [
     "BayesOptimalClassifier",
@@ -90,6 +91,7 @@ __all__ = [
     "TreeAugmentedNB",
     "VersionSpace",
     "baum_welch",
+    "load",
 ]
 
 _HOMES = {
@@ -134,6 +136,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public class when it is first asked for: importing the package alone stays light."""
+    if name == "load":
+        return importlib.import_module("streamnb.saved").load
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"streamnb.model.{module}"), name)

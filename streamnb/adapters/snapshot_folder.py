@@ -22,7 +22,7 @@ import msgspec
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, load, load_parts, segment_names
 
-__all__ = ["Damaged", "FoundSnapshotFile", "SnapshotFile", "SnapshotFolder"]
+__all__ = ["Damaged", "FoundSnapshotFile", "SnapshotFile", "SnapshotFolder", "read_file", "save_file"]
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
 _TEMPORARY_NAME = re.compile(r"(snapshot-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
@@ -63,16 +63,23 @@ class SnapshotFolder:
         path: the folder.
         keep: how many snapshots are kept.
         report: told of every damaged file that `newest` passes over.
+        whole: whether segments are read, too; they are nothing that a model needs to predict.
     """
 
     def __init__(
-        self, path: Path | str, keep: int = 3, report: Callable[[Damaged], None] = lambda _: None
+        self,
+        path: Path | str,
+        keep: int = 3,
+        report: Callable[[Damaged], None] = lambda _: None,
+        *,
+        whole: bool = True,
     ) -> None:
         if keep < 1:
             raise ValueError(f"keep must be at least 1, got {keep}")
         self.path = Path(path)
         self.keep = keep
         self._report = report
+        self._whole = whole
 
     def save(self, snapshot: Snapshot) -> Path:
         """Write one snapshot; on return it is durable under the path returned.
@@ -204,12 +211,12 @@ class SnapshotFolder:
         return {int(match[1]): path for match, path in found if match}
 
     def _read(self, path: Path, n: int, alive: Callable[[], None] = lambda: None) -> Snapshot:
-        """A snapshot with its segments."""
-        with _Watched(path, alive) as file:
-            snapshot = load(file)
+        """A snapshot, with its segments where they are asked for."""
+        snapshot = read_file(path, alive)
         if snapshot.journal_n != n:
             raise SnapshotError(f"it stands at journal record {snapshot.journal_n}, its name says {n}")
-        found = {name: self._segment(name, alive) for name in segment_names(snapshot.parts)}
+        named = segment_names(snapshot.parts) if self._whole else ()
+        found = {name: self._segment(name, alive) for name in named}
         return msgspec.structs.replace(snapshot, segments=found) if found else snapshot
 
     def _segment(self, name: str, alive: Callable[[], None]) -> bytes:
@@ -273,6 +280,22 @@ class SnapshotFolder:
                 path.unlink(missing_ok=True)
             except OSError as error:
                 raise SnapshotError(f"saved {n}, but cannot remove {path}: {_reason(error)}") from error
+
+
+def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:
+    """The snapshot of one file, whatever its name is, without segments. Raises SnapshotError and OSError."""
+    with _Watched(path, alive) as file:
+        return load(file)
+
+
+def save_file(snapshot: Snapshot, path: Path) -> None:
+    """Write one file durably, whole or not at all. Raises SnapshotError."""
+    chunks = encode_chunks(snapshot)
+    try:
+        _write_and_rename(chunks, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise SnapshotError(f"cannot save {path}: {_reason(error)}") from error
 
 
 class _Watched(io.BufferedReader):

@@ -282,7 +282,10 @@ def _read_header(file: io.BufferedIOBase, size: int) -> bytes:
     if magic != _MAGIC:
         raise SnapshotError(f"not a snapshot: it starts with {magic!r}, not with {_MAGIC!r}")
     if version != VERSION:
-        raise SnapshotError(f"its format is version {version}, this program reads version {VERSION}")
+        raise SnapshotError(
+            f"its format is version {version}, this program reads version {VERSION}: "
+            "pip install --upgrade streamnb"
+        )
     if length > size - _PRELUDE.size - _CHECKSUM:
         raise SnapshotError(f"a header of {length} bytes does not fit into {size} bytes")
     if total != size:

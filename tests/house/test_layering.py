@@ -22,12 +22,14 @@ LEVELS = {
     "worker": 5,
     "adapters": 5,
     "config": 5,
-    "cli": 6,
-    "__main__": 7,
+    "saved": 6,
+    "cli": 7,
+    "__main__": 8,
 }
 ROOMS = {
     "model": {
         "compiled": 0,
+        "saving": 0,
         "attributes": 0,
         "numerics": 1,
         "stats": 1,

@@ -23,6 +23,7 @@ from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.saving import Savable
 
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
@@ -35,7 +36,7 @@ _ROUNDING = 1e-12  # log odds of what says nothing
 _NOT_LEARNED = np.zeros(1, dtype=np.int64)
 
 
-class BayesianNetworkClassifier(base.Classifier):  # type: ignore[misc]  # River is untyped here
+class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     """A Bayesian network of nominal attributes and a label, learned by counting.
 
         P(v | x) in proportion to P(v | pa(v)) prod_i P(x_i | pa(x_i))

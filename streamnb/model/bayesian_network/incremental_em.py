@@ -28,6 +28,7 @@ from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.weights import units
 from streamnb.model.bayesian_network.family_counts import FINE
 from streamnb.model.bayesian_network.network import BayesianNetwork
+from streamnb.model.saving import Savable
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
 
 __all__ = ["NetworkEM"]
@@ -51,7 +52,7 @@ class NetworkPart(NamedTuple):
     weight: int
 
 
-class NetworkEM:
+class NetworkEM(Savable):
     """A `BayesianNetwork` that learns from events with gaps by incremental expectation maximisation.
 
     A variable that no event has (a latent one) needs declared values, and a given table to begin with that

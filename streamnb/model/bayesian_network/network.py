@@ -27,6 +27,7 @@ from streamnb.model.bayesian_network.kernels import Shape, Smoothed
 from streamnb.model.bayesian_network.smoothing import NetworkSmoothing
 from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of_products
 from streamnb.model.numerics.counter_rng import uniforms
+from streamnb.model.saving import Savable
 
 __all__ = ["BayesianNetwork"]
 
@@ -36,7 +37,7 @@ Name = Hashable
 Values = Mapping[Name, Any]
 
 
-class BayesianNetwork:
+class BayesianNetwork(Savable):
     """A joint distribution as a product of small tables, one for each variable and its parents.
 
         P(Y_1, ..., Y_N) = prod_i P(Y_i | pa(Y_i))
@@ -136,7 +137,16 @@ class BayesianNetwork:
         self._dag.numbers(attributes or {})
         self._tables = FamilyTables(self._dag, declared, cells)
         self._smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
-        self._made_with = (parents, values, tables, alpha, m, attributes, weight, cells)
+        self.made_with = {
+            "parents": parents,
+            "values": values,
+            "tables": tables,
+            "alpha": alpha,
+            "m": m,
+            "attributes": attributes,
+            "weight": weight,
+            "cells": cells,
+        }
         self._events = 0
         self._read_for: Shape | None = None  # for which layout of the tables `_smoothed` is
         self._worlds: dict[Any, Worlds] = {}  # of events with gaps that came of late
@@ -330,7 +340,7 @@ class BayesianNetwork:
 
         Raises ValueError where the two were made differently, or a table would have too many cells.
         """
-        if type(other) is not type(self) or other._made_with != self._made_with:
+        if type(other) is not type(self) or other.made_with != self.made_with:
             raise ValueError("only networks of the same structure and parameters can be merged")
         self._tables.merge(other._tables)
         self._events += other._events

@@ -28,11 +28,12 @@ from streamnb.model.concepts.posterior import (
 from streamnb.model.concepts.predicates import Predicate, Predicates
 from streamnb.model.concepts.version_space import VersionSpace
 from streamnb.model.numerics.counter_rng import choose, uniforms
+from streamnb.model.saving import Savable
 
 __all__ = ["ConceptLearner"]
 
 
-class ConceptLearner(base.Classifier):  # type: ignore[misc]  # River is untyped here
+class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     """The posterior over every hypothesis of a finite space, and what all of them together predict.
 
         P(h | D) = P(D | h) P(h) / P(D)

@@ -13,11 +13,12 @@ from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.values import value_text
 from streamnb.model.concepts.conjunctions import Conjunction
 from streamnb.model.concepts.hypothesis_space import check_labels, is_positive
+from streamnb.model.saving import Savable
 
 __all__ = ["FindS"]
 
 
-class FindS(base.Classifier):  # type: ignore[misc]  # River is untyped here
+class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     """The most specific conjunction that covers all positive examples, met attribute by attribute.
 
         h = the empty concept; for each positive x and each constraint a = v of h with x_a other than v:

@@ -18,6 +18,7 @@ from streamnb.model.hidden_markov.initial_parameters import Distributions
 from streamnb.model.hidden_markov.parameters import HiddenMarkovTables, Prior
 from streamnb.model.hidden_markov.transitions import Counts, Floats
 from streamnb.model.hidden_markov.viterbi import viterbi_path
+from streamnb.model.saving import Savable
 
 __all__ = ["EncodedObservations", "HiddenMarkovModel", "StatePath"]
 
@@ -46,7 +47,7 @@ class EncodedObservations(NamedTuple):
     chain: Chain
 
 
-class HiddenMarkovModel:
+class HiddenMarkovModel(Savable):
     """A hidden Markov model with discrete observations; states and symbols are any values, met as they come.
 
         P(s_1..n, x_1..n) = P(s_1) prod over t of P(s_t+1 | s_t)  prod over t of P(x_t | s_t)

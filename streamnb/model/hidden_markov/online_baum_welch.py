@@ -30,15 +30,17 @@ from streamnb.model.hidden_markov.online_baum_welch_kernels import (
     learn_events,
 )
 from streamnb.model.numerics.counter_rng import check_seed
+from streamnb.model.saving import Savable
 
 __all__ = ["OnlineBaumWelch"]
 
 _MOST_COUNTED = 1e150
 
+_MOST, _MOST_NUMBERS = 10_000, 1 << 24
 _START = 10.0  # events that each row of the transitions that it starts with counts for
 
 
-class OnlineBaumWelch:
+class OnlineBaumWelch(Savable):
     """A hidden Markov model with hidden states, learned from one event after another by online EM.
 
         E   expected counts of a block of events, given those and `lag` events after them
@@ -109,7 +111,12 @@ class OnlineBaumWelch:
             ("block", block, 1),
             ("lag", lag, 0),
         ):
-            check_whole(name, number, least)
+            check_whole(name, number, least, _MOST)
+        if max(starts * states, block + lag) * states > _MOST_NUMBERS:
+            raise ValueError(
+                f"{states} states from {starts} starts, {block + lag} events at once: more memory than any "
+                f"sequence is worth, {_MOST_NUMBERS:,} numbers"
+            )
         if not 0.5 < power <= 1.0:
             raise ValueError(f"power must be above 1/2 and at most 1, not {power!r}")
         if not 0.0 <= m < math.inf:

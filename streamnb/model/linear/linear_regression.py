@@ -16,6 +16,7 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.linear.comoments import SecondMoments
 from streamnb.model.linear.design_matrix import Design, is_no_target, real
 from streamnb.model.linear.least_squares import Fit, fit
+from streamnb.model.saving import Savable
 
 __all__ = ["LinearRegression", "StudentT"]
 
@@ -34,7 +35,7 @@ class StudentT(NamedTuple):
     degrees_of_freedom: float
 
 
-class LinearRegression(base.Regressor):  # type: ignore[misc]  # River is untyped here
+class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River is untyped here
     """Least squares: the maximum likelihood hypothesis under Gaussian noise, exactly, at any moment.
 
         h_ML = argmin over h of sum (d_i - h(x_i))^2        h(x) = w^T x + b

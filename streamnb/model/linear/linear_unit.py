@@ -11,11 +11,12 @@ from river import base
 
 from streamnb.model.linear.design_matrix import is_no_target, real
 from streamnb.model.linear.gradient_unit import WeightedSum
+from streamnb.model.saving import Savable
 
 __all__ = ["LinearUnit"]
 
 
-class LinearUnit(base.Regressor):  # type: ignore[misc]  # River is untyped here
+class LinearUnit(Savable, base.Regressor):  # type: ignore[misc]  # River is untyped here
     """A linear unit, which learns by the delta rule (LMS, Widrow and Hoff).
 
         h(x) = w_0 + sum w_k x_k        w_k <- w_k + eta (d - h(x)) x_k,  x_0 = 1

@@ -22,6 +22,7 @@ from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
+from streamnb.model.saving import Savable
 
 __all__ = ["LogisticRegression"]
 
@@ -29,7 +30,7 @@ _CHUNK = 256
 _KEPT = "kept_"  # of the names of arrays in a state
 
 
-class LogisticRegression(base.Classifier):  # type: ignore[misc]  # River is untyped here
+class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     """Logistic regression with L2, without a rate of learning: only C is chosen.
 
         P(y = +1 | x) = 1 / (1 + exp(-w^T x))        min over w of  1/2 w^T w + C sum log(1 + exp(-y w^T x))

@@ -14,11 +14,12 @@ from streamnb.model.attributes.expected import real as numbers
 from streamnb.model.linear.design_matrix import is_no_target, real
 from streamnb.model.linear.gradient_unit import WeightedSum
 from streamnb.model.linear.sequential_laplace import sigmoid
+from streamnb.model.saving import Savable
 
 __all__ = ["SigmoidUnit"]
 
 
-class SigmoidUnit:
+class SigmoidUnit(Savable):
     """A sigmoid unit that learns to predict probabilities: gradient ascent on the likelihood.
 
         h(x) = 1 / (1 + exp(-w_0 - sum w_k x_k))

@@ -29,6 +29,7 @@ from streamnb.model.interface.river_classifier import (
 )
 from streamnb.model.numerics.counter_rng import check_seed
 from streamnb.model.posterior.sequential import SequentialPosterior, weighted_mean
+from streamnb.model.saving import Savable
 
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
@@ -39,7 +40,7 @@ PredictionMode = Literal["mixture", "map", "gibbs"]
 _POSTERIOR = "posterior_"  # of the names of its arrays in a state
 
 
-class BayesOptimalClassifier(base.Classifier):  # type: ignore[misc]  # River is untyped here
+class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     """A mixture of classifiers, weighed by their posterior probability given all that they predicted.
 
         P(v | x, D) = sum over h of P(v | x, h) P(h | D)

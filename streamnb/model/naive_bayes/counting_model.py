@@ -25,6 +25,7 @@ from streamnb.model.naive_bayes.kernels import unlearn_events
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
+from streamnb.model.saving import Savable
 
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["CountingModel"]
 
 
-class CountingModel(base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     """A classifier that learns counts and moments, and nothing that cannot be read from them or beside them.
 
     It reads events, and owns the statistics, their state and the order of learning. What the counts say of an

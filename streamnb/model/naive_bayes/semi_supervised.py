@@ -44,6 +44,7 @@ from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.river_classifier import unteach_one
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.saving import Savable
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ __all__ = ["SemiSupervisedNB"]
 _MODEL, _KEPT = "model_", "kept_"  # of the names of arrays in a state
 
 
-class SemiSupervisedNB(base.Classifier):  # type: ignore[misc]  # River is untyped here
+class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     r"""A naive Bayes model taught by labelled and unlabelled events, by incremental EM.
 
         E   r_j = P(c_j | x) = P(c_j) prod_i P(a_i | c_j) / P(x)      of an event without a label

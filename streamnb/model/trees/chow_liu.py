@@ -14,6 +14,7 @@ from streamnb.model.attributes.priors import UNIFORM
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.targets import Targets
+from streamnb.model.saving import Savable
 from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
 from streamnb.model.trees.value_codes import Kinds
@@ -24,7 +25,7 @@ Array = npt.NDArray[Any]
 _ONE_CLASS = 1
 
 
-class ChowLiuTree(base.Estimator):  # type: ignore[misc]  # River is untyped here
+class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is untyped here
     r"""A density over events: a tree of their attributes, learned from pair counts.
 
         P(x) = P(a_root) prod_i P(a_i | a_pa(i))

@@ -21,6 +21,7 @@ from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
+from streamnb.model.saving import Savable
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
 from streamnb.model.trees.value_codes import MISSING, Kinds, key_columns
@@ -33,7 +34,7 @@ __all__ = ["TreeAugmentedNB"]
 Array = npt.NDArray[Any]
 
 
-class TreeAugmentedNB(base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     r"""Naive Bayes whose attributes may each hang on one other, by a tree learned from pair counts.
 
         P(v, x) = P(v) prod_i P(a_i | a_pa(i), v)

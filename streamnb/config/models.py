@@ -1,0 +1,108 @@
+"""From the configuration to the model that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Literal
+
+from streamnb.config.attributes import AttributeConfig
+from streamnb.config.classifiers import CLASSIFIERS
+from streamnb.config.hypotheses import HypothesisConfig
+from streamnb.config.schema import Config, ModelConfig
+from streamnb.errors import ConfigError
+from streamnb.model.attributes.attributes import Attribute, Continuous, Nominal, Text
+from streamnb.model.attributes.priors import Prior
+from streamnb.model.interface.river_stream_model import RiverStreamModel
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
+from streamnb.model.mixture.hypotheses import Hypothesis
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+
+__all__ = ["model"]
+
+
+def model(config: Config) -> StreamModel:
+    """A model that has learned nothing yet: naive Bayes, a mixture of hypotheses, or another classifier."""
+    read_by = config.model
+    hypotheses = [_hypothesis(i, declared, read_by) for i, declared in enumerate(config.weighed)]
+    try:
+        declared: dict[str, Attribute | str] = {a.name: _attribute(a) for a in config.attributes}
+        declared = declared or {"text": Text()}
+        if read_by.kind in CLASSIFIERS:
+            made: Any = _classifier(read_by, declared)
+            return made if CLASSIFIERS[read_by.kind].learns_batches else RiverStreamModel(made, read_by.kind)
+        if not hypotheses:
+            return NaiveBayes(
+                declared,
+                alpha=read_by.alpha,
+                m=read_by.m,
+                p=read_by.p,
+                prior=_prior(read_by.prior, read_by),
+                event_model=read_by.event_model,
+            )
+        posterior = config.posterior
+        return BayesOptimalNB(
+            declared,
+            hypotheses,
+            config.switching_rate,
+            posterior.prediction,
+            posterior.seed,
+            posterior.memory,
+        )
+    except ValueError as error:
+        raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
+
+
+def _attribute(declared: AttributeConfig) -> Attribute:
+    smoothing: dict[str, Any] = {"alpha": declared.alpha, "m": declared.m, "p": declared.p}
+    if declared.kind == "text":
+        return Text(**smoothing, event_model=declared.event_model)
+    if declared.kind == "nominal":
+        return Nominal(**smoothing, values=declared.values, n_values=declared.n_values)
+    return Continuous()
+
+
+def _classifier(read_by: ModelConfig, declared: Mapping[str, Attribute | str]) -> Any:
+    """A classifier of the table of kinds, by its constructor."""
+    kind = CLASSIFIERS[read_by.kind]
+    module, name = kind.constructor.split(":")
+    shared = {name: getattr(read_by, name) for name in kind.shared}
+    if "prior" in shared:
+        shared["prior"] = _prior(read_by.prior, read_by)
+    attributes = {"attributes": declared} if kind.takes_attributes else {}
+    constructor = getattr(import_module(f"streamnb.model.{module}"), name)
+    return constructor(**attributes, **shared, **read_by.own)
+
+
+def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> AnyHypothesis:
+    """A hypothesis; what naive Bayes leaves out is taken from the model."""
+    all_have: dict[str, Any] = {"weight": declared.weight, "name": declared.name or ""}
+    try:
+        if declared.kind == "softmax":
+            return Softmax(**declared.own, **all_have)
+        if declared.kind == "pool":
+            return Pool(**declared.own, **all_have)
+        if declared.kind == "tree":
+            return Tree(**declared.own, **all_have)
+        return Hypothesis(**_reading(declared, read_by), **all_have)
+    except ValueError as error:
+        raise ConfigError(f"hypotheses[{number}]: {error}") from error
+
+
+def _reading(declared: HypothesisConfig, read_by: ModelConfig) -> dict[str, Any]:
+    """How a naive Bayes hypothesis reads the counts."""
+    smoothing: dict[str, Any] = {"m": read_by.m, "p": read_by.p}
+    if read_by.m is None:
+        smoothing["alpha"] = read_by.alpha
+    return {
+        **(smoothing if declared.takes_smoothing else {}),
+        **declared.own,
+        "likelihood": declared.read_as(read_by.event_model),
+        "prior": _prior(declared.prior or read_by.prior, read_by),
+    }
+
+
+def _prior(name: Literal["learned", "uniform", "given"], read_by: ModelConfig) -> Prior:
+    return dict(read_by.priors) if name == "given" else name

@@ -1,0 +1,296 @@
+"""What was saved is loaded as it was: states and predictions to the bit; and it goes on learning alike."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+import resource
+import signal
+import struct
+import tarfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hostile.mutated_states import AFTER, MODELS, ROWS
+
+import streamnb
+from streamnb import (
+    BayesianNetwork,
+    BayesOptimalNB,
+    ConceptLearner,
+    Conjunction,
+    Hypothesis,
+    MultinomialNB,
+    NaiveBayes,
+    Nominal,
+    Text,
+)
+from streamnb.errors import SnapshotError
+from streamnb.model.saving import Savable
+from streamnb.wire.snapshot import Part, Snapshot, encode
+
+SAVABLE = {name: one for name, one in MODELS.items() if isinstance(one.make(), Savable)}
+
+
+def parameters(model):
+    return {
+        name: value if isinstance(value, (int, float, str, tuple, list, dict)) else repr(value)
+        for name, value in ((n, getattr(model, n, None)) for n in inspect.signature(type(model)).parameters)
+        if not isinstance(value, Savable) and name != "models"
+    }
+
+
+def answers(kind, model):
+    """All that a model says of some events."""
+    ask = next(
+        (getattr(model, name) for name in ("predict_proba_one", "predict_one") if hasattr(model, name)), None
+    )
+    return [] if ask is None else [ask(x) for x, *_ in kind.events(AFTER)]
+
+
+@pytest.mark.parametrize("name", SAVABLE)
+def test_what_was_saved_is_loaded_as_it_was_and_goes_on_alike(name, tmp_path):
+    kind = SAVABLE[name]
+    model = kind.learned(ROWS)
+    model.save(tmp_path / "model.snb")
+    again = streamnb.load(tmp_path / "model.snb")
+    assert type(again) is type(model)
+    assert parameters(again) == parameters(model)
+    assert again.digest() == model.digest()
+    for _ in range(2):
+        assert answers(kind, again) == answers(kind, model)  # to the bit: floats are compared
+        kind.learn(model, AFTER)
+        kind.learn(again, AFTER)
+        assert again.digest() == model.digest()
+    again.save(tmp_path / "again.snb")
+    model.save(tmp_path / "model.snb")
+    assert (tmp_path / "again.snb").read_bytes() == (tmp_path / "model.snb").read_bytes()
+
+
+def test_every_model_that_has_a_state_can_be_saved():
+    learners = {name for name in streamnb.__all__ if hasattr(getattr(streamnb, name), "load_state")}
+    assert {type(one.make()).__name__ for one in SAVABLE.values()} == learners
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NaiveBayes({3: Nominal(values=["x", 2, True]), None: Text(alpha=0.5)}, m=2.0),
+        NaiveBayes(prior={"a": 1.0, True: 2.0, 3: 0.5}),
+        BayesOptimalNB({"t": "text"}, [Hypothesis("bernoulli", prior={"a": 2.0, "b": 1.0})], 0.01),
+        ConceptLearner({"sunny": Conjunction({"sky": "sunny"}), "none": Conjunction(None)}),
+        BayesianNetwork(
+            {"a": [], "b": ["a"]},
+            tables={"b": {("x",): {"u": 0.25, "v": 0.75}}, "a": {"x": 1.0}},
+            attributes={"a": Nominal(values=("x",))},
+        ),
+        MultinomialNB(alpha=np.float64(0.5)),
+    ],
+)
+def test_parameters_of_every_form_come_back(model, tmp_path):
+    model.save(tmp_path / "m")
+    again = streamnb.load(str(tmp_path / "m"))
+    made = [getattr(one, "made_with", None) or one._get_params() for one in (model, again)]
+    assert made[0] == made[1]
+
+
+def test_two_are_told_apart_by_what_they_learned():
+    one, other = MultinomialNB(), MultinomialNB()
+    assert one.digest() == other.digest()
+    one.learn_one("a b", "x")
+    assert one.digest() != other.digest()
+    other.learn_one("a b", "x")
+    assert one.digest() == other.digest()
+    assert one != other  # as any two estimators of River
+    assert len({one, other}) == 2
+
+
+class Own(MultinomialNB):
+    """A class that a file cannot name."""
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (Own(), "Own"),
+        (ConceptLearner({"odd": lambda x: x["n"] % 2 == 1}), "function"),
+        (MultinomialNB(prior={"a": 1.0, frozenset(): 2.0}), "frozenset"),
+    ],
+)
+def test_what_has_no_form_is_refused_by_its_name(model, named, tmp_path):
+    (tmp_path / "m.snb").write_bytes(b"before")
+    with pytest.raises(SnapshotError, match=named):
+        model.save(tmp_path / "m.snb")
+    assert (tmp_path / "m.snb").read_bytes() == b"before"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    for path in (tmp_path, tmp_path / "none" / "m.snb"):
+        with pytest.raises(SnapshotError, match=re.escape(f"cannot save {path}: ")):
+            MultinomialNB().save(path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = NaiveBayes({"text": Text()})
+    model.learn_one({"text": "free entry"}, "spam")
+    model.save(tmp_path / "m.snb")
+    return tmp_path / "m.snb"
+
+
+def test_every_cut_and_every_changed_byte_is_refused_by_the_name_of_the_file(saved):
+    whole = saved.read_bytes()
+    for length in (*range(0, len(whole), 101), len(whole) - 1):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(SnapshotError, match=r"m\.snb: "):
+            streamnb.load(saved)
+    for place in range(0, len(whole), 61):
+        saved.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(SnapshotError, match=r"m\.snb: "):
+            streamnb.load(saved)
+
+
+def test_a_later_version_is_refused_with_what_to_do(saved):
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[:8] + struct.pack("<I", 2) + whole[12:])
+    with pytest.raises(SnapshotError, match=r"m.snb: its format is version 2.*pip install --upgrade"):
+        streamnb.load(saved)
+
+
+def put(path, made, model=None):
+    """A file that says it is made so."""
+    state = MultinomialNB().state() if model is None else model
+    parts = {"model": Part(*state), "classifier": Part({"made": made}, {})}
+    path.write_bytes(encode(Snapshot(-1, "", {}, "", {"streamnb": "9.9"}, parts)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        None,
+        3,
+        [],
+        {},
+        {"a": 1, "b": 2},
+        {"os": {}},
+        {"ProgressiveValidation": {"window_size": 3}},
+        {"load": {"where": "x"}},
+        {"baum_welch": {}},
+        {"NaiveBayes": {"unheard": 1}},
+        {"NaiveBayes": {"alpha": "x"}},
+        {"NaiveBayes": 3},
+        {"NaiveBayes": {"attributes": {"mapping": [[{"mapping": []}, "text"]]}}},
+        {"NaiveBayes": {"attributes": {"mapping": 3}}},
+        {"tuple": 1},
+        {"Text": {}},
+        {"GaussianNB": {}},
+        {"BayesOptimalClassifier": {"models": [{"Text": {}}]}},
+        {"__import__": {"name": "os"}},
+    ],
+)
+def test_parameters_that_nobody_saved_are_refused(made, tmp_path):
+    put(tmp_path / "m.snb", made)
+    with pytest.raises(SnapshotError, match=r"m\.snb: .*streamnb 9\.9"):
+        streamnb.load(tmp_path / "m.snb")
+
+
+NEEDED = {  # what a constructor cannot do without
+    "BayesianNetwork": {"parents": {"mapping": [["a", []]]}},
+    "BayesianNetworkClassifier": {"parents": {"mapping": [["a", ["label"]]]}},
+    "BayesOptimalClassifier": {"models": [{"NaiveBayes": {}}]},
+    "NetworkEM": {"network": {"BayesianNetwork": {"parents": {"mapping": [["a", []]]}}}},
+    "SemiSupervisedNB": {"model": {"NaiveBayes": {}}},
+    "ConceptLearner": {"hypotheses": {"Conjunctions": {"attributes": {"mapping": [["a", ["x"]]]}}}},
+}
+
+
+def loads_in_little_memory(path):
+    """What is wrong with how a process of half a gibibyte more loads it, in seconds; "" is nothing."""
+    used = re.search(r"VmSize:\s*(\d+)", Path("/proc/self/status").read_text())
+    resource.setrlimit(resource.RLIMIT_AS, ((int(used[1]) << 10) + (512 << 20),) * 2)
+    began = time.monotonic()
+    try:
+        streamnb.load(path)
+    except SnapshotError as error:
+        if "MemoryError" in str(error):
+            return str(error)
+    return "" if time.monotonic() - began < 5 else "slow"
+
+
+@pytest.mark.parametrize("name", sorted({type(one.make()).__name__ for one in SAVABLE.values()}))
+def test_a_number_in_a_file_takes_no_memory(name, tmp_path):
+    """Of every whole number that a constructor takes; in a process of its own."""
+    found = inspect.signature(getattr(streamnb, name)).parameters.values()
+    for parameter in [one.name for one in found if str(one.annotation).startswith("int")]:
+        for huge in (10**6, 10**9, 2**62):
+            put(tmp_path / "m.snb", {name: {**NEEDED.get(name, {}), parameter: huge}})
+            child = os.fork()
+            if not child:
+                signal.alarm(20)
+                try:
+                    wrong = loads_in_little_memory(tmp_path / "m.snb")
+                except BaseException as error:  # noqa: BLE001  the process ends here
+                    wrong = repr(error)
+                os.write(2, wrong.encode())
+                os._exit(bool(wrong))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, (parameter, huge)
+
+
+KINDS = {
+    "default": "BayesOptimalNB",
+    "mixture": "BayesOptimalNB",
+    "naive-bayes": "NaiveBayes",
+    "hidden-markov": "HiddenMarkovNB",
+    "semi-supervised": "BayesOptimalClassifier",
+    "tree-augmented": "TreeAugmentedNB",
+    "logistic-regression": "LogisticRegression",
+    "bayesian-network": "BayesianNetworkClassifier",
+}
+ARCHIVES = sorted((Path(__file__).parents[1] / "upgrades").glob("*.tar.xz"))
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+def test_what_a_service_kept_is_loaded_from_its_file_its_folder_and_its_log(archive, tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///another.db")  # the one that is asked for comes first
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    for place in sorted(tmp_path.iterdir()):
+        files = sorted(place.glob("*.snapshots/*.snb"))
+        places = (files[-1], files[-1].parent, f"sqlite:///{place}/log.db")
+        models = [streamnb.load(place) for place in places]
+        assert len({model.digest() for model in models}) == 1
+        assert {type(model).__name__ for model in models} == {KINDS.get(place.name, "NaiveBayes")}
+        models[0].save(tmp_path / "again.snb")
+        again = streamnb.load(tmp_path / "again.snb")
+        for x in ({"text": "free lunch"}, {"size": 3.0}, {}):
+            said = models[1].predict_proba_one(x)
+            assert math.fsum(said.values()) == pytest.approx(1.0)
+            assert again.predict_proba_one(x) == said
+        for model in (models[1], again):
+            model.learn_one({"text": "free lunch"}, next(iter(said)))
+        assert again.digest() == models[1].digest()
+
+
+def test_a_newer_snapshot_that_is_damaged_is_passed_over_and_said(tmp_path):
+    folder = tmp_path / "snapshots"
+    archive = ARCHIVES[-1]
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    files = sorted(folder.glob("default/*.snapshots/*.snb"))
+    files[-1].write_bytes(files[-1].read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=f"passing over {re.escape(str(files[-1]))}: it is cut off"):
+        assert streamnb.load(files[0].parent).digest() == streamnb.load(files[0]).digest()
+
+
+@pytest.mark.parametrize("where", ["nothing.snb", "nothing", "sqlite:///nothing.db", "."])
+def test_where_there_is_none_it_says_where_it_looked(where, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = r"nothing(\.snb|\.db\.snapshots)?: .*snapshot list|in \S+: .*streamnb run"
+    with pytest.raises(SnapshotError, match=told):
+        streamnb.load(where)
