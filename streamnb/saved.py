@@ -28,7 +28,7 @@ from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.saving import Savable
 from streamnb.wire.snapshot import Part, Snapshot, part_digest
 
-__all__ = ["Loaded", "digest", "load", "loaded", "newest", "save"]
+__all__ = ["Loaded", "digest", "found", "load", "newest", "save"]
 
 _MODEL, _CLASSIFIER = "model", "classifier"
 _VALUES = (
@@ -108,9 +108,8 @@ def load(
     if "://" in place:
         file = None if config is None else Path(config)
         place = str(configuration.load(file, os.environ, [f"log.url={place}"]).snapshot_folder)
-    elif Path(place).is_file() or not Path(place).exists():
-        return loaded(Path(place)).classifier
-    return newest(Path(place), _warn).classifier
+        return newest(Path(place), _warn).classifier
+    return found(Path(place), _warn).classifier
 
 
 def newest(folder: Path, report: Callable[[Damaged], None]) -> Loaded:
@@ -127,17 +126,19 @@ def newest(folder: Path, report: Callable[[Damaged], None]) -> Loaded:
     return _loaded(found.snapshot, found.path)
 
 
-def loaded(path: Path) -> Loaded:
-    """The model of one file. Raises SnapshotError."""
+def found(place: Path, report: Callable[[Damaged], None]) -> Loaded:
+    """The model of one file, or the newest of a folder of snapshots. Raises SnapshotError."""
+    if place.is_dir():
+        return newest(place, report)
     try:
-        snapshot = read_file(path)
+        snapshot = read_file(place)
     except (SnapshotError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise SnapshotError(
-            f"{path}: {why}; take another snapshot (`streamnb snapshot list` shows which there are), "
+            f"{place}: {why}; take another snapshot (`streamnb snapshot list` shows which there are), "
             "or save the classifier again"
         ) from error
-    return _loaded(snapshot, path)
+    return _loaded(snapshot, place)
 
 
 def _loaded(snapshot: Snapshot, path: Path) -> Loaded:

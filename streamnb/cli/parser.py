@@ -92,6 +92,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--top", type=_positive_int, default=10, help="attributes for each class (default: %(default)s)"
     )
 
+    _add_questions(command, log_option)
+
     read = command("read", "print the records of one topic of the log, as JSON lines")
     read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
     log_option(read)
@@ -112,6 +114,35 @@ def build_parser() -> argparse.ArgumentParser:
     warm = command("warm", "compile the kernels that the configuration needs now, and keep them on disk")
     warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
     return parser
+
+
+def _add_questions(
+    command: Callable[[str, str], argparse.ArgumentParser],
+    log_option: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """The commands that ask the newest snapshot."""
+    predict = command("predict", "say what a message, or each event of a file, is by the newest snapshot")
+    predict.add_argument(
+        "event",
+        metavar="TEXT|FILE",
+        help="a text or a JSON object; or JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input",
+    )
+    _add_csv(predict)
+    explain = command("explain", "say what speaks for the label of a message, and what would turn it")
+    explain.add_argument("event", metavar="TEXT", help="a text or a JSON object; - is standard input")
+    explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
+    explain.add_argument(
+        "--top", type=_positive_int, default=10, help="words and values to show (default: %(default)s)"
+    )
+    token = command("token", "say what the model knows of one word or value")
+    token.add_argument("word", metavar="WORD", help="a word of a text, or a nominal value")
+    for made in (predict, explain, token):
+        log_option(made)
+        made.add_argument(
+            "--snapshot",
+            metavar="N|FILE",
+            help="that of journal record N, or a file or folder (default: the newest of the log)",
+        )
 
 
 def _add_measurements(

@@ -15,7 +15,7 @@ import msgspec
 
 from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
-from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
@@ -57,6 +57,7 @@ __all__ = [
     "load_config",
     "model",
     "open_log",
+    "passed_over",
     "reach",
     "schema",
     "settings",
@@ -179,11 +180,12 @@ def pace(config: Config) -> Pace:
 
 def snapshots(config: Config) -> SnapshotFolder:
     """Where snapshots lie."""
-    return SnapshotFolder(
-        config.snapshot_folder,
-        config.snapshots.keep,
-        lambda damaged: print(printable(f"passing over {damaged.path}: {damaged.reason}"), file=sys.stderr),
-    )
+    return SnapshotFolder(config.snapshot_folder, config.snapshots.keep, passed_over)
+
+
+def passed_over(damaged: Damaged) -> None:
+    """Say that a snapshot could not be read."""
+    print(printable(f"passing over {damaged.path}: {damaged.reason}"), file=sys.stderr)
 
 
 def open_log(config: Config, patience: Patience | None = None) -> Log:

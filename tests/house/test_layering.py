@@ -84,6 +84,7 @@ ROOMS = {
         "rehearsal": 1,
         "wiring": 2,
         "planned_topics": 3,
+        "asked": 3,
         "checks": 4,
         "reports": 4,
         "evaluation": 5,

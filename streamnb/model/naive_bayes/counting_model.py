@@ -96,6 +96,14 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Word or value -> class -> weight of one text or nominal attribute. Raises KeyError."""
         return self._statistics.class_counts(name)
 
+    def value_counts(self, name: Any, value: Any) -> dict[Any, float]:
+        """Class -> weight of one word or value of an attribute, as far as it was learned."""
+        rows = self._encode_earlier([{name: value}]).batch.rows
+        if rows.size != 1 or rows[0] < 0:
+            return {}
+        found = self._statistics.counts.table[rows[0]]
+        return {label: int(found[k]) / UNIT for label, k in self._statistics.classes.items() if found[k]}
+
     def class_moments(self, name: Any) -> dict[Any, Moment]:
         """Class -> moments of one continuous attribute. Raises KeyError."""
         return self._statistics.class_moments(name)
@@ -127,16 +135,17 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         explanation = self.explanation_one(x, t)
         return [] if explanation is None else explanation.items[:top]
 
-    def explanation_one(self, x: Any, t: float | None = None) -> Explanation | None:
+    def explanation_one(self, x: Any, t: float | None = None, against: Any = None) -> Explanation | None:
         """`explain_one` in full: the two classes, the prior's log odds, and all items.
 
-        None with fewer than two classes.
+        In place of the runner-up it may be `against` any other class. None with fewer than two classes.
         """
         encoded = self._encode([x], ts=[t])
         probabilities = self._by_class(self._posteriors(encoded).probabilities[0])
         if len(probabilities) < 2:
             return None
         first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
+        second = second if against in {None, first} else against
         return Explanation(first, second, *self._taken_apart(x, encoded, first, second))
 
     # -- learning -----------------------------------------------------------------------------------------

@@ -1,0 +1,153 @@
+"""What the commands that ask a model share: which one is asked, how old it is, and what it is asked of."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamnb.cli import wiring
+from streamnb.cli.printable import printable
+from streamnb.config import CLASSIFIERS, Config
+from streamnb.engine.journal.checkpoint import origin_of
+from streamnb.engine.journal.history import find, last
+from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
+from streamnb.events import Event
+from streamnb.model.interface.river_stream_model import RiverStreamModel
+from streamnb.saved import Loaded, found, newest
+from streamnb.wire.codec import Rules, decode_event
+from streamnb.wire.schema import EventSchema
+
+__all__ = ["Asked", "asked", "probabilities_of"]
+
+
+class Asked(NamedTuple):
+    """A model that is asked.
+
+    Attributes:
+        model: what predicts.
+        schema: how events are read.
+        texts: which of their attributes are texts.
+        rules: the same, by the journal's age.
+        told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
+            records the journal has behind it; None is not known.
+    """
+
+    model: Any
+    schema: EventSchema
+    texts: Sequence[str]
+    rules: Rules
+    told: dict[str, Any]
+
+    def event(self, text: str) -> Event:
+        """The event of a text, or of a JSON object, for which it stands. Raises StreamnbError."""
+        try:
+            raw = text.encode()
+        except UnicodeEncodeError:
+            raise ConfigError("the text is not UTF-8: convert it, with iconv for example") from None
+        name, *more = self.schema.id_keys
+        if text.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):
+                given = json.loads(text)
+                raw = raw if more or name in given else json.dumps({name: "-", **given}).encode()
+            return self.decode(raw)
+        if not self.texts:
+            raise ConfigError(
+                "this model reads no text: give an event as JSON, such as "
+                '\'{"features": {"links": 3}}\'; `streamnb inspect` shows its attributes'
+            )
+        return Event("-", {self.texts[0]: text})
+
+    def decode(self, raw: bytes) -> Event:
+        """The event of a record. Raises MalformedEvent."""
+        return decode_event(raw, self.schema, rules=self.rules)
+
+    def predicted(self, events: Iterable[Event]) -> list[dict[str, float]]:
+        """P(label | event) of each, the most probable label first. Raises SnapshotError for none."""
+        events = list(events)
+        try:
+            posteriors = self.model.predict_posteriors([e.x for e in events], [e.ts for e in events])
+        except (TypeError, ValueError) as error:
+            raise MalformedEvent("wrong-type", "$", str(error)) from error
+        if None in posteriors.labels():
+            raise SnapshotError(
+                f"{self.told['file']}: nothing has been learned yet: no event had a label; "
+                "`streamnb run` learns, and events.label says where labels stand"
+            )
+        return [probabilities_of(posteriors.classes, row) for row in posteriors.probabilities.tolist()]
+
+    def say(self) -> None:
+        """Tell which snapshot answers, on standard error."""
+        n, behind = self.told["journal"], self.told["behind"]
+        at = "" if n is None else f", journal record {n}"
+        if behind is not None:
+            at += f", {behind:,} records behind the last" if behind else ", the last"
+        print(f"by {printable(self.told['file'])}{at}, {_duration(self.told['seconds'])}", file=sys.stderr)
+
+
+def asked(options: argparse.Namespace) -> Asked:
+    """The model that the options name: the newest snapshot, or another one. Raises StreamnbError."""
+    config = wiring.load_config(options)
+    loaded = _loaded(config, options.snapshot)
+    model, learned = loaded.model, loaded.config
+    if not hasattr(model, "predict_proba_one") and not hasattr(model, "predict_posteriors"):
+        raise SnapshotError(
+            f"{loaded.path}: a {type(model).__name__} is no classifier; `streamnb.load` loads it"
+        )
+    if not hasattr(model, "predict_posteriors"):
+        model = RiverStreamModel(model, "")
+    schema, rules, reads_texts = EventSchema(), Rules(), True
+    if learned is not None:
+        schema, rules = wiring.schema(learned), origin_of(loaded.snapshot).rules
+        reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
+    texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
+    return Asked(model, schema, list(dict.fromkeys(texts)), rules, _told(loaded, config))
+
+
+def probabilities_of(classes: Iterable[Any], row: Iterable[float]) -> dict[str, float]:
+    """Label -> probability, the most probable first; of equals the first met."""
+    return dict(sorted(zip(map(str, classes), row, strict=True), key=lambda item: -item[1]))
+
+
+def _loaded(config: Config, given: str | None) -> Loaded:
+    report = wiring.passed_over
+    if given is None:
+        return newest(config.snapshot_folder, report)
+    is_number = given.isdecimal() and not Path(given).exists()
+    return found(
+        config.snapshot_folder / f"snapshot-{int(given):020d}.snb" if is_number else Path(given), report
+    )
+
+
+def _told(loaded: Loaded, config: Config) -> dict[str, Any]:
+    """What there is to say of a snapshot; the journal is asked where that is cheap: of an embedded log."""
+    snapshot, written, behind = loaded.snapshot, None, None
+    with suppress(StreamnbError):
+        if snapshot.journal_n >= 0 and not config.log.is_kafka:
+            with closing(wiring.existing_log(config)) as log:
+                journal = log.partitions(config.topics.journal)[0]
+                own, end = find(log, journal, snapshot.journal_n), last(log, journal)
+                if own is not None and end is not None and own.record.digest == snapshot.digest:
+                    written, behind = own.record.now, end.record.n - snapshot.journal_n
+    with suppress(OSError):  # removed since it was read
+        written = os.path.getmtime(loaded.path) if written is None else written  # noqa: PTH204
+    return {
+        "file": str(loaded.path),
+        "journal": snapshot.journal_n if snapshot.journal_n >= 0 else None,
+        "seconds": None if written is None else round(max(0.0, time.time() - written), 3),
+        "behind": behind,
+    }
+
+
+def _duration(seconds: float | None) -> str:
+    """A time in the largest unit that it has one of."""
+    for name, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds is not None and seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name} old"
+    return "of unknown age" if seconds is None else f"{seconds:.0f} seconds old"

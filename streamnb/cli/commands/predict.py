@@ -1,0 +1,89 @@
+"""``streamnb predict``: what the newest snapshot says of one message, or of a file of events."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from streamnb.cli.asked import Asked, asked
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of
+from streamnb.cli.printable import printable
+from streamnb.errors import LogError, MalformedEvent
+from streamnb.events import Event
+
+__all__ = ["run"]
+
+_AT_ONCE = 1000
+_MOST_SHOWN = 5
+_FILE = re.compile(r"\S+\.(jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?")
+
+
+def run(options: argparse.Namespace) -> int:
+    """One line for each event, in order; 1 where one of them could not be read."""
+    rows = begun(events_of(options.event, columns_of(options))) if _is_file(options.event) else None
+    model = asked(options)  # a wrong file shows first
+    answers: Iterable[dict[str, Any]]
+    if rows is None:
+        answers = [{**_answer(*model.predicted([model.event(options.event)])), "snapshot": model.told}]
+    else:
+        answers = _of_file(model, rows)
+    model.say()
+    refused = False
+    for answer in answers:
+        refused |= "refused" in answer
+        print(json.dumps(answer) if options.json else _line(answer))
+    return int(refused)
+
+
+def _is_file(given: str) -> bool:
+    """Whether a file is meant, and no text. Raises LogError for the name of a file that is not there."""
+    if given == "-" or (os.path.exists(given) and not os.path.isdir(given)):  # noqa: PTH110, PTH112  of any text
+        return True
+    if _FILE.fullmatch(given):
+        raise LogError(f"{given}: no such file; to ask about this text, give it with a blank behind it")
+    return False
+
+
+def _of_file(model: Asked, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    """The answers to the events of a file, in its order."""
+    row = 0
+    while part := list(islice(rows, _AT_ONCE)):
+        found = [_decoded(model, raw) for raw in part]
+        events = [event for event in found if isinstance(event, Event)]
+        said = iter(model.predicted(events) if events else ())
+        for one in found:
+            if isinstance(one, Event):
+                yield {"id": one.id, **_answer(next(said))}
+            else:
+                yield {"row": row, "refused": str(one)}
+            row += 1
+
+
+def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:
+    try:
+        return model.decode(raw)
+    except MalformedEvent as error:
+        return error
+
+
+def _answer(said: dict[str, float]) -> dict[str, Any]:
+    label = next(iter(said))
+    return {"label": label, "probability": said[label], "probabilities": said}
+
+
+def _line(answer: dict[str, Any]) -> str:
+    """Columns between tabs: an id, the label, and the most probable labels with their probabilities."""
+    if "refused" in answer:
+        return f"row {answer['row']}\t\t{printable(answer['refused'])}"
+    shown = islice(answer["probabilities"].items(), _MOST_SHOWN)
+    cells = [
+        *([answer["id"]] if "id" in answer else []),
+        answer["label"],
+        *(f"{v} {p:.4f}" for v, p in shown),
+    ]
+    return "\t".join(map(printable, cells))

@@ -1,0 +1,340 @@
+"""``streamnb predict``, ``explain`` and ``token``, as a user asks them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import commands
+import pytest
+
+import streamnb
+from streamnb import LinearRegression, LogisticRegression, MultinomialNB, TreeAugmentedNB
+from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.engine.ports import NewRecord
+
+MAILS = [
+    ("free entry win cash", "spam", "x.org", 3),
+    ("lunch at noon", "ham", "work", 0),
+    ("you win a free phone", "spam", "x.org", 2),
+    ("minutes of the meeting at noon", "ham", "work", 1),
+] * 5
+RAWS = [
+    json.dumps({"id": f"m{i}", "text": text, "label": label, "features": {"sender": sender, "links": links}})
+    for i, (text, label, sender, links) in enumerate(MAILS)
+]
+FLAGS = ["--log", "sqlite:///log.db"]
+NAIVE = ["--set", "model.kind=naive_bayes"]
+TEXT = "You WIN a free lunch"
+
+
+def learn(folder, raws=RAWS, *flags):
+    with SqliteLog(folder / "log.db") as log:
+        if "events" not in log.topics():
+            log.create_topic("events", 1)
+        log.append([NewRecord("events", None, raw.encode()) for raw in raws])
+    done = commands.run(["run", "--until-end", "--set", "http.listen=", *FLAGS, *flags], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def naive(tmp_path_factory):
+    return learn(tmp_path_factory.mktemp("naive"), RAWS, *NAIVE)
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    return learn(tmp_path_factory.mktemp("mixture"))
+
+
+def ask(folder, *arguments, code=0, flags=FLAGS):
+    done = commands.run([*arguments, *flags], cwd=folder)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def answer(folder, *arguments, **more):
+    return json.loads(ask(folder, *arguments, "--json", **more).stdout)
+
+
+@pytest.mark.parametrize("kind", ["naive", "mixture"])
+def test_a_text_is_predicted_as_by_the_loaded_model(kind, request):
+    """No configuration is given: the snapshot names it."""
+    folder = request.getfixturevalue(kind)
+    model = streamnb.load(f"sqlite:///{folder}/log.db")
+    found = answer(folder, "predict", TEXT)
+    assert found["probabilities"] == model.predict_proba_one({"text": TEXT})
+    assert found["label"] == model.predict_one({"text": TEXT}) == "spam"
+    assert list(found["probabilities"].values()) == sorted(found["probabilities"].values(), reverse=True)
+    assert found["snapshot"]["behind"] == 0
+    line = ask(folder, "predict", TEXT)
+    assert line.stdout == f"spam\tspam {found['probability']:.4f}\tham {1 - found['probability']:.4f}\n"
+    assert "journal record 1, the last, " in line.stderr
+
+
+def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):
+    event = '{"text": "lunch", "features": {"links": 3, "sender": "x.org"}}'
+    x = {"text": "lunch", "links": 3.0, "sender": "x.org"}
+    model = streamnb.load(naive / "log.db.snapshots")
+    assert answer(naive, "predict", event)["probabilities"] == model.predict_proba_one(x)
+    (naive / "new.jsonl").write_text("\n".join([*RAWS, '{"id": 3}', "no JSON", RAWS[0]]))
+    done = ask(naive, "predict", "new.jsonl", "--json", code=1)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == len(RAWS) + 3
+    assert [(line["id"], line["label"]) for line in lines[:20]] == [
+        (f"m{i}", label) for i, (_, label, *_) in enumerate(MAILS)
+    ]
+    assert [line["row"] for line in lines if "refused" in line] == [20, 21]
+    assert lines[-1]["id"] == "m0"
+    text = ask(naive, "predict", "new.jsonl", code=1).stdout.splitlines()
+    assert text[0].startswith("m0\tspam\tspam ")
+    assert text[21] == "row 21\t\t" + lines[21]["refused"]
+
+
+def test_a_csv_file_and_standard_input(naive):
+    (naive / "new.csv").write_text("id,message\n1,free cash\n2,noon\n")
+    done = ask(naive, "predict", "new.csv", "--text-column", "message")
+    assert [line.split("\t")[:2] for line in done.stdout.splitlines()] == [["1", "spam"], ["2", "ham"]]
+    done = piped(naive, "predict", "-", given="\n".join(RAWS[:2]).encode())
+    assert [line.split("\t")[1] for line in done.stdout.decode().splitlines()] == ["spam", "ham"]
+    done = piped(naive, "explain", "-", "--json", given=TEXT.encode())
+    assert json.loads(done.stdout)["label"] == "spam"
+    done = piped(naive, "explain", "-", given="caf\xe9".encode("latin-1"), code=2)
+    assert b"not UTF-8 at byte 3" in done.stderr
+
+
+def piped(folder, *arguments, given, code=0):
+    """In a process of its own, with a standard input."""
+    done = subprocess.run(
+        [sys.executable, "-m", "streamnb", *arguments, *FLAGS],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(streamnb.__file__).parents[1])},
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_many_events_are_answered_in_order(mixture):
+    (mixture / "many.jsonl").write_text(
+        "\n".join(RAWS[i % 20].replace(f'"m{i % 20}"', f'"e{i}"') for i in range(2500))
+    )
+    done = ask(mixture, "predict", "many.jsonl")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [f"e{i}" for i in range(2500)]
+
+
+def test_events_are_read_as_the_journal_says(tmp_path):
+    raws = [
+        json.dumps({"nr": str(i), "body": {"said": text}, "y": label})
+        for i, (text, label, *_) in enumerate(MAILS)
+    ]
+    (tmp_path / "c.toml").write_text(
+        '[events]\nid = "$.nr"\nlabel = "$.y"\n'
+        '[[attributes]]\nname = "said"\nkind = "text"\npath = "$.body.said"\n'
+    )
+    learn(tmp_path, raws, "--config", "c.toml")
+    assert answer(tmp_path, "predict", "free cash")["label"] == "spam"
+    assert answer(tmp_path, "predict", '{"body": {"said": "free cash"}}')["label"] == "spam"
+    (tmp_path / "new.jsonl").write_text(raws[1])
+    assert ask(tmp_path, "predict", "new.jsonl").stdout.startswith("1\tham\t")
+
+
+def test_evidence_has_counts_and_adds_up_to_the_log_odds(naive):
+    found = answer(naive, "explain", TEXT)
+    evidence = {item["value"]: item for item in found["evidence"]}
+    assert evidence["free"]["counts"] == {"spam": 10.0}
+    assert evidence["lunch"]["counts"] == {"ham": 5.0}
+    assert evidence["lunch"]["log_odds"] < 0 < evidence["free"]["log_odds"]
+    odds = math.fsum([found["prior"], *(item["log_odds"] for item in found["evidence"])])
+    assert odds == pytest.approx(math.log(found["probabilities"]["spam"] / found["probabilities"]["ham"]))
+    text = ask(naive, "explain", TEXT).stdout
+    assert "for spam, against ham" in text
+    assert len(answer(naive, "explain", TEXT, "--top", "1")["evidence"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["naive", "mixture"])
+def test_what_turns_the_label_is_the_least_of_the_leading_words(kind, request):
+    folder = request.getfixturevalue(kind)
+    text = "free free win lunch at noon meeting win cash phone"
+    found = answer(folder, "explain", text)
+    turns = found["turns"]
+    assert turns is not None
+    assert turns["label"] != found["label"]
+    model = streamnb.load(folder / "log.db.snapshots")
+
+    def without(words):
+        return model.predict_proba_one({"text": " ".join(word for word in text.split() if word not in words)})
+
+    assert without(turns["without"])[turns["label"]] == turns["probability"]
+    fewer = without(turns["without"][:-1])
+    assert max(fewer, key=fewer.get) == found["label"]
+    assert f"without {', '.join(turns['without'])}: " in ask(folder, "explain", text).stdout
+    assert (
+        answer(folder, "explain", "free")["turns"] is not None or answer(folder, "explain", "free")["label"]
+    )
+
+
+def test_values_that_are_no_words_turn_it_too(naive):
+    found = answer(naive, "explain", '{"features": {"links": 3, "sender": "x.org"}}')
+    assert {item["attribute"] for item in found["evidence"]} == {"links", "sender"}
+    assert {item["attribute"]: item["counts"] for item in found["evidence"]} == {
+        "sender": {"spam": 10.0},
+        "links": {},
+    }
+
+
+def test_another_label_to_compare_with(tmp_path):
+    rows = [*RAWS, *(json.dumps({"id": str(i), "text": "invoice due", "label": "bill"}) for i in range(3))]
+    learn(tmp_path, rows, *NAIVE)
+    found = answer(tmp_path, "explain", "free entry", "--against", "bill")
+    assert (found["label"], found["against"]) == ("spam", "bill")
+    done = ask(tmp_path, "explain", "free", "--against", "junk", code=2)
+    assert "--against junk: no such label; the model has spam, ham, bill" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["naive", "mixture"])
+def test_a_word_with_its_counts_and_weights(kind, request):
+    folder = request.getfixturevalue(kind)
+    (found,) = answer(folder, "token", "FREE")["found"]
+    assert (found["attribute"], found["value"], found["counts"]) == ("text", "free", {"spam": 10.0})
+    assert found["weights"]["spam"] == pytest.approx(-found["weights"]["ham"])
+    assert found["weights"]["spam"] > 0
+    if kind == "naive":
+        (item,) = (i for i in answer(folder, "explain", "free")["evidence"] if i["value"] == "free")
+        assert item["log_odds"] == pytest.approx(found["weights"]["spam"])
+    assert "free, of text" in ask(folder, "token", "free").stdout
+    assert answer(folder, "token", "x.org")["found"][0]["attribute"] == "sender"
+
+
+def test_a_word_that_is_unknown_has_near_ones(naive):
+    found = answer(naive, "token", "fre", code=1)
+    assert {"attribute": "text", "value": "free"} in found["near"]
+    assert answer(naive, "token", "X.ORG", code=1)["near"] == [{"attribute": "sender", "value": "x.org"}]
+    done = ask(naive, "token", "Links", code=1)
+    assert "Links was never learned\nthere is" in done.stdout
+    assert "an attribute links" in done.stdout
+    assert answer(naive, "token", "", code=1)["found"] == []
+
+
+def test_an_older_snapshot_by_its_number_and_by_its_file(tmp_path):
+    learn(tmp_path, RAWS[:4])
+    learn(tmp_path, RAWS)
+    numbers = [file.n for file in SnapshotFolder(tmp_path / "log.db.snapshots").list()]
+    assert len(numbers) == 2
+    by_number = answer(tmp_path, "predict", TEXT, "--snapshot", str(numbers[0]))
+    path = f"log.db.snapshots/snapshot-{numbers[0]:020d}.snb"
+    by_file = answer(tmp_path, "predict", TEXT, "--snapshot", path)
+    assert (
+        by_number["probabilities"]
+        == by_file["probabilities"]
+        != answer(tmp_path, "predict", TEXT)["probabilities"]
+    )
+    assert by_file["snapshot"]["behind"] == numbers[1] - numbers[0]
+    assert (
+        f", {numbers[1] - numbers[0]} records behind the last, "
+        in ask(tmp_path, "predict", TEXT, "--snapshot", path).stderr
+    )
+    done = ask(tmp_path, "predict", TEXT, "--snapshot", "77", code=1)
+    assert "No such file" in done.stderr
+    assert "streamnb snapshot list" in done.stderr
+
+
+def test_a_classifier_that_was_saved_answers_too(tmp_path):
+    model = MultinomialNB()
+    for text, label, *_ in MAILS:
+        model.learn_one(text, label)
+    model.save(tmp_path / "words.snb")
+    found = answer(tmp_path, "predict", TEXT, "--snapshot", "words.snb", flags=[])
+    assert found["probabilities"] == model.predict_proba_one(TEXT)
+    assert (found["snapshot"]["journal"], found["snapshot"]["behind"]) == (None, None)
+    assert answer(tmp_path, "explain", TEXT, "--snapshot", "words.snb", flags=[])["turns"]
+    assert answer(tmp_path, "token", "free", "--snapshot", "words.snb", flags=[])["found"]
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, TreeAugmentedNB])
+def test_models_that_count_no_words_say_so(kind, tmp_path):
+    model = kind()
+    for _, label, sender, links in MAILS:
+        model.learn_one({"sender": sender, "links": float(links)}, label)
+    model.save(tmp_path / "m.snb")
+    flags = ["--snapshot", "m.snb"]
+    event = '{"features": {"links": 3, "sender": "x.org"}}'
+    assert answer(tmp_path, "predict", event, flags=flags)["label"] == "spam"
+    assert "model.kind=mixture" in ask(tmp_path, "token", "x.org", code=2, flags=flags).stderr
+    done = commands.run(["explain", event, *flags], cwd=tmp_path)
+    assert done.returncode == 0 or "gives no evidence" in done.stderr
+
+
+def test_what_is_wrong_is_said_with_what_to_do(tmp_path):
+    done = ask(tmp_path, "predict", "free", code=1)
+    assert "there is no snapshot in log.db.snapshots: `streamnb run`" in done.stderr
+    MultinomialNB().save(tmp_path / "empty.snb")
+    for command in ("predict", "explain", "token"):
+        done = ask(tmp_path, command, "free", code=1, flags=["--snapshot", "empty.snb"])
+        assert "empty.snb: nothing has been learned yet" in done.stderr
+    LinearRegression().save(tmp_path / "line.snb")
+    done = ask(tmp_path, "predict", "free", code=1, flags=["--snapshot", "line.snb"])
+    assert "a LinearRegression is no classifier" in done.stderr
+    one = MultinomialNB()
+    one.learn_one("free", "spam")
+    one.save(tmp_path / "one.snb")
+    flags = ["--snapshot", "one.snb"]
+    assert ask(tmp_path, "predict", "free", flags=flags).stdout == "spam\tspam 1.0000\n"
+    assert "knows one label, spam" in ask(tmp_path, "explain", "free", code=2, flags=flags).stderr
+    assert "no such file" in ask(tmp_path, "predict", "gone.jsonl", code=1, flags=flags).stderr
+    assert "invalid-json" in ask(tmp_path, "predict", '{"text": ', code=1, flags=flags).stderr
+    (tmp_path / "one.snb").write_bytes((tmp_path / "one.snb").read_bytes()[:-9])
+    assert "one.snb: it is cut off" in ask(tmp_path, "predict", "free", code=1, flags=flags).stderr
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\x1b[31m", "\ud800", "x" * 50_000, "漢字 emoji 🎉", ".", "-1"])
+def test_any_text_is_answered_or_refused(naive, text):
+    for command in ("predict", "explain"):
+        done = commands.run([command, *FLAGS, "--", text], cwd=naive)
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (2 if text == "\ud800" else 0), done.stderr
+        assert "\x1b" not in done.stdout
+
+
+def test_a_model_without_its_segments_can_be_asked(tmp_path):
+    learn(tmp_path, RAWS, "--set", "topics.labels=labels", *NAIVE)
+    segments = list((tmp_path / "log.db.snapshots" / "segments").iterdir())
+    assert segments
+    for segment in segments:
+        segment.unlink()
+    assert answer(tmp_path, "predict", TEXT)["label"] == "spam"
+    assert streamnb.load(tmp_path / "log.db.snapshots").predict_one({"text": TEXT}) == "spam"
+
+
+def test_a_learner_may_drop_snapshots_meanwhile(naive, tmp_path):
+    """The newest is asked for again and again while others are kept and dropped."""
+    (found,) = SnapshotFolder(naive / "log.db.snapshots").list()
+    snapshot = SnapshotFolder(naive / "log.db.snapshots").load(found.n)
+    folder, stop = SnapshotFolder(tmp_path / "s", keep=1), threading.Event()
+    folder.save(snapshot)
+
+    def keep():
+        from msgspec.structs import replace
+
+        n = found.n
+        while not stop.is_set():
+            folder.save(replace(snapshot, journal_n=(n := n + 1)))
+
+    writer = threading.Thread(target=keep)
+    writer.start()
+    try:
+        digests = {streamnb.load(tmp_path / "s").digest() for _ in range(100)}
+    finally:
+        stop.set()
+        writer.join()
+    assert len(digests) == 1
