@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -29,13 +31,13 @@ RAWS = [
     json.dumps({"id": f"m{i}", "text": text, "label": label, "features": {"sender": sender, "links": links}})
     for i, (text, label, sender, links) in enumerate(MAILS)
 ]
-FLAGS = ["--log", "sqlite:///log.db"]
+FLAGS = ["--log", "sqlite:///mails.db"]
 NAIVE = ["--set", "model.kind=naive_bayes"]
 TEXT = "You WIN a free lunch"
 
 
 def learn(folder, raws=RAWS, *flags):
-    with SqliteLog(folder / "log.db") as log:
+    with SqliteLog(folder / "mails.db") as log:
         if "events" not in log.topics():
             log.create_topic("events", 1)
         log.append([NewRecord("events", None, raw.encode()) for raw in raws])
@@ -69,7 +71,7 @@ def answer(folder, *arguments, **more):
 def test_a_text_is_predicted_as_by_the_loaded_model(kind, request):
     """No configuration is given: the snapshot names it."""
     folder = request.getfixturevalue(kind)
-    model = streamnb.load(f"sqlite:///{folder}/log.db")
+    model = streamnb.load(f"sqlite:///{folder}/mails.db")
     found = answer(folder, "predict", TEXT)
     assert found["probabilities"] == model.predict_proba_one({"text": TEXT})
     assert found["label"] == model.predict_one({"text": TEXT}) == "spam"
@@ -83,7 +85,7 @@ def test_a_text_is_predicted_as_by_the_loaded_model(kind, request):
 def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):
     event = '{"text": "lunch", "features": {"links": 3, "sender": "x.org"}}'
     x = {"text": "lunch", "links": 3.0, "sender": "x.org"}
-    model = streamnb.load(naive / "log.db.snapshots")
+    model = streamnb.load(naive / "mails.db.snapshots")
     assert answer(naive, "predict", event)["probabilities"] == model.predict_proba_one(x)
     (naive / "new.jsonl").write_text("\n".join([*RAWS, '{"id": 3}', "no JSON", RAWS[0]]))
     done = ask(naive, "predict", "new.jsonl", "--json", code=1)
@@ -170,7 +172,7 @@ def test_what_turns_the_label_is_the_least_of_the_leading_words(kind, request):
     turns = found["turns"]
     assert turns is not None
     assert turns["label"] != found["label"]
-    model = streamnb.load(folder / "log.db.snapshots")
+    model = streamnb.load(folder / "mails.db.snapshots")
 
     def without(words):
         return model.predict_proba_one({"text": " ".join(word for word in text.split() if word not in words)})
@@ -229,10 +231,10 @@ def test_a_word_that_is_unknown_has_near_ones(naive):
 def test_an_older_snapshot_by_its_number_and_by_its_file(tmp_path):
     learn(tmp_path, RAWS[:4])
     learn(tmp_path, RAWS)
-    numbers = [file.n for file in SnapshotFolder(tmp_path / "log.db.snapshots").list()]
+    numbers = [file.n for file in SnapshotFolder(tmp_path / "mails.db.snapshots").list()]
     assert len(numbers) == 2
     by_number = answer(tmp_path, "predict", TEXT, "--snapshot", str(numbers[0]))
-    path = f"log.db.snapshots/snapshot-{numbers[0]:020d}.snb"
+    path = f"mails.db.snapshots/snapshot-{numbers[0]:020d}.snb"
     by_file = answer(tmp_path, "predict", TEXT, "--snapshot", path)
     assert (
         by_number["probabilities"]
@@ -277,7 +279,7 @@ def test_models_that_count_no_words_say_so(kind, tmp_path):
 
 def test_what_is_wrong_is_said_with_what_to_do(tmp_path):
     done = ask(tmp_path, "predict", "free", code=1)
-    assert "there is no snapshot in log.db.snapshots: `streamnb run`" in done.stderr
+    assert "there is no snapshot in mails.db.snapshots: `streamnb run`" in done.stderr
     MultinomialNB().save(tmp_path / "empty.snb")
     for command in ("predict", "explain", "token"):
         done = ask(tmp_path, command, "free", code=1, flags=["--snapshot", "empty.snb"])
@@ -308,18 +310,18 @@ def test_any_text_is_answered_or_refused(naive, text):
 
 def test_a_model_without_its_segments_can_be_asked(tmp_path):
     learn(tmp_path, RAWS, "--set", "topics.labels=labels", *NAIVE)
-    segments = list((tmp_path / "log.db.snapshots" / "segments").iterdir())
+    segments = list((tmp_path / "mails.db.snapshots" / "segments").iterdir())
     assert segments
     for segment in segments:
         segment.unlink()
     assert answer(tmp_path, "predict", TEXT)["label"] == "spam"
-    assert streamnb.load(tmp_path / "log.db.snapshots").predict_one({"text": TEXT}) == "spam"
+    assert streamnb.load(tmp_path / "mails.db.snapshots").predict_one({"text": TEXT}) == "spam"
 
 
 def test_a_learner_may_drop_snapshots_meanwhile(naive, tmp_path):
     """The newest is asked for again and again while others are kept and dropped."""
-    (found,) = SnapshotFolder(naive / "log.db.snapshots").list()
-    snapshot = SnapshotFolder(naive / "log.db.snapshots").load(found.n)
+    (found,) = SnapshotFolder(naive / "mails.db.snapshots").list()
+    snapshot = SnapshotFolder(naive / "mails.db.snapshots").load(found.n)
     folder, stop = SnapshotFolder(tmp_path / "s", keep=1), threading.Event()
     folder.save(snapshot)
 
@@ -338,3 +340,14 @@ def test_a_learner_may_drop_snapshots_meanwhile(naive, tmp_path):
         stop.set()
         writer.join()
     assert len(digests) == 1
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "ask.md"
+
+
+@pytest.mark.parametrize("line", re.findall(r"^streamnb .*$", PAGE.read_text(), re.MULTILINE))
+def test_the_commands_of_the_page_answer(line, naive):
+    (naive / "mails.jsonl").write_text("\n".join(RAWS))
+    done = commands.run(shlex.split(line)[1:], cwd=naive)
+    assert done.returncode == 0, done.stderr
+    assert "spam" in done.stdout
