@@ -18,14 +18,14 @@ PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine --ignore tests/model/compiled/test_jit.py
 
-test: $(VENV)/dev.stamp  ## everything that shows that the product works, on both logs, with a short storm
+test: $(VENV)/dev.stamp  ## everything that shows that the product works, on both logs, with short storms
 	$(PYTEST) -n $(WORKERS) -m "not thorough"
 
 test-all: $(VENV)/dev.stamp  ## what `make test` leaves out: crash points, every error of the clients, long runs
 	$(PYTEST) -n $(WORKERS) -m thorough
 
 SEED ?=
-storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (40 minutes; SEED=N for one storm again)
+storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (55 minutes; SEED=N for one storm again)
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
 	CRASHES=all $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py
 

@@ -12,6 +12,7 @@ from cluster import Cluster
 from commands import spawn
 from program import Program
 from storm.embedded import EmbeddedSource, NoCluster, NoTransactions
+from storm.late_labels import RANKS, TOPIC, WEIGHTS, events_and_verdicts
 from storm.learners import Learners, await_state
 from storm.misfortunes import Misfortunes, Say
 from storm.reading import ends, last_journalled
@@ -19,7 +20,7 @@ from storm.schedule import Strike, schedule
 from storm.source import Source
 from storm.stream import Made, events
 from storm.transactions import Transactions
-from storm.verdict import judge
+from storm.verdict import INPUTS, judge
 
 DRAIN_SECONDS = 180.0
 SESSION = 2.0
@@ -31,15 +32,17 @@ class Plan:
 
     Attributes:
         seed: of events and schedule.
-        events: how many are written, `rate` a second.
+        events: how many are written.
+        rate: records a second.
         kills: of learners, at least.
         freezes: of learners, for longer than their session.
         broker_kills: at any moment.
         leader_kills: in mid-transaction; they need three nodes.
         nodes: of the cluster, 1 or 3.
         partitions: of the events.
-        kind: of the model, "hypotheses" or "hidden_markov".
+        kind: of the model, "hypotheses", "hidden_markov", or "naive_bayes", whose labels come late.
         log: "kafka" or "sqlite".
+        client: by which learners reach brokers.
     """
 
     seed: int
@@ -53,14 +56,21 @@ class Plan:
     partitions: int = 3
     kind: str = "hypotheses"
     log: str = "kafka"
+    client: str = "kafka-python"
+
+    @property
+    def is_late(self) -> bool:
+        return self.kind == "naive_bayes"
 
     def stream(self) -> Iterator[Made]:
+        if self.is_late:
+            return events_and_verdicts(self.seed, self.events)
         return events(self.seed, self.events, of_entities=self.kind == "hidden_markov")
 
     def strikes(self) -> list[Strike]:
         return schedule(
             self.seed,
-            self.events / self.rate,
+            self.events * (1 + self.is_late) / self.rate,
             kills=self.kills,
             freezes=self.freezes,
             broker_kills=self.broker_kills,
@@ -78,6 +88,7 @@ def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> di
 
     program = Program(folder, cluster.address, begin=spawn, **_sections(plan))
     topics = program.topics
+    topics |= {"labels": TOPIC} if plan.is_late else {}
     program.run("topics", "create")
     strikes = plan.strikes()
     tell(f"{plan}")
@@ -85,7 +96,7 @@ def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> di
         tell(f"planned: {strike.what} {strike.at:.2f} s after the stream begins, {strike.seconds:.2f} s")
     kafka = plan.log == "kafka"
     source: Source | EmbeddedSource = (Source if kafka else EmbeddedSource)(
-        cluster.address, topics["events"], plan.stream(), plan.rate
+        cluster.address, topics, plan.stream(), plan.rate
     )
     transactions: Transactions | NoTransactions = (
         Transactions(cluster.address, f"streamnb.{program.model}", topics["journal"])
@@ -135,6 +146,13 @@ def _model(plan: Plan) -> dict[str, Any]:
     if plan.kind == "hidden_markov":
         entities = 15 if plan.partitions == 1 else 100
         return {"model_keys": {"kind": plan.kind, "entities": entities, "time_to_live": "2h"}}
+    if plan.is_late:
+        labels = {"ranks": RANKS, "weights": WEIGHTS}
+        return {
+            "model_keys": {"kind": plan.kind},
+            "labels": labels,
+            "topics": {"partitions": plan.partitions, "labels": TOPIC},
+        }
     return {
         "hypotheses": [
             {"likelihood": "multinomial", "alpha": 0.1},
@@ -149,12 +167,12 @@ def _model(plan: Plan) -> dict[str, Any]:
 def _sections(plan: Plan) -> dict[str, Any]:
     """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short."""
     return {
+        "topics": {"partitions": plan.partitions},
         **_model(plan),
         "events": {"clock": "event"},  # they are of years ago, and some have no time
         "drift": {"detectors": ["adwin", "ddm"]},
-        "log": {"session_timeout": f"{SESSION:.0f}s"},
+        "log": {"session_timeout": f"{SESSION:.0f}s", "client": plan.client},
         "kafka": {"transaction_timeout": "10s"},
-        "topics": {"partitions": plan.partitions},
         "commit": {"events": 500, "interval": "50ms"},
         "snapshots": {"every_events": 3000, "folder": "snapshots"},
         "http": {"listen": "127.0.0.1:0"},
@@ -164,9 +182,10 @@ def _sections(plan: Plan) -> dict[str, Any]:
 def _drained(address: str, topics: dict[str, str], learners: Learners) -> bool:
     """Whether all that was written is learned; not waited for where learners have begun to refuse."""
     deadline = time.monotonic() + DRAIN_SECONDS
+    inputs = [topics[role] for role in INPUTS if role in topics]
     while time.monotonic() < deadline and not learners.faults:
         last = last_journalled(address, topics["journal"])
-        if last is not None and last["positions"] == {topics["events"]: ends(address, topics["events"])}:
+        if last is not None and last["positions"] == {topic: ends(address, topic) for topic in inputs}:
             return True
         time.sleep(0.5)
     return False

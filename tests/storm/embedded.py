@@ -25,11 +25,11 @@ class EmbeddedSource(threading.Thread):
     A learner that is frozen in the midst of a write keeps others from theirs until it goes on.
     """
 
-    def __init__(self, address: str, topic: str, events: Iterable[Made], rate: float) -> None:
+    def __init__(self, address: str, topics: dict[str, str], stream: Iterable[Made], rate: float) -> None:
         super().__init__(name="source", daemon=True)
         self._path = Path(address.removeprefix("sqlite:///"))
-        self._topic = topic
-        self._events = list(events)
+        self._topics = topics
+        self._stream = list(stream)
         self._rate = rate
         self.acknowledged = 0
         self.complaints: list[str] = []
@@ -37,13 +37,15 @@ class EmbeddedSource(threading.Thread):
     def run(self) -> None:
         began = time.monotonic()
         with closing(SqliteLog(self._path)) as log:
-            while self.acknowledged < len(self._events):
-                due = min(len(self._events), int((time.monotonic() - began) * self._rate))
-                part = self._events[self.acknowledged : due]
+            while self.acknowledged < len(self._stream):
+                due = min(len(self._stream), int((time.monotonic() - began) * self._rate))
+                part = self._stream[self.acknowledged : due]
                 try:
                     log.append(
                         [
-                            NewRecord(self._topic, one.key.encode(), one.raw, ((ID, one.id.encode()),))
+                            NewRecord(
+                                self._topics[one.role], one.key.encode(), one.raw, ((ID, one.id.encode()),)
+                            )
                             for one in part
                         ]
                     )

@@ -1,4 +1,4 @@
-"""How large storms are: one for every run of the tests, and those of ``make storm``."""
+"""How large storms are: two for every run of the tests, and those of ``make storm``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,20 @@ def chains(seed: int) -> list[Plan]:
         Plan(seed, kills=16, broker_kills=2, **few),
         Plan(seed, kills=24, partitions=1, log="sqlite", **few),
     ]
+
+
+def late(seed: int) -> list[Plan]:
+    """Labels that come late, to learners of either client, and on an embedded log."""
+    much = {"events": 50_000, "rate": 600.0, "kills": 24, "freezes": 2, "kind": "naive_bayes"}
+    clients = ("kafka-python", "librdkafka")
+    return [
+        *(Plan(seed, broker_kills=2, client=client, **much) for client in clients),
+        Plan(seed, log="sqlite", **much),
+    ]
+
+
+def short_late(seed: int) -> Plan:
+    return Plan(seed, events=8_000, rate=400.0, kills=6, freezes=1, kind="naive_bayes", log="sqlite")
 
 
 def full(seed: int) -> list[Plan]:

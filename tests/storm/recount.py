@@ -9,31 +9,31 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Counted = dict[tuple, Any]
 
 
-def recount(raws: Iterable[bytes]) -> Counted:
-    """Of labelled events as they were sent, none of them malformed."""
-    counts: Counter[tuple] = Counter()
+def recount(raws: Iterable[bytes], truths: Mapping[str, tuple[str, float]] | None = None) -> Counted:
+    """Of labelled events as they were sent, none malformed; or of those that have a label and weight by id."""
+    counts: Counter[tuple] = Counter()  # weights are binary fractions: sums are exact
     numbers = defaultdict(list)
     for event in map(json.loads, raws):
-        label = event.get("label")
-        if label is None:
+        label, weight = (event.get("label"), 1) if truths is None else truths.get(event["id"], (None, 0))
+        if label is None or not weight:
             continue
         counts["events",] += 1
-        counts["class", label] += 1
+        counts["class", label] += weight
         for word in re.findall(r"\w+", (event.get("text") or "").lower()):
-            counts["word", "text", word, label] += 1
+            counts["word", "text", word, label] += weight
         for name, value in (event.get("features") or {}).items():
             if isinstance(value, bool):
-                counts["value", name, str(value).lower(), label] += 1
+                counts["value", name, str(value).lower(), label] += weight
             elif isinstance(value, str):
-                counts["value", name, value, label] += 1
+                counts["value", name, value, label] += weight
             elif value is not None:
-                numbers[name, label].append(value)
+                numbers[name, label].append((value, weight))
     return {**counts, **{("moments", *place): _moments(values) for place, values in numbers.items()}}
 
 
@@ -69,7 +69,7 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _moments(values: list[float]) -> tuple[int, float, float]:
-    n = len(values)
-    mean = math.fsum(values) / n
-    return n, mean, math.fsum((value - mean) ** 2 for value in values) / n
+def _moments(values: list[tuple[float, float]]) -> tuple[float, float, float]:
+    n = math.fsum(weight for _, weight in values)
+    mean = math.fsum(value * weight for value, weight in values) / n
+    return n, mean, math.fsum((value - mean) ** 2 * weight for value, weight in values) / n

@@ -1,4 +1,4 @@
-"""Writes a stream to a topic at a steady rate, each event once, however often brokers die meanwhile."""
+"""Writes a stream to its topics at a steady rate, each record once, however often brokers die meanwhile."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ SETTINGS = {
 
 
 class Source(threading.Thread):
-    """Begins when it is started and ends when the last event is acknowledged.
+    """Begins when it is started and ends when the last record is acknowledged.
 
     Attributes:
-        acknowledged: events whose delivery was confirmed.
+        acknowledged: records whose delivery was confirmed.
         complaints: of deliveries that failed: the storm proves nothing where there is one.
     """
 
-    def __init__(self, address: str, topic: str, events: Iterable[Made], rate: float) -> None:
+    def __init__(self, address: str, topics: dict[str, str], stream: Iterable[Made], rate: float) -> None:
         super().__init__(name="source", daemon=True)
         self._producer = Producer({"bootstrap.servers": address, **SETTINGS})
-        self._topic = topic
-        self._events = iter(events)
+        self._topics = topics
+        self._stream = iter(stream)
         self._rate = rate
         self.acknowledged = 0
         self.complaints: list[str] = []
 
     def run(self) -> None:
         began = time.monotonic()
-        for sent, event in enumerate(self._events):
+        for sent, made in enumerate(self._stream):
             while sent > (time.monotonic() - began) * self._rate:
                 self._producer.poll(TURN_SECONDS)
             self._producer.produce(
-                self._topic,
-                event.raw,
-                event.key.encode(),
-                headers=[(ID, event.id.encode())],
+                self._topics[made.role],
+                made.raw,
+                made.key.encode(),
+                headers=[(ID, made.id.encode())],
                 on_delivery=self._note,
             )
         while self._producer.flush(1.0) and not self.complaints:

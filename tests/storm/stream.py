@@ -7,19 +7,23 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LABELS = ["ham", "spam", "Éire"]
+NAMES = ["ham", "spam", "Éire"]
 WORDS = [f"word{i}" for i in range(300)] + "Straße ΣΊΣΥΦΟΣ İstanbul naïve 42 x_1 ﬁn Ⱥ don't".split()
 SENDERS = [f"sender-{i}.example" for i in range(25)]
 BAD = "bad-"
-"""How the id of a malformed event begins. Nothing can be learned of it; its record's key says who it was."""
+"""How the id of a malformed record begins. Nothing can be learned of it; its record's key says who it was."""
+FEW = 0.03
+"""How many are."""
+BASE = 1_700_000_000.0
 
 
 class Made(NamedTuple):
-    """One event: its id, its bytes, and the key of its record, which is mostly its id."""
+    """One record: its id, its bytes, its key, which is mostly its id, and the role of its topic."""
 
     id: str
     raw: bytes
     key: str
+    role: str = "events"
 
 
 def events(seed: int, number: int, *, of_entities: bool = False) -> Iterator[Made]:
@@ -28,17 +32,17 @@ def events(seed: int, number: int, *, of_entities: bool = False) -> Iterator[Mad
     states: dict[str, int] = {}
     for i in range(number):
         entity = rng.choice(SENDERS) if of_entities else ""
-        if rng.random() < 0.03:
-            yield _malformed(rng, f"{BAD}{i}", entity)
+        if rng.random() < FEW:
+            yield malformed(rng, f"{BAD}{i}", entity)
         elif of_entities:
             if rng.random() < 0.2:
-                states[entity] = rng.randrange(len(LABELS))
-            event = _event(rng, f"e-{i}", states.setdefault(entity, 0))
-            yield Made(f"e-{i}", json.dumps(event).encode(), entity)
+                states[entity] = rng.randrange(len(NAMES))
+            made = event(rng, f"e-{i}", states.setdefault(entity, 0))
+            yield Made(f"e-{i}", json.dumps(made).encode(), entity)
         else:
             yield Made(
                 f"e-{i}",
-                json.dumps(_event(rng, f"e-{i}"), ensure_ascii=rng.random() < 0.5).encode(),
+                json.dumps(event(rng, f"e-{i}"), ensure_ascii=rng.random() < 0.5).encode(),
                 f"e-{i}",
             )
 
@@ -47,9 +51,9 @@ def is_malformed(name: str) -> bool:
     return name.startswith(BAD)
 
 
-def _event(rng: random.Random, name: str, k: int | None = None) -> dict:
+def event(rng: random.Random, name: str, k: int | None = None) -> dict:
     """The class shows in the words, the senders and the numbers, so that predictions are not all alike."""
-    k = min(int(rng.expovariate(1.0)), len(LABELS) - 1) if k is None else k
+    k = min(int(rng.expovariate(1.0)), len(NAMES) - 1) if k is None else k
     features = {
         "sender": rng.choice(SENDERS[k * 5 : k * 5 + 15]),
         "reply": rng.random() < 0.3,
@@ -58,12 +62,12 @@ def _event(rng: random.Random, name: str, k: int | None = None) -> dict:
     }
     for missing in rng.sample(sorted(features), rng.choice([0, 0, 1, 2])):
         features[missing] = None
-    event = {"id": name, "text": _text(rng, k), "features": features}
+    made = {"id": name, "text": _text(rng, k), "features": features}
     if rng.random() < 0.9:  # a minute from one to the next, but for those that come late
-        event["ts"] = 1_700_000_000.0 + 60.0 * (int(name.partition("-")[2]) - rng.choice([0, 0, 0, 100]))
+        made["ts"] = BASE + 60.0 * (int(name.partition("-")[2]) - rng.choice([0, 0, 0, 100]))
     if rng.random() < 0.85:
-        event["label"] = LABELS[k]
-    return event
+        made["label"] = NAMES[k]
+    return made
 
 
 def _text(rng: random.Random, k: int) -> str:
@@ -73,7 +77,7 @@ def _text(rng: random.Random, k: int) -> str:
     return rng.choice([" ", ", ", "\n"]).join(word.upper() if rng.random() < 0.1 else word for word in words)
 
 
-def _malformed(rng: random.Random, name: str, key: str) -> Made:
+def malformed(rng: random.Random, name: str, key: str) -> Made:
     head = f'{{"id": "{name}", '.encode()
     return Made(
         name,

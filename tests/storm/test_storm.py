@@ -1,4 +1,4 @@
-"""A short storm on a real broker of its own: learners and broker die at random moments, and nothing is amiss."""
+"""A short storm on a real broker of its own, and one on an embedded log whose labels come late: nothing is amiss."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import pytest
 from broker_fixtures import running
 from cluster import Cluster
 from storm.course import rage
-from storm.plans import chains, full, short
+from storm.embedded import NoCluster
+from storm.late_labels import events_and_verdicts, scores_differ, truths_of
+from storm.plans import chains, full, late, short, short_late
 from storm.reading import Found
+from storm.recount import counted, differences, recount
 from storm.report import told
 from storm.schedule import KILLS
+from storm.stream import is_malformed
 from storm.undisturbed import disturbances
 
 from streamnb.cli import wiring
@@ -27,12 +31,24 @@ def lone_broker(tmp_path_factory):
     yield from running("lone_broker", lambda: Cluster(tmp_path_factory.mktemp("storm")))
 
 
-def test_a_storm(lone_broker, tmp_path):
-    plan = short(random.SystemRandom().randrange(1 << 32))
-    report = rage(lone_broker, tmp_path, plan, print)
+def weathered(cluster, folder, make):
+    """A storm of any seed after which nothing is amiss; its report."""
+    report = rage(cluster, folder, make(random.SystemRandom().randrange(1 << 32)), print)
     print(told(report), json.dumps(report))  # noqa: T201  for whoever looks into a failure
     assert report["faults"] == []
     assert (report["lost"], report["repeated"]) == (0, 0)
+    return report
+
+
+def test_a_storm_whose_labels_come_late(tmp_path):
+    report = weathered(NoCluster(tmp_path), tmp_path, short_late)
+    assert report["verdicts"] == report["events"] >= 8_000
+    assert report["kills"] >= 6
+    assert report["takeovers"] >= 1
+
+
+def test_a_storm(lone_broker, tmp_path):
+    report = weathered(lone_broker, tmp_path, short)
     assert report["events"] >= 50_000
     assert report["kills"] >= 8
     assert report["broker_kills"] >= 1
@@ -41,7 +57,7 @@ def test_a_storm(lone_broker, tmp_path):
 
 
 def test_a_storm_can_be_had_again():
-    for plan in (short(1), *full(1), *chains(1)):
+    for plan in (short(1), short_late(1), *full(1), *chains(1), *late(1)):
         first, again, other = (
             list(islice(one.stream(), 1000)) for one in (plan, plan, replace(plan, seed=2))
         )
@@ -50,6 +66,8 @@ def test_a_storm_can_be_had_again():
 
 
 def test_the_full_storm_is_one():
+    for plan in late(1):
+        assert sum(KILLS.get(strike.what, 0) for strike in plan.strikes()) >= 20
     one, three = full(1)
     assert one.events >= 200_000
     assert sum(KILLS.get(strike.what, 0) for strike in one.strikes()) >= 30
@@ -81,3 +99,38 @@ def test_what_a_storm_on_chains_is_laid_beside_finds_what_is_there():
     turned = [*stream[:200], *reversed(stream[200:300]), *stream[300:]]
     assert list(disturbances(config, found, learned(turned, 1)[1], said))
     assert list(disturbances(config, found, learner, [*said[:-1], said[0]]))
+
+
+def test_what_is_laid_beside_late_labels_finds_one_that_is_lost_and_one_that_is_learned_twice(tmp_path):
+    """Negative control; and in whatever order both topics are read, it is the same."""
+    file = tmp_path / "streamnb.toml"
+    file.write_text("[labels]\nranks = { analyst = 3 }\nweights = { bot = 0.5 }")
+    config = load(file, {}, ["model.kind=naive_bayes", "topics.labels=labels"])
+    found = [
+        (Partition(one.role, 0), Found(0, i, one.key, one.raw, 1_800_000_000.0 + i, one.id))
+        for i, one in enumerate(events_and_verdicts(5, 400))
+    ]
+    went_in, heard = ([one for topic, one in found if topic.topic == role] for role in ("events", "labels"))
+    truths = truths_of(went_in, heard)
+    told = recount((one.value for one in went_in if not is_malformed(one.id)), truths)
+
+    def differing(found, again=()):
+        learner = wiring.learner(config)
+        records = [Record(topic, one.offset, one.key.encode(), one.value, one.at) for topic, one in found]
+        outputs = learner.process(records, 1.0)
+        while learner.has_work:
+            learner.work()
+        for word in again:
+            learner.model.learn_one({"text": word}, "ham")
+        said = [one.value for one in outputs if one.topic == "predictions"]
+        return [*scores_differ(learner, said, truths), *differences(counted(learner.model), told)]
+
+    assert differing(found) == differing(random.Random(5).sample(found, len(found))) == []
+    assert differing(found, again=["once"])
+    events = {one.id for one in went_in}
+    decisive = next(
+        one
+        for one in heard
+        if one.key in events and truths_of(went_in, [other for other in heard if other != one]) != truths
+    )
+    assert differing([one for one in found if one[1] != decisive])

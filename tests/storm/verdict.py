@@ -11,6 +11,7 @@ from typing import Any
 
 from program import Program
 from storm.account import account
+from storm.late_labels import scores_differ, truths_of
 from storm.reading import Found, ends, read
 from storm.recount import counted, differences, recount
 from storm.stream import Made, is_malformed
@@ -24,6 +25,8 @@ from streamnb.engine.learner import Learner
 from streamnb.errors import StreamnbError
 from streamnb.wire.snapshot import part_digest
 
+INPUTS = "events", "labels"
+"""Roles of topics that are read; labels have one where they come apart."""
 VERIFY_SECONDS = 900.0
 """It replays every event and every output of a storm."""
 
@@ -37,9 +40,11 @@ def judge(
     """
     faults: list[str] = []
     topics = program.topics
-    went_in = list(read(address, topics["events"]))
-    names = [event.id for event in stream]
-    written = account(names, (found.id for found in went_in))
+    inputs = [topics[role] for role in INPUTS if role in topics]
+    went_in, *heard = (list(read(address, topic)) for topic in inputs)
+    made = list(stream)
+    written = account((one.id for one in made), (found.id for part in (went_in, *heard) for found in part))
+    names = [one.id for one in made if one.role == "events" or is_malformed(one.id)]
     if not written.is_clean:
         faults.append(f"the producer itself failed: {written.told()}")
     said = [found.value for found in read(address, topics["predictions"])]
@@ -54,9 +59,9 @@ def judge(
         if not found.is_clean
     ]
     journal = list(read(address, topics["journal"]))
-    faults += journal_faults(journal, {topics["events"]: ends(address, topics["events"])})
+    faults += journal_faults(journal, {topic: ends(address, topic) for topic in inputs})
     try:
-        faults += _model(program, went_in)
+        faults += _model(program, went_in, *heard, said=said)
         if compares:
             config = configuration.load(program.file, {}, [])
             learned = recovered(program, program.folder / "snapshots")
@@ -67,6 +72,7 @@ def judge(
     faults += complaint
     return {
         "events": len(went_in),
+        "verdicts": sum(map(len, heard)),
         "dead_letters": len(refused),
         "lost": len(whole.lost),
         "repeated": len(whole.repeated),
@@ -97,21 +103,28 @@ def journal_faults(journal: list[Found], expected: dict[str, dict[str, int]]) ->
         yield f"the journal ends at {at}, and the events at {expected}"
 
 
-def _model(program: Program, went_in: list[Found]) -> Iterator[str]:
+def _model(
+    program: Program, went_in: list[Found], heard: list[Found] | None = None, *, said: list[bytes]
+) -> Iterator[str]:
     """The model of snapshot and journal, that of the journal alone, and the recount."""
     with_snapshots = recovered(program, program.folder / "snapshots")
     without = recovered(program, program.folder / "no-snapshots")
     if digests(with_snapshots) != digests(without):
         yield "a recovery with snapshots and one without give two models"
-    expected = recount(found.value for found in went_in if not is_malformed(found.id))
+    while with_snapshots.has_work:  # what withdrawals left undone when the learner was told to end
+        with_snapshots.work()
+    truths = None if heard is None else truths_of(went_in, heard)
+    if truths is not None:
+        yield from scores_differ(with_snapshots, said, truths)
+    expected = recount((found.value for found in went_in if not is_malformed(found.id)), truths)
     different = differences(counted(with_snapshots.model), expected)
     if different:
         yield f"{len(different)} counts differ: {'; '.join(different[:5])}"
-    said = json.loads(program.run("inspect", "--json"))
-    if said["digest"] != digests(without)["model"]:
+    inspected = json.loads(program.run("inspect", "--json"))
+    if inspected["digest"] != digests(without)["model"]:
         yield "`inspect` describes another model"
-    if said["learned"] != expected["events",]:
-        yield f"`inspect` says that {said['learned']} events were learned"
+    if inspected["learned"] != without.model.n_events:
+        yield f"`inspect` says that {inspected['learned']} events were learned"
 
 
 def recovered(program: Program, snapshots: Path) -> Learner:
