@@ -17,7 +17,11 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration."""
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if "module" not in options:
+        parser.print_help(sys.stderr)
+        return 2
     module = importlib.import_module(f"streamnb.cli.commands.{options.module}")
     try:
         with _progress():

@@ -97,9 +97,10 @@ class Ticker(Sensor):
         if now - self._told < _TICK_SECONDS or self._report is None:
             return
         window = self._report.window
+        scores = f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f}"
         print(
             f"{self._total:,} events ({self._consumed / (now - self._told):,.0f}/s)  "
-            f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f}  "
+            f"{scores if window.events else 'no label scored yet'}  "
             f"dead letters {self._dead_letters}  journal {commit.n}",
             file=sys.stderr,
         )

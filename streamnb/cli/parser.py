@@ -5,10 +5,20 @@ from __future__ import annotations
 import argparse
 import importlib
 import math
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping
 
 __all__ = ["build_parser"]
 
+_GROUPS = {
+    "to begin with": ("demo", "evaluate", "ablate"),
+    "learn from a log": ("run", "replay", "label", "labels"),
+    "ask": ("predict", "explain", "token", "inspect", "read"),
+    "prove and repair": ("verify", "snapshot", "journal", "doctor"),
+    "set up": ("config", "topics", "warm"),
+    "measure": ("bench", "latency"),
+    "beside the stream": ("joint",),
+}
 _WITH_ACTIONS = {"journal", "labels", "snapshot"}
 """Commands whose actions take different arguments."""
 
@@ -17,11 +27,12 @@ def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = argparse.ArgumentParser(
         prog="streamnb",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
         description="A streaming Bayesian classifier: it predicts each event of a log, then learns it.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(prog="streamnb", metavar="COMMAND", help=argparse.SUPPRESS)
 
     def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=summary, description=_sentence(summary))
@@ -113,7 +124,27 @@ def build_parser() -> argparse.ArgumentParser:
 
     warm = command("warm", "compile the kernels that the configuration needs now, and keep them on disk")
     warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
+    parser.epilog = _in_groups(commands.choices)
     return parser
+
+
+def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
+    """Every command with its summary, under what it is for."""
+    groups = [
+        f"{title}:\n"
+        + "\n".join(
+            textwrap.fill(
+                commands[name].description or "",
+                78,
+                initial_indent=f"  {name:<9} ",
+                subsequent_indent=" " * 12,
+            )
+            for name in names
+        )
+        for title, names in _GROUPS.items()
+    ]
+    told = "`streamnb COMMAND --help` shows what a command takes."
+    return "\n\n".join([*groups, f"{told}\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration."])
 
 
 def _add_questions(

@@ -12,11 +12,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import commands
 import pytest
 from service import predictions, raw_events, read_topic
 
+from streamnb import cli
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.ports import Partition
 
@@ -54,7 +56,7 @@ def test_help_is_light():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
     for command in ("demo", "run", "replay", "evaluate", "inspect", "read", "config"):
-        assert re.search(rf"^    {command} ", done.stdout, re.MULTILINE)
+        assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -548,7 +550,7 @@ def test_config_is_checked_and_shown(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ([], 2, "required: COMMAND"),
+        ([], 2, "Exit codes: 0 done"),
         (["evaluate"], 2, "required: file"),
         (["evaluate", "missing.jsonl"], 1, "missing.jsonl"),
         (["evaluate", "empty.jsonl", "--holdout", "5"], 2, "--holdout"),
@@ -581,6 +583,14 @@ def test_what_cannot_be_done_is_said_in_one_line(tmp_path, arguments, code, says
     assert says in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_help_shows_every_command_once():
+    told = streamnb("--help").stdout
+    shown = re.findall(r"^  ([a-z]\w*)  +[A-Z]", told, re.MULTILINE)
+    files = (Path(cli.__file__).parent / "commands").glob("[a-z]*.py")
+    assert sorted(shown) == sorted(path.stem for path in files)
+    assert "usage: streamnb predict [-h]" in streamnb("predict", "--help").stdout
 
 
 def test_an_empty_file_is_reported_as_such(tmp_path):

@@ -1,0 +1,23 @@
+"""What `run` says as it goes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from service import new_learner
+
+from streamnb.cli.observers import Ticker
+from streamnb.engine.ports import Partition, Record
+from streamnb.engine.sensor import Committed
+
+
+@pytest.mark.parametrize(("label", "says"), [(None, "no label scored yet"), ("a", "accuracy 0.0000")])
+def test_there_are_no_scores_before_there_is_a_label(label, says, capsys, monkeypatch):
+    learner, ticker = new_learner(), Ticker()
+    raw = json.dumps({"id": "1", "text": "a", "label": label}).encode()
+    learner.process([Record(Partition("events", 0), 0, None, raw, 0.0)], 1.0)
+    ticker.reported(learner.report(1.0))
+    monkeypatch.setattr("time.monotonic", lambda: 1e12)
+    ticker.committed(Committed(1, 1, {}, {}, {}, 0.0, 1.0, []))
+    assert says in capsys.readouterr().err
