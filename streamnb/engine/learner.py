@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, compress, repeat, takewhile
+from itertools import accumulate, chain, compress, repeat
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -185,8 +185,9 @@ class Learner:
         """The first of some records that are all verdicts, or none of them."""
         if self.settings.labels is None:
             return records
-        are_verdicts = self._is_verdict(records[0])
-        return list(takewhile(lambda record: self._is_verdict(record) == are_verdicts, records))
+        topic = self.settings.labels.topic
+        kinds = [record.partition.topic == topic for record in records]
+        return records[: kinds.index(not kinds[0]) if (not kinds[0]) in kinds else len(records)]
 
     @property
     def n_bytes(self) -> int:
@@ -356,7 +357,7 @@ class Learner:
                 self.dead_letters += 1
                 self.tally.dead_letters[refused.reason] += 1
                 yield self._letter(refused.record, refused.reason, "$.id")
-        for first in taken.firsts:
+        for first in chain.from_iterable(taken.firsts) if self.drift.names else ():
             if first.is_right is not None:
                 model = ModelInfo(self.settings.name, first.age)
                 yield from self._observe(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from streamnb.engine.labels.pending import ABSENT, PendingCopy, PendingEvents
 from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, merged
 from streamnb.engine.labels.voids import Voids
-from streamnb.engine.ports import Record
+from streamnb.engine.ports import Record, tuples
 from streamnb.engine.settings import LabelSettings
 from streamnb.errors import SnapshotError
 from streamnb.events import Event, Verdict, Withdrawal
@@ -51,6 +51,7 @@ _EARLY = 8  # one part in so many of the memory is for verdicts before their eve
 _SEVERAL_BYTES = 800  # of what one more source says of an event
 _CELLS_AT_ONCE = 1 << 20  # events times classes
 _SWEPT = 256  # events worked through at once
+_HEAVIEST = float(HEAVIEST)
 _encode = msgspec.msgpack.Encoder().encode
 _BLOCK, _TOLD = 1000, 10  # records, and how many verdicts among them become dead letters
 
@@ -104,12 +105,12 @@ class Taken(NamedTuple):
     """What verdicts did.
 
     Attributes:
-        firsts: events that were scored for the first time.
+        firsts: events that were scored for the first time, some by some; each is made when it is asked for.
         refused: verdicts that were not taken.
         learned: label -> events learned by it.
     """
 
-    firsts: list[FirstVerdict]
+    firsts: list[Iterable[FirstVerdict]]
     refused: list[Refused]
     learned: Counter[str]
 
@@ -302,12 +303,13 @@ class LateLabels:
             if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
                 limit = self.pending.horizon.least
                 self.pending.forget(found[at:], limit)
+                is_plain = [plain and number != ABSENT for plain, number in zip(is_plain, found, strict=True)]
             stop = at + 1
-            if is_plain[at] and found[at] != ABSENT:
-                while stop < len(heard) and is_plain[stop] and found[stop] != ABSENT:
+            if is_plain[at]:
+                while stop < len(heard) and is_plain[stop]:
                     stop += 1
                 firsts = self._hear_firsts(found[at:stop], said[at:stop], heard[at:stop], teacher)
-                taken.firsts.extend(firsts)
+                taken.firsts.append(firsts)
             else:
                 self._hear(int(found[at]), said[at], heard[at], teacher, taken)
             at = stop
@@ -319,13 +321,15 @@ class LateLabels:
     def _said(self, heard: Heard) -> Said | None:
         """What a verdict says; None where its source is one too many."""
         verdict = heard.verdict
-        if verdict.source not in self._source_numbers and len(self._sources) >= _MOST_SOURCES:
-            return None
-        self._source(verdict.source)
-        self.by_source[verdict.source] += 1
-        weight = min(verdict.weight * self.settings.weights.get(verdict.source, 1.0), float(HEAVIEST))
+        source = verdict.source
+        if source not in self._source_numbers:
+            if len(self._sources) >= _MOST_SOURCES:
+                return None
+            self._source(source)
+        self.by_source[source] += 1
+        weight = min(verdict.weight * self.settings.weights.get(source, 1.0), _HEAVIEST)
         said_at = heard.record.timestamp if verdict.ts is None else verdict.ts
-        return Said(verdict.source, said_at, verdict.label, weight)
+        return Said(source, said_at, verdict.label, weight)
 
     def _plain(self, numbers: npt.NDArray[np.int64], said: Sequence[Said | None]) -> list[bool]:
         """Which verdicts are the first word on an event that waits: most are, and are taken together."""
@@ -335,10 +339,10 @@ class LateLabels:
             _, firsts = np.unique(numbers[found], return_index=True)
             firsts = found[firsts]
             is_plain[firsts] = self.pending.column("source", numbers[firsts]) == NONE
-        return [
-            plain and one is not None and one.label is not None and not self._voids.cover(one)
-            for plain, one in zip(is_plain.tolist(), said, strict=True)
-        ]
+        is_plain &= [one is not None and one.label is not None for one in said]
+        if self._voids.spans:
+            is_plain &= [one is not None and not self._voids.cover(one) for one in said]
+        return is_plain.tolist()
 
     def _hear_firsts(
         self,
@@ -346,15 +350,23 @@ class LateLabels:
         said: Sequence[Said | None],
         heard: Sequence[Heard],
         teacher: Teacher,
-    ) -> Sequence[FirstVerdict]:
+    ) -> Iterable[FirstVerdict]:
         """The first verdicts on events that wait, of different ones."""
-        truths = [Truth(one.label or "", one.weight) for one in said if one is not None]
-        self._write(numbers, [(one,) for one in said if one is not None], truths)
-        for number, truth in zip(numbers.tolist(), truths, strict=True):
-            teacher.learn(number, truth)
+        sources, times, labels, weights = zip(*filter(None, said), strict=True)
+        for label in dict.fromkeys(labels):
+            self._number(label)
+        self.pending.write(
+            numbers,
+            label=[self._numbers[label] for label in labels],
+            weight=weights,
+            source=[self._source_numbers[source] for source in sources],
+            said_at=times,
+            pruned=self._prunings,
+        )
+        teacher.learn_each(numbers, tuples(Truth, zip(labels, weights, strict=True)))
         delays = np.array([one.record.timestamp for one in heard]) - self.pending.column("time", numbers)
         self.outcomes["first"] += len(heard)
-        return self._count_firsts(numbers, [truth.label for truth in truths], _bucket(delays), heard)
+        return self._count_firsts(numbers, labels, _bucket(delays), heard)
 
     def _hear(self, number: int, said: Said | None, heard: Heard, teacher: Teacher, taken: Taken) -> None:
         """Any verdict."""
@@ -373,13 +385,13 @@ class LateLabels:
             elif len(now) > MOST_SOURCES:
                 taken.refused.append(Refused(_TOO_MANY, heard.record, heard.place))
             else:
-                taken.firsts.extend(self._change(number, now, teacher, heard))
+                taken.firsts.append(self._change(number, now, teacher, heard))
                 if len(now) > max(1, len(before)):
                     self.pending.horizon.took(_SEVERAL_BYTES)
 
     def _change(
         self, number: int, now: tuple[Said, ...], teacher: Teacher, heard: Heard | None = None
-    ) -> Sequence[FirstVerdict]:
+    ) -> Iterable[FirstVerdict]:
         """Let this be said of an event: unlearn, learn and score what is different by that."""
         was, truth = self._truth_of(number), self.truth(now)
         one = np.array([number])
@@ -424,7 +436,7 @@ class LateLabels:
         labels: Sequence[str],
         delays: npt.NDArray[np.int64],
         heard: Sequence[Heard] = (),
-    ) -> Sequence[FirstVerdict]:
+    ) -> Iterable[FirstVerdict]:
         """Score events for the first time; what there is to tell of those that verdicts came for."""
         score = self._scored(numbers, labels)
         first = self.scores.add(score)
@@ -432,7 +444,7 @@ class LateLabels:
         self._count_delays(delays, score, 1)
         if not heard:
             return ()
-        return [
+        return (
             FirstVerdict(one.verdict.id, None if predicted == NOTHING else truth == predicted, age, one.place)
             for one, truth, predicted, age in zip(
                 heard,
@@ -441,7 +453,7 @@ class LateLabels:
                 self.pending.column("age", numbers).tolist(),
                 strict=True,
             )
-        ]
+        )
 
     def _count_delays(self, delays: npt.NDArray[np.int64], score: Score, times: int) -> None:
         for delay in np.unique(delays).tolist():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,16 @@ class Teacher:
     def learn(self, number: int, truth: Truth | None) -> None:
         """Learn an event; nothing where it has no label, or no weight."""
         self._queue(number, truth, 0, learns=True)
+
+    def learn_each(self, numbers: npt.NDArray[np.int64], truths: Sequence[Truth]) -> None:
+        """Learn events, each with its own label; nothing of one without weight."""
+        if not self._learns:
+            self.finish()
+        self._learns = True
+        have_weight = [truth.weight > 0.0 for truth in truths]
+        self._numbers += compress(numbers.tolist(), have_weight)
+        self._truths += compress(truths, have_weight)
+        self._prunings += [0] * (len(self._numbers) - len(self._prunings))
 
     def unlearn(self, number: int, truth: Truth | None, prunings: int) -> None:
         """Take an event back that was learned when the model had been pruned so often."""
