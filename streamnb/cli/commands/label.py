@@ -9,6 +9,7 @@ from contextlib import closing
 
 from streamnb.adapters.event_files import open_counted
 from streamnb.cli import wiring
+from streamnb.cli.evaluation.event_files import parts_of
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
@@ -18,6 +19,7 @@ from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 __all__ = ["append_verdict", "labels_topic", "run"]
 
 _AT_ONCE = 1000
+_PATIENCE = 0.2  # seconds that a label waits for others
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,21 +67,14 @@ class _Writer:
         self.log.partitions(topic)
 
     def write(self, verdicts: Iterable[Verdict | Withdrawal]) -> None:
-        """All of them, and where the iterator raises those before."""
-        part: list[NewRecord] = []
-        try:
-            for one in verdicts:
-                key = one.id.encode() if isinstance(one, Verdict) else None
-                part.append(NewRecord(self._topic, key, encode_verdict(one)))
-                if len(part) == _AT_ONCE:
-                    part = self._append(part)
-        finally:
-            self._append(part)
+        """All of them, soon after they come; where the iterator raises those before."""
+        for part in parts_of(verdicts, _AT_ONCE, _PATIENCE):
+            self.log.append([NewRecord(self._topic, _key(one), encode_verdict(one)) for one in part])
+            self.count += len(part)
 
-    def _append(self, part: list[NewRecord]) -> list[NewRecord]:
-        self.log.append(part)
-        self.count += len(part)
-        return []
+
+def _key(one: Verdict | Withdrawal) -> bytes | None:
+    return one.id.encode() if isinstance(one, Verdict) else None
 
 
 def append_verdict(config: Config, verdict: Verdict | Withdrawal) -> None:

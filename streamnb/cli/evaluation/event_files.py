@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from queue import Empty, Queue
 from threading import Thread
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tqdm import tqdm
 
@@ -87,41 +87,47 @@ def labelled_texts(path: str, order: str | None) -> Iterator[tuple[str, str]]:
                 yield text, event.label
 
 
+class _Ended(NamedTuple):
+    """The end of a stream, and the error that ended it."""
+
+    error: Exception | None = None
+
+
 def parts_of(
-    events: Iterable[bytes], most: int, patience: float, stopped: Callable[[], bool]
-) -> Iterator[list[bytes]]:
-    """Cut a stream into parts of at most `most` events, none of which waits longer than `patience` seconds.
+    stream: Iterable[T], most: int, patience: float, stopped: Callable[[], bool] = lambda: False
+) -> Iterator[list[T]]:
+    """Cut a stream into parts of at most `most` things, none of which waits longer than `patience` seconds.
 
     A thread reads, so that waiting for the stream keeps nothing back. Ends soon after `stopped` says so; what
-    had been read, but not yielded, is lost then.
+    had been read, but not yielded, is lost then. What came before an error is yielded before it is raised.
     """
-    arrivals: Queue[bytes | Exception | None] = Queue(most)
-    Thread(target=_feed, args=(events, arrivals), daemon=True).start()
-    part: list[bytes] = []
+    arrivals: Queue[T | _Ended] = Queue(most)
+    Thread(target=_feed, args=(stream, arrivals), daemon=True).start()
+    part: list[T] = []
     due = 0.0
     while not stopped():
-        arrived: bytes | Exception | None = b""
+        arrived: T | _Ended | None = None
         with suppress(Empty):
             arrived = arrivals.get(timeout=max(0.0, due - time.monotonic()) if part else patience)
-        if isinstance(arrived, bytes) and arrived:
+        ended = isinstance(arrived, _Ended)
+        if arrived is not None and not isinstance(arrived, _Ended):
             due = due if part else time.monotonic() + patience
             part.append(arrived)
-        ended = not isinstance(arrived, bytes)
         if part and (ended or len(part) == most or time.monotonic() >= due):
             yield part
             part = []
-        if isinstance(arrived, Exception):
-            raise arrived
-        if ended:
+        if isinstance(arrived, _Ended):
+            if arrived.error is not None:
+                raise arrived.error
             return
 
 
-def _feed(events: Iterable[bytes], arrivals: Queue[bytes | Exception | None]) -> None:
-    """Hand on every event, then None at the end of the stream, or the error that ended it."""
+def _feed(stream: Iterable[T], arrivals: Queue[T | _Ended]) -> None:
+    """Hand on everything, then the end."""
     try:
-        for raw in events:
-            arrivals.put(raw)
+        for one in stream:
+            arrivals.put(one)
     except Exception as error:  # noqa: BLE001  it is raised again by the reader of the queue
-        arrivals.put(error)
+        arrivals.put(_Ended(error))
     else:
-        arrivals.put(None)
+        arrivals.put(_Ended())
