@@ -30,8 +30,9 @@ from streamnb import config
 from streamnb.adapters.observers.http import Endpoints, Health
 from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.cli import build_parser
-from streamnb.engine.ports import Partition
+from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed, WorkerState
+from streamnb.engine.settings import LabelSettings
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +127,8 @@ class Source:
         self.sensor, health = PrometheusSensor(), Health()
         self._endpoints = Endpoints(("127.0.0.1", 0), health, self.sensor.web_app())
         self.address = "{}:{}".format(*self._endpoints.address)
-        self.learner = new_learner(model=BayesOptimalNB({"text": "text"}, switching_rate=0.01))
+        model = BayesOptimalNB({"text": "text"}, switching_rate=0.01)
+        self.learner = new_learner(model=model, labels=LabelSettings("labels"))
         self._n = 0
         self.sensor.entered(WorkerState.RUNNING)
         self.sensor.recovered(0.5, 0)
@@ -136,7 +138,10 @@ class Source:
 
     def consume(self):
         self._n += 1
-        self.learner.process(records(raw_events(50)), time.time())
+        events = raw_events(50)
+        said = json.dumps({"id": json.loads(events[0])["id"], "label": "a"}).encode()
+        verdict = Record(Partition("labels", 0), self._n, None, said, time.time())
+        self.learner.process([*records(events), verdict], time.time())
         self.sensor.committed(
             Committed(
                 self._n,
