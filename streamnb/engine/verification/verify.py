@@ -21,9 +21,12 @@ from streamnb.engine.verification.log.published import Processed, Published
 from streamnb.engine.verification.log.replayed import Replays
 from streamnb.engine.verification.log.slices import SLICES, ProcessedReader
 from streamnb.engine.verification.recount.comparison import Compared, LearnedState, compare, recount_of
+from streamnb.engine.verification.recount.late_recount import LateRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.events import Event
+from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
+from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
 __all__ = ["Source", "Verified", "verify"]
@@ -113,7 +116,9 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     replays = Replays(source.log, source.snapshots, source.learner, source.identity, seen, findings)
     learner = replays.present(RECOUNT, kept)
     if learner is not None:
-        _compare_recount(recounting.recount, learner, seen, verified)
+        if recounting.counts:
+            _compare_recount(recounting.recount, learner, seen, verified)
+        recounting.tell_corrections(learner.model)
         replays.compare(learner, kept, recounting.base)
     return verified
 
@@ -145,6 +150,7 @@ class _Recounting:
 
     Attributes:
         recount: None where there is nothing to begin with, or something is missing on the way.
+        counts: whether what is learned is a table of counts that can be recounted.
         base: the record after which counting begins, where a snapshot stands; -1 where none is needed.
     """
 
@@ -164,8 +170,10 @@ class _Recounting:
         self._findings = verified.findings
         self._progress = progress
         learner = source.learner()
-        self._is_table, self._is_late = isinstance(learner.model, CountingModel), learner.late is not None
-        self._counts = self._is_table and not self._is_late
+        has_chains = isinstance(learner.model, HiddenMarkovNB)
+        self._is_table = isinstance(learner.model, CountingModel)
+        self._late = None if learner.late is None else LateRecount(Recount())
+        self.counts = self._is_table and not (has_chains and self._late is not None)
         self.base = -1
 
     def run(self, reader: ProcessedReader) -> None:
@@ -188,14 +196,21 @@ class _Recounting:
 
     def _begin(self) -> None:
         """Where the recount begins."""
-        if not self._counts:
+        if self._late is not None and not self._seen.is_whole:
+            self._late, self.counts = None, False
+            text = (
+                "labels come apart from events that are no longer kept: a replay alone tells what they taught"
+            )
+            self._findings.unchecked(RECOUNT, text)
+            return
+        if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
             if self._is_table:
-                text = "what labels teach that come apart from their events is compared with a replay alone"
+                text = "what late labels teach of chains is compared with a replay alone"
             self._findings.unchecked(RECOUNT, text)
             return
         if self._seen.is_whole:
-            self.recount = Recount()
+            self.recount = Recount() if self._late is None else self._late.recount
             return
         least = max(self._seen.first_n, self._seen.unread)
         for n, state in self._kept.states(least, self._seen):
@@ -222,10 +237,12 @@ class _Recounting:
     def _count(self, processed: Processed, plan: RecountPlan | None) -> None:
         """Go on with the recount, and look at the snapshot that stands there."""
         record = processed.step.record
-        if plan is None or not self._seen.counts(record.n) or (self.recount is None and self._counts):
+        if plan is None or not self._seen.counts(record.n) or (self.recount is None and self.counts):
             return
         if record.n > self.base:
-            if self.recount is not None:
+            if self._late is not None:
+                self._late.take(processed.events, record.work, plan)
+            elif self.recount is not None:
                 for _, event in processed.events:
                     if event is None or isinstance(event, Event):
                         self.recount.take(event, plan)
@@ -234,6 +251,16 @@ class _Recounting:
         if self.recount is not None and not self._seen.is_broken:
             self._kept.compare(processed.step, self.recount, self.base)
 
+    def tell_corrections(self, model: StreamModel) -> None:
+        """How many events were taken back, as their labels changed, and how much of them."""
+        n = 0 if self._late is None else self._late.recount.unlearned
+        if n and model.corrections == "exact":
+            self._findings.ok(RECOUNT, f"{n:,} events were taken back, as their labels changed")
+        elif n:
+            back = "nothing" if model.corrections == "again" else "counts and moments alone"
+            text = f"{n:,} events were taught again, as their labels changed; it takes back {back}"
+            self._findings.unchecked(RECOUNT, text)
+
     def _tell_slices(self, reader: ProcessedReader) -> None:
         if reader.gone:
             self._findings.unchecked(SLICES, f"{reader.gone:,} slices are no longer kept")
@@ -241,8 +268,8 @@ class _Recounting:
             return
         self._findings.ok(SLICES, f"{reader.slices:,} slices hold what was learned")
         lost = [n for n in sorted(reader.incomplete) if n > self.base and self._seen.counts(n)]
-        if lost and self.recount is not None:
-            self.recount = None
+        if lost and (self.recount or self._late) is not None:
+            self.recount = self._late = None
             text = f"events of journal record {lost[0]} were deleted while they were verified"
             self._findings.unchecked(RECOUNT, text, record=lost[0])
 
@@ -250,8 +277,6 @@ class _Recounting:
 def _compare_recount(recount: Recount | None, learner: Learner, seen: Survey, verified: Verified) -> None:
     """The state that a learner would begin with, beside the recount."""
     findings = verified.findings
-    if not isinstance(learner.model, CountingModel) or learner.late is not None:
-        return
     if recount is None or seen.is_broken:
         findings.unchecked(RECOUNT, "the state: what was learned could not be counted")
         return

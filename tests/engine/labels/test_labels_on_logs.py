@@ -25,6 +25,9 @@ from verifying import learn, told, verified
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.identity import Identity
+from streamnb.engine.labels import late_labels
+from streamnb.engine.labels.teacher import Teacher
+from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.verification.findings import Verdict
 from streamnb.errors import JournalError, SnapshotError
@@ -32,9 +35,6 @@ from streamnb.worker import Pace
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
 IDENTITY = Identity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
-
-
-REPLAYED = "what labels teach that come apart from their events is compared with a replay alone"
 
 
 def start(log, folder, **options):
@@ -81,21 +81,67 @@ def test_a_learner_that_ends_anywhere_goes_on_as_if_it_had_not(open_log, tmp_pat
     again.close()
 
 
+FLAGS = ["topics.labels=labels", "labels.window=1000d", "model.kind=naive_bayes"]
+
+
+def withdrawn_stream(seed):
+    stream = random_stream(random.Random(seed), 60, 90)
+    stream.withdraw("a")
+    return stream.records
+
+
 def test_such_a_log_is_verified_and_what_is_wrong_is_found(open_log, tmp_path):
-    flags = ["topics.labels=labels", "labels.window=1000d", "model.kind=naive_bayes"]
     log = open_log(**TOPICS)
-    append(log, random_stream(random.Random(5), 60, 90).records)
-    learn(log, tmp_path / "kept", *flags)
-    outcome = verified(open_log(), tmp_path / "kept", *flags)
-    assert told(outcome) == []
-    assert ("recount", REPLAYED) in told(outcome, Verdict.UNCHECKED)
+    append(log, withdrawn_stream(5))
+    learn(log, tmp_path / "kept", *FLAGS)
+    outcome = verified(open_log(), tmp_path / "kept", *FLAGS)
+    assert told(outcome) == told(outcome, Verdict.UNCHECKED) == []
+    assert outcome.compared.counts > 50
+    assert outcome.compared.moments == 3
+    taken_back = [text for check, text in told(outcome, Verdict.OK) if "were taken back" in text]
+    assert [int(text.split()[0]) > 10 for text in taken_back] == [True]
     folder = many(tmp_path / "kept")
     newest = folder.newest().snapshot
     table = newest.parts["model"].arrays["table"].copy()
     table[0, 0] += 1024
     spoiled = newest.parts["model"]._replace(arrays={**newest.parts["model"].arrays, "table": table})
     folder.save(replace(newest, parts={**newest.parts, "model": spoiled}))
-    assert told(verified(open_log(), tmp_path / "kept", *flags))
+    found = told(verified(open_log(), tmp_path / "kept", *FLAGS))
+    assert {"recount", "snapshots"} <= {check for check, _ in found}
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "wrong"),
+    [
+        (Teacher, "learn", lambda right: lambda *given: (right(*given), right(*given))),
+        (Teacher, "unlearn", lambda _: lambda *_: None),
+        (Voids, "cover", lambda _: lambda *_: False),
+        (late_labels, "effective", lambda right: lambda said, _: right(said, {"b": 0, "event": 5})),
+        (late_labels, "merged", lambda right: lambda said, one: said or right(said, one)),
+    ],
+    ids=["taught twice", "never unlearned", "a withdrawn source speaks", "ranks", "the first word holds"],
+)
+def test_what_a_replay_would_do_again_is_found_by_the_recount(
+    open_log, tmp_path, monkeypatch, of, name, wrong
+):
+    """A learner that is wrong in the same way each time."""
+    log = open_log(**TOPICS)
+    append(log, withdrawn_stream(5))
+    monkeypatch.setattr(of, name, wrong(getattr(of, name)))
+    learn(log, tmp_path, *FLAGS)
+    assert {check for check, _ in told(verified(open_log(), tmp_path, *FLAGS))} == {"recount", "snapshots"}
+
+
+@pytest.mark.parametrize("kind", ["hypotheses", "semi_supervised"])
+def test_what_is_taught_again_is_told(open_log, tmp_path, kind):
+    log = open_log(**TOPICS)
+    append(log, withdrawn_stream(5))
+    flags = [*FLAGS[:2], f"model.kind={kind}"] if kind != "hypotheses" else FLAGS[:2]
+    learn(log, tmp_path, *flags)
+    outcome = verified(open_log(), tmp_path, *flags)
+    assert told(outcome) == []
+    assert any("events were taught again" in text for _, text in told(outcome, Verdict.UNCHECKED))
+    assert (outcome.compared is None) == (kind != "hypotheses")
 
 
 def test_the_topic_can_be_added_to_a_running_model_and_not_taken_away(open_log, tmp_path):
@@ -111,6 +157,7 @@ def test_the_topic_can_be_added_to_a_running_model_and_not_taken_away(open_log, 
     learn(log, tmp_path / "kept", *flags)
     outcome = verified(open_log(), tmp_path / "kept", *flags)
     assert told(outcome) == []
+    assert outcome.compared.counts > 50
     with pytest.raises(JournalError, match=r"topics\.labels was"):
         learn(open_log(), tmp_path / "kept", "model.kind=naive_bayes")
 

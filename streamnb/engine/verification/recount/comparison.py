@@ -152,6 +152,7 @@ def recount_of(state: LearnedState) -> Recount:
     recount = Recount()
     recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
     recount.events = state.statistics.events
+    recount.met = recount.consumed - recount.dead_letters
     recount.classes.update(_classes(state.statistics))
     for (kind, name), by_class in _totals(state.statistics, state.statistics.counts.totals).items():
         recount.totals[recount.group(kind, name)].update(by_class)
@@ -272,9 +273,9 @@ class _Comparing:
 
     def books(self, recount: Recount, books: Books) -> None:
         """What a posterior says of itself."""
-        met = recount.consumed - recount.dead_letters
-        self.number("observations of the posterior", {}, recount.events, books.posterior.observations)
-        self.number("events that the hypotheses met", {}, met, books.met)
+        observed = recount.events + recount.unlearned
+        self.number("observations of the posterior", {}, observed, books.posterior.observations)
+        self.number("events that the hypotheses met", {}, recount.met, books.met)
         for what, hypothesis, found, expected in books.faults():
             self.number(what, {"hypothesis": hypothesis}, expected, found)
 

@@ -78,7 +78,10 @@ class Recount:
     Attributes:
         consumed: records of every sort.
         dead_letters: records that are no events.
-        events: events learned.
+        events: events learned, less those taken back.
+        met: events that were predicted, and those of them that were learned later.
+        unlearned: events taken back, as often as they were.
+        prunings: how often words were forgotten.
         classes: class -> weight.
         rows: (group, word or value) -> class -> weight, in the order in which they were met.
         totals: group -> class -> words, texts (Bernoulli) or events that have it (nominal).
@@ -96,6 +99,10 @@ class Recount:
         self.consumed = 0
         self.dead_letters = 0
         self.events = 0
+        self.met = 0
+        self.unlearned = 0
+        self.prunings = 0
+        self._born: dict[Row, int] = {}  # after how many prunings a row was met, where after any
         self.classes: dict[str, int] = defaultdict(int)
         self.rows: dict[Row, dict[str, int]] = {}
         self.totals: dict[Group, dict[str, int]] = {}
@@ -121,29 +128,53 @@ class Recount:
         if event is None:
             self.dead_letters += 1
             return
+        self.met += 1
         weight = round(event.weight * UNIT)
         if plan.chains is not None:
             self.chains = self.chains or ChainRecount()
             self.chains.take(event, weight, plan.chains)
         if event.label is None or weight == 0:
             return
-        if not self.events and plan.sources != self.sources:
-            self.choose(plan.sources)
-        self.events += 1
-        self.classes[event.label] += weight
-        if self.decayed:
-            self.clock.learn(event.ts)
-        for decayed in self.decayed:
-            decayed.begin(event.label, weight)
-        self._attributes(event.label, weight, event.x, plan)
+        self.learn(event, event.label, weight, plan)
         every = plan.settings.pruning.every
         if every and self.events % every == 0:
             self.prune(plan.settings.pruning)
 
+    def learn(self, event: Event, label: str, weight: int, plan: RecountPlan) -> None:
+        """Count what an event teaches with this label and weight."""
+        if not weight:
+            return
+        if not self.events and plan.sources != self.sources:
+            self.choose(plan.sources)
+        self.events += 1
+        self.classes[label] += weight
+        if self.decayed:
+            self.clock.learn(event.ts)
+        for decayed in self.decayed:
+            decayed.begin(label, weight)
+        self._attributes(label, weight, event.x, plan)
+
+    def unlearn(self, event: Event, label: str, weight: int, plan: RecountPlan, prunings: int) -> None:
+        """Take back an event that was learned so after so many prunings, where nothing decays.
+
+        What was forgotten since is not taken out of what was counted since.
+        """
+        if not weight:
+            return
+        self.events -= 1
+        self.unlearned += 1
+        self.classes[label] -= weight
+        self._attributes(label, -weight, event.x, plan, prunings)
+
     def _attributes(
-        self, label: str, weight: int, x: Mapping[str, str | float | bool], plan: RecountPlan
+        self,
+        label: str,
+        weight: int,
+        x: Mapping[str, str | float | bool],
+        plan: RecountPlan,
+        prunings: int | None = None,
     ) -> None:
-        """Count every attribute."""
+        """Count every attribute; of one that is taken back, the words that were there after `prunings`."""
         for name, value in x.items():
             if plan.chains is not None and name == plan.chains.entity:
                 continue
@@ -153,10 +184,12 @@ class Recount:
                 self.moments[name, label].add(number, weight)
                 for decayed in self.decayed:
                     decayed.value(name, label, number)
+                if not self.moments[name, label].n:
+                    del self.moments[name, label]
             else:
                 group = self.group(kind, name)
                 words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
-                self._count(group, words, label, weight)
+                self._count(group, words, label, weight, prunings)
 
     def group(self, kind: int, name: str) -> Group:
         """A group, and its totals."""
@@ -164,7 +197,9 @@ class Recount:
         self.totals.setdefault(group, defaultdict(int))
         return group
 
-    def _count(self, group: Group, words: Sequence[str], label: str, weight: int) -> None:
+    def _count(
+        self, group: Group, words: Sequence[str], label: str, weight: int, prunings: int | None
+    ) -> None:
         kind, _ = group
         if kind == BERNOULLI:
             self.totals[group][label] += weight
@@ -173,10 +208,10 @@ class Recount:
             self.texts[group][label] += weight
         for word, times in Counter(words).items():
             row = (group, word)
-            if row in self.stopped:
+            if row in self.stopped or (prunings is not None and not self._held(row, prunings)):
                 continue
             change = weight if kind == BERNOULLI else times * weight
-            counts = self.rows.setdefault(row, {})
+            counts = self.rows.get(row) or self._row(row)
             counts[label] = counts.get(label, 0) + change
             if kind != BERNOULLI:
                 self.totals[group][label] += change
@@ -186,6 +221,16 @@ class Recount:
             for decayed in self.decayed:
                 decayed.count(row, label, times)
 
+    def _row(self, row: Row) -> dict[str, int]:
+        """The counts of a row, which is made where there is none."""
+        if self.prunings and row not in self.rows:
+            self._born[row] = self.prunings
+        return self.rows.setdefault(row, {})
+
+    def _held(self, row: Row, prunings: int) -> bool:
+        """Whether a row was there after so many prunings, and has been since."""
+        return row in self.rows and self._born.get(row, 0) <= prunings
+
     def prune(self, pruning: Pruning) -> None:
         """Forget words of texts.
 
@@ -193,6 +238,7 @@ class Recount:
         first `drop_most_frequent` are stopped for good; of the rest those below `min_count` go, and then the
         last until `max_attributes` words and values are left. A forgotten word that comes again is a new one.
         """
+        self.prunings += 1
         counts = {row: sum(by_class.values()) for row, by_class in self.rows.items()}
         words = [row for row, count in counts.items() if row[0][0] != NOMINAL and count > 0]
         values = sum(row[0][0] == NOMINAL and count > 0 for row, count in counts.items())
@@ -211,6 +257,7 @@ class Recount:
     def _drop(self, row: tuple[Group, str]) -> None:
         group, _ = row
         self.presence.pop(row, None)
+        self._born.pop(row, None)
         for label, count in self.rows.pop(row).items():
             if group[0] != BERNOULLI:  # whose totals are texts
                 self.totals[group][label] -= count

@@ -1,0 +1,111 @@
+"""What `verify` tells once more of late labels is what a learner learned, whatever came, and wherever it was cut."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from late import EVENTS, LABELS, Stream, late_learner, random_stream
+
+from streamnb.engine.settings import Pruning
+from streamnb.engine.verification.exact.moments import ExactMoments
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.slices import _read
+from streamnb.engine.verification.recount.comparison import LearnedState, compare
+from streamnb.engine.verification.recount.late_recount import LateRecount
+from streamnb.engine.verification.recount.recount import Recount, RecountPlan
+from streamnb.model.attributes.weights import UNIT
+from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.wire.codec import Rules
+
+FEW = settings(max_examples=20)  # each is a whole life
+SEEDS = st.integers(0, 10**6).map(random.Random)
+PRUNINGS = (
+    Pruning(),
+    Pruning(every=25, min_count=2, max_attributes=25),
+    Pruning(every=10, min_count=1, drop_most_frequent=1),
+)
+
+
+def eventful(rng):
+    """Events and verdicts, some again, withdrawals of sources, and records that are neither."""
+    stream = random_stream(rng, 80, 200)
+    records = stream.records + rng.choices(stream.records, k=20)
+    for _ in range(rng.randrange(8)):
+        odd, at = Stream(), 1_790_000_000.0 + rng.randrange(300)
+        odd.withdraw(rng.choice("ab"), rng.choice([None, at - rng.randrange(200)]), at=at)
+        odd.raw(rng.choice([EVENTS, LABELS]), b"{")
+        for record in odd.records:
+            records.insert(rng.randrange(len(records)), record)
+    return rng.sample(records, len(records)) if rng.random() < 0.3 else records
+
+
+def compared(rng, given=None):
+    """All that differs between a learner and the recount, somewhere on the way."""
+    memory, window = rng.choice([(1 << 28, 1e9), (6000, 50.0), (9000, 1e9), (3000, 30.0)])
+    learner = late_learner(
+        given,
+        memory=memory,
+        window=window,
+        repeats=rng.choice(["learn", "skip", "dead-letter"]),
+        pruning=rng.choice(PRUNINGS),
+        weights=rng.choice([{}, {"a": 0.5, "event": 2.0}]),
+        ranks=rng.choice([{}, {"a": 0, "b": 3}]),
+    )
+    plan, late, findings = RecountPlan.of(learner.settings, learner.model), LateRecount(Recount()), Findings()
+    left = eventful(rng)
+    while left and findings.is_clean:
+        part, left, work = left[:17], left[17:], rng.randrange(2)
+        learner.process(part, 1.0, work=work)
+        late.take([(one, _read(one, learner.settings, Rules())) for one in part], work, plan)
+        compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
+    return findings.all()
+
+
+@FEW
+@given(rng=SEEDS)
+def test_counts_and_moments_are_those_of_the_learner(rng):
+    assert compared(rng) == []
+
+
+@settings(max_examples=4)
+@given(rng=SEEDS)
+def test_so_are_those_of_the_default_mixture_and_how_often_hypotheses_were_weighed(rng):
+    assert compared(rng, BayesOptimalNB({"text": "text", "subject": "text"})) == []
+
+
+@FEW
+@given(rng=SEEDS)
+def test_moments_are_within_their_bound_after_any_values_were_taken_back(rng):
+    learner, there = late_learner(), []
+    sums = ExactMoments()
+    for _ in range(200):
+        if there and rng.random() < 0.45:
+            x, w = there.pop(rng.randrange(len(there)))
+            learner.model.unlearn_many([{"size": x}], ["a"], [w])
+            sums.add(x, round(-w * UNIT))
+        else:
+            x, w = rng.gauss(rng.choice([0, 1e6]), 1), rng.choice([0.25, 1, 3])
+            there.append((x, w))
+            learner.model.learn_one({"size": x}, "a", w)
+            sums.add(x, round(w * UNIT))
+        if not there:
+            sums = ExactMoments()
+            continue
+        _, mean, M2 = (float(part[0, 0]) for part in learner.model.statistics.moments)
+        of_mean, of_spread = sums.bounds()
+        assert abs(mean - sums.mean) <= of_mean
+        assert abs(M2 - sums.M2) <= of_spread
+
+
+def test_a_value_that_is_missing_is_beyond_the_bound():
+    """Negative control: of 1,000 values that were taken back one by one another would be seen."""
+    sums = ExactMoments()
+    for i in range(1000):
+        sums.add(100.0 + i % 7, UNIT)
+        if i % 3 == 0:
+            sums.add(100.0 + i % 7, -UNIT)
+    of_mean, of_spread = sums.bounds()
+    assert of_mean < 1e-6
+    assert of_spread < 0.1  # and a value more would be 9
