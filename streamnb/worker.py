@@ -14,6 +14,7 @@ from typing import NamedTuple
 from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.entries import (
     accept_loss,
+    adopt,
     adopt_configuration,
     adopt_program,
     begin,
@@ -27,6 +28,7 @@ from streamnb.engine.journal.recovery import recover, refuse_changes
 from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
+from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.learner import Learner, LearnerTally
 from streamnb.engine.ports import CommitUnderWay, Log, Partition, Record
 from streamnb.engine.reports import why_nothing_is_forgotten
@@ -43,7 +45,9 @@ _COMMIT_BYTES = 16 << 20  # of events, or of outputs
 _RUNS = 2000  # of records of one partition, each at most 400 bytes in a journal record
 _PARTITION_SECONDS = 5.0
 _EARLY_MOST, _EARLY_AGAIN = 0.5, 0.25  # of the memory for labels before their events
+_STANDS_SECONDS = 60.0  # for a model that was learned anew, at most
 _WORK = 4  # steps in a commit of what takes longer than one
+_OFFER_SECONDS = 0.05
 _STRAYS_TOLD = 5
 _LONG_SECONDS = 5.0  # for a partition that lags to stand still
 _TELL_SECONDS = 10.0  # between two lines of why
@@ -181,6 +185,7 @@ class Worker:
         self._sensor.entered(WorkerState.RECOVERING)
         began, now = time.monotonic(), self._clock()
         strays: dict[int, Stray] = {}
+        floors: list[int] = []  # that were passed
         self._journal = JournalTopic(self._log, self._log.partitions(self._identity.journal)[0])
         checkpoint = recover(
             self._log,
@@ -188,11 +193,12 @@ class Worker:
             self.learner,
             self._identity,
             self._alive,
+            passed=lambda at, _: floors.append(at.n) if at.n == at.origin.floor else None,
             stray=lambda stray: strays.update({stray.offset: stray}),
         )
         seconds = time.monotonic() - began
         self._tell_strays(strays.values())
-        checkpoint = self._take_up(checkpoint, now)
+        checkpoint = self._take_up(checkpoint, now, is_due=bool(floors))
         checkpoint = checkpoint.with_new_partitions(partitions_of(self._log, self._identity))
         self._log.seek(checkpoint.positions)
         self._checkpoint = checkpoint
@@ -205,10 +211,10 @@ class Worker:
         self._sensor.entered(WorkerState.RUNNING)
         return checkpoint
 
-    def _take_up(self, checkpoint: Checkpoint, now: float) -> Checkpoint:
+    def _take_up(self, checkpoint: Checkpoint, now: float, *, is_due: bool) -> Checkpoint:
         """Write down what is different from when the journal was last written, if anything is.
 
-        A snapshot follows at once where what is different stands in the way of a replay.
+        A snapshot follows at once where what is different stands in the way of a replay, or it is due.
         """
         if checkpoint.n < 0:
             return begin(self._log, self._identity, now)
@@ -229,10 +235,48 @@ class Worker:
                 + "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
             )
         checkpoint = adopt_configuration(self._log, checkpoint, self._identity, now)
-        if checkpoint is not stood:
+        if checkpoint is not stood or is_due:
             self._begin_saving(checkpoint)
             self._finish_saving(self._alive)
         return checkpoint
+
+    def _stand_still(self) -> None:
+        """Commit nothing until the model is there that somebody learned anew, and take it up."""
+        assert self._checkpoint is not None  # noqa: S101
+        self._settle()
+        self._finish_saving(self._turn)
+        self._sensor.noted("standing still, for a model that was learned anew is to be taken up")
+        deadline = time.monotonic() + _STANDS_SECONDS
+        while self._snapshots.is_asked() and not self._stopping and time.monotonic() < deadline:
+            self._turn()
+            found = self._snapshots.offered(self._checkpoint.n)
+            if found is not None and found.digest == self._checkpoint.digest:
+                self.adopt(Rebuilt.of(found.parts))
+                return
+            time.sleep(_OFFER_SECONDS)
+        self._sensor.noted("going on with the model as it was: none came")
+
+    def adopt(self, rebuilt: Rebuilt) -> Checkpoint:
+        """Take up a model that was learned anew, and followed the journal to where it stands.
+
+        It is journalled, and a snapshot is kept at once. Raises SnapshotError where the model is none of this
+        learner: then nothing has changed.
+        """
+        assert self._checkpoint is not None  # noqa: S101
+        self._settle()
+        self.learner.adopt(lambda: rebuilt)
+        self._ahead = True
+        self._checkpoint = adopt(self._log, self._checkpoint, rebuilt, self._identity, self._clock())
+        self._ahead = False
+        self._sensor.noted(f"journal record {self._checkpoint.n} took up a model that was learned anew")
+        self._begin_saving(self._checkpoint)
+        self._finish_saving(self._turn)
+        return self._checkpoint
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """Where the journal stands, once it has recovered."""
+        return self._checkpoint
 
     def _tell_strays(self, strays: Collection[Stray]) -> None:
         """Name the first of those that lie between the journal's records, and are none."""
@@ -441,6 +485,8 @@ class Worker:
             self._sensor.observed(lag, self.learner.n_bytes)
             self._wait_for_events(lag)
             self._tell_what_waits(lag, now)
+            if self._snapshots.is_asked():
+                self._stand_still()
 
     def _tell_if_nothing_is_forgotten(self) -> None:
         """Say once that half-lives are configured in vain."""

@@ -13,20 +13,30 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import DIGEST, Snapshot, encode_chunks, load, load_parts, segment_names
+from streamnb.wire.snapshot import (
+    DIGEST,
+    Snapshot,
+    encode_chunks,
+    floor_of,
+    load,
+    load_parts,
+    segment_names,
+)
 
 __all__ = ["Damaged", "FoundSnapshotFile", "SnapshotFile", "SnapshotFolder", "read_file", "save_file"]
 
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
-_TEMPORARY_NAME = re.compile(r"(snapshot-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
+_TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt)-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
 _SEGMENTS = "segments"
+_OFFERED = re.compile(r"adopt-([0-9]{20})\.snb")
+_ASKED = "adopt.lock"
 
 
 class SnapshotFile(NamedTuple):
@@ -90,8 +100,8 @@ class SnapshotFolder:
         4. A temporary file in the same folder takes all bytes, and is synced.
         5. It is renamed, over a snapshot of the same journal record where there is one.
         6. The folder is synced: from here on the snapshot survives a loss of power.
-        7. Of the snapshots up to this one, the oldest beyond `keep` are removed, and then the segments that
-           none of the others names.
+        7. Of the snapshots up to this one, the oldest beyond `keep` are removed, and those before the floor
+           where events were forgotten; and then what none of the others needs.
 
         A death between any two steps leaves every older snapshot, and perhaps a temporary file.
 
@@ -112,7 +122,7 @@ class SnapshotFolder:
             _sync_folder(self.path)
         except OSError as error:
             raise SnapshotError(f"cannot save {final}: {_reason(error)}") from error
-        self._drop_oldest(snapshot.journal_n)
+        self._drop_oldest(snapshot.journal_n, floor_of(snapshot.parts))
         self._drop_segments()
         return final
 
@@ -272,10 +282,62 @@ class SnapshotFolder:
                     if _lock(file.fileno()):
                         path.unlink()
 
-    def _drop_oldest(self, n: int) -> None:
+    def offer(self, snapshot: Snapshot) -> Path:
+        """Keep what holds a model that was learned anew, for a learner that stands at its journal record."""
+        final = self.path / f"adopt-{snapshot.journal_n:020d}.snb"
+        try:
+            _make_folder(self.path)
+            _write_and_rename(encode_chunks(snapshot), final)
+            _sync_folder(self.path)
+        except OSError as error:
+            raise SnapshotError(f"cannot save {final}: {_reason(error)}") from error
+        return final
+
+    def offered(self, n: int) -> Snapshot | None:
+        """What was offered to whoever stands at journal record `n`. Raises SnapshotError if damaged."""
+        path = self.path / f"adopt-{n:020d}.snb"
+        try:
+            return self._read(path, n)
+        except FileNotFoundError:
+            return None
+        except (SnapshotError, OSError) as error:
+            raise SnapshotError(f"{path}: {_reason(error)}") from error
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Ask the learner to stand still. Raises SnapshotError where somebody else does."""
+        _make_folder(self.path)
+        with (self.path / _ASKED).open("w") as file:
+            if not _lock(file.fileno()):
+                raise SnapshotError(f"{self.path / _ASKED} is held: another model is being handed over")
+            try:
+                yield
+            finally:
+                (self.path / _ASKED).unlink(missing_ok=True)
+
+    def is_asked(self) -> bool:
+        """Whether somebody asks so, and lives."""
+        try:
+            with io.FileIO(self.path / _ASKED, opener=_open_file) as file:
+                return not _lock(file.fileno())
+        except OSError:
+            return False
+
+    def _drop_oldest(self, n: int, floor: int) -> None:
         # Those beyond `n`, left by a rollback, are passed in time; counting them now would cost older ones.
-        paths = [path for other, path in sorted(self._paths().items()) if other <= n]
-        for path in paths[: -self.keep]:
+        kept = {other: path for other, path in sorted(self._paths().items()) if other <= n}
+        paths = [
+            path
+            for i, (other, path) in enumerate(kept.items(), self.keep - len(kept))
+            if i < 0 or other < floor
+        ]
+        oldest = min(other for other, path in kept.items() if path not in paths)
+        offered = [
+            path
+            for path in self.path.iterdir()
+            if (found := _OFFERED.fullmatch(path.name)) and int(found[1]) < oldest
+        ]
+        for path in paths + offered:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:

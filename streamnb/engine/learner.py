@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.engine.labels.late_labels import Heard, LateLabels, LateLabelsCopy
+from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
 from streamnb.engine.labels.verdicts import Said, Truth
 from streamnb.engine.ports import NewRecord, Record, tuples
@@ -115,6 +116,7 @@ class Learner:
         late: what waits for labels, and the scores of what was served, where labels come apart from events.
         consumed: records seen, of every sort.
         dead_letters: records refused.
+        forgotten: the events that were forgotten on demand.
         rules: by which events are read; of a journal, those that held where it stands.
         tally: what happened since it was last replaced.
     """
@@ -127,6 +129,7 @@ class Learner:
         self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)
         self.consumed = 0
         self.dead_letters = 0
+        self.forgotten: Offsets = {}
         self.rules = Rules()
         self.tally = LearnerTally()
         self._reported_at = -np.inf
@@ -253,6 +256,8 @@ class Learner:
             small["progressive"] = Part(*self.progressive.state())
         if self.drift.names:
             small["drift"] = Part(*self.drift.state())
+        if self.forgotten:
+            small["forgotten"] = part_of(self.forgotten)
         return PartsCopy(self.model.copying(), small, None if self.late is None else self.late.copying(held))
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
@@ -290,6 +295,7 @@ class Learner:
                 progressive = ProgressiveValidation.from_state(*parts["progressive"])
             watched = parts.get("drift")  # absent where nobody watched
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
+            forgotten = offsets_of(parts["forgotten"]) if "forgotten" in parts else {}
             counters = parts["learner"].meta
             consumed, dead_letters = count(counters, "consumed"), count(counters, "dead_letters")
             reported_at = counters.get("reported_at", -np.inf)
@@ -299,9 +305,21 @@ class Learner:
             if not all(isinstance(label, str) for label in labels):
                 raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
             self.model.load_state(*parts["model"])
-        self.progressive, self.late, self.drift = progressive, late, drift
+        self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
         self._reported, self._sized = consumed, _UNSIZED
+
+    def adopt(self, rebuilt: Callable[[], Rebuilt]) -> None:
+        """Go on with a model that was learned anew; scores, detectors and what was served stay.
+
+        Raises SnapshotError where it is none of such a learner.
+        """
+        found = rebuilt()
+        with reading("such a learner", ValueError):
+            self.model.load_state(*found.model)
+        self.forgotten, self._sized = found.forgotten, _UNSIZED
+        if self.late is not None:
+            self.late.adopt(found)
 
     def _most_at_once(self) -> int:
         """How many records may be taken at once: no report or pruning falls between them."""
@@ -371,10 +389,9 @@ class Learner:
         events: list[Event] = []
         places: list[int] = []  # of each event among the records
         refused: list[tuple[int, MalformedEvent]] = []
-        schema, rules = self.settings.schema, self.rules
         for place, record in enumerate(records):
             try:
-                events.append(decode_event(record.value, schema, record.key, record.timestamp, rules))
+                events.append(self._decode(record))
                 places.append(place)
             except MalformedEvent as error:
                 refused.append((place, error))
@@ -407,6 +424,10 @@ class Learner:
             self.late.passed(records[:taken])
         self.consumed += taken
         return letters + outputs
+
+    def _decode(self, record: Record) -> Event:
+        """Raises MalformedEvent."""
+        return decode_event(record.value, self.settings.schema, record.key, record.timestamp, self.rules)
 
     def _earliest(self, records: Sequence[Record]) -> npt.NDArray[np.float64]:
         """Since when events wait for labels at each record."""

@@ -14,6 +14,7 @@ Kinds of records:
     rollback    the state is again what it was after record `to`; positions stay
     loss        records that were not processed are gone: positions jump over them; topic ids as they are now
     program     from here on another version of this program goes on
+    adopt       a model that was learned anew up to record `to`, and then followed the journal, is taken up
     foreign     records of the journal's topic, at these offsets, are not the journal's: they are passed over
 """
 
@@ -47,7 +48,7 @@ START = hashlib.sha256(b"streamnb journal").hexdigest()
 """Both digests before the first record."""
 
 
-Kind = Literal["genesis", "commit", "config", "rollback", "loss", "program", "foreign"]
+Kind = Literal["genesis", "commit", "config", "rollback", "loss", "program", "adopt", "foreign"]
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -89,7 +90,9 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         fingerprint: genesis and program, what derived floats depend on.
         reading: genesis and program, by which rules events are read and counted from here on.
         topic_ids: genesis, loss and config, topic -> id, which changes when a topic is made anew.
-        to: rollback only, the record whose state is taken up again.
+        to: rollback, the record whose state is taken up again; adopt, see above.
+        model: adopt only, the SHA-256 of the model, in hex.
+        floor: adopt only, whether events were forgotten: no state before is to come back.
         strays: foreign only, the offsets that are passed over.
         work: commit only, steps of what takes longer than one commit, made after its slices.
     """
@@ -109,6 +112,8 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     topic_ids: Mapping[str, str] = {}
     config: Mapping[str, Any] = {}
     to: int = -1
+    model: str = ""
+    floor: bool = False
     reading: int = 1
     strays: tuple[int, ...] = ()
     work: int = 0

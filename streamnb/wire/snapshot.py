@@ -27,12 +27,14 @@ from streamnb.wire.canonical import canonical, refuse_unportable
 
 __all__ = [
     "DIGEST",
+    "FLOOR",
     "VERSION",
     "Part",
     "Snapshot",
     "decode",
     "encode",
     "encode_chunks",
+    "floor_of",
     "load",
     "load_parts",
     "part_digest",
@@ -46,6 +48,8 @@ _PRELUDE = struct.Struct("<8sIQQ32s")  # magic, version, header length, file len
 _CHECKSUM = 32
 _ALIGNMENT = 64
 _SEGMENTS = "segments"
+FLOOR = "floor"
+"""The key of a part's values that says before which journal record no state is to come back."""
 DIGEST = re.compile("[0-9a-f]{64}")
 """The name of a segment."""
 
@@ -197,6 +201,11 @@ def segment_names(parts: Mapping[str, Part]) -> list[str]:
         if not isinstance(name, str) or not DIGEST.fullmatch(name):
             raise SnapshotError(f"{name!r} is no name of a segment")
     return list(dict.fromkeys(names))
+
+
+def floor_of(parts: Mapping[str, Part]) -> int:
+    """The journal record before which no other snapshot is to be kept; -1 where none is named."""
+    return max((int(part.meta.get(FLOOR, -1)) for part in parts.values()), default=-1)
 
 
 def load_parts(file: io.BufferedIOBase) -> dict[str, Part]:

@@ -56,7 +56,16 @@ class Stream:
         self.raw(partition, json.dumps(record).encode(), at)
 
 
-def random_stream(rng, events=60, verdicts=90, *, labelled=0.2, sources=("a", "b", None), classes="xyz"):
+def random_stream(
+    rng,
+    events=60,
+    verdicts=90,
+    *,
+    labelled=0.2,
+    sources=("a", "b", None),
+    classes="xyz",
+    weights=(None, None, 0, 0.5, 2),
+):
     """Events whose verdicts come early, late, again, from several sources, as null and with other weights."""
     stream = Stream()
     ids = [f"e{i}" for i in range(events)]
@@ -77,7 +86,7 @@ def random_stream(rng, events=60, verdicts=90, *, labelled=0.2, sources=("a", "b
             )
         else:
             label = rng.choice(classes) if rng.random() < 0.8 else None
-            weight = rng.choice([None, None, 0, 0.5, 2])
+            weight = rng.choice(weights)
             ts = stream.time + rng.randrange(-20, 20) if rng.random() < 0.5 else None
             stream.verdict(rng.choice(ids), label, rng.choice(sources), ts=ts, weight=weight)
     return stream

@@ -27,7 +27,7 @@ from streamnb.wire.journal import (
     encode_journal,
     seal,
 )
-from streamnb.wire.snapshot import Part, Snapshot
+from streamnb.wire.snapshot import FLOOR, Part, Snapshot
 
 __all__ = [
     "BEFORE",
@@ -132,6 +132,7 @@ def snapshot_of(
         "program": known.program,
         "reading": known.reading,
         "first_reading": known.first_reading,
+        **({} if known.floor < 0 else {FLOOR: known.floor}),
     }
     return Snapshot(
         journal_n=checkpoint.n,
@@ -159,6 +160,7 @@ def origin_of(snapshot: Snapshot) -> Origin:
             program,
             meta.get("reading", 1),
             meta.get("first_reading", 1),
+            meta.get(FLOOR, -1),
         )
     except KeyError as error:
         raise SnapshotError(

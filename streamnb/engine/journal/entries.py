@@ -12,6 +12,7 @@ from streamnb.engine.journal.history import Entry, decoded, each_alive, entries,
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.journal.snapshot_store import Snapshots
+from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import Fenced, ForeignRecord, JournalError
 from streamnb.wire.codec import READING
@@ -19,6 +20,7 @@ from streamnb.wire.journal import JournalRecord
 
 __all__ = [
     "accept_loss",
+    "adopt",
     "adopt_configuration",
     "adopt_program",
     "begin",
@@ -134,10 +136,24 @@ def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float
     return checkpoint
 
 
+def adopt(log: Log, checkpoint: Checkpoint, rebuilt: Rebuilt, identity: Identity, now: float) -> Checkpoint:
+    """Write down that from here on a model that was learned anew holds."""
+    checkpoint, transaction = checkpoint.next(
+        "adopt", identity, now, to=rebuilt.to, model=rebuilt.digest, floor=rebuilt.forgets
+    )
+    log.commit(transaction)
+    return checkpoint
+
+
 def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: Identity, now: float) -> Checkpoint:
     """Write down that the state of record `to` is taken up again; positions and configuration stay."""
     if not 0 <= to < checkpoint.n:
         raise JournalError(f"cannot roll back from journal record {checkpoint.n} to {to}")
+    if to < checkpoint.origin.floor:
+        raise JournalError(
+            f"events were forgotten at journal record {checkpoint.origin.floor}: no state before comes back, "
+            f"and {to} is one"
+        )
     checkpoint, transaction = checkpoint.next("rollback", identity, now, to=to)
     log.commit(transaction)
     return checkpoint

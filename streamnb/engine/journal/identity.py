@@ -97,6 +97,7 @@ class Origin:
         program: the version of the program that goes on.
         reading: the rules by which it reads and counts events.
         first_reading: those by which the journal began.
+        floor: the last record at which events were forgotten: no state before it comes back; -1 for none.
     """
 
     config_hash: str = ""
@@ -105,6 +106,7 @@ class Origin:
     program: str = ""
     reading: int = 1
     first_reading: int = 1
+    floor: int = -1
 
     @property
     def rules(self) -> Rules:
@@ -124,4 +126,6 @@ class Origin:
             changed |= {"topic_ids": {**self.topic_ids, **record.topic_ids}}
         if record.kind in {"genesis", "program"}:
             changed |= {"program": record.fingerprint.get(PROGRAM, ""), "reading": record.reading}
+        if record.kind == "adopt" and record.floor:
+            changed |= {"floor": record.n}
         return replace(self, **changed)

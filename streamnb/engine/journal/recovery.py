@@ -5,7 +5,7 @@ recovery = newest readable snapshot + silent replay of the journalled slices aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
@@ -22,7 +22,8 @@ from streamnb.engine.journal.history import (
 )
 from streamnb.engine.journal.identity import Change, Identity
 from streamnb.engine.journal.replay import SliceReader, replay
-from streamnb.engine.journal.snapshot_store import Snapshots
+from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
+from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.errors import JournalError, SnapshotError
@@ -31,7 +32,7 @@ from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
-__all__ = ["recover", "refuse_changes", "standing"]
+__all__ = ["Following", "recover", "refuse_changes", "standing"]
 
 
 Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
@@ -95,7 +96,7 @@ def recover(
         refuse_changes(end, identity)
     if start.snapshot is not None:
         _load(learner, start.snapshot)
-    _Replay(log, learner, identity, alive, passed).run(start, end, path)
+    _Replay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
         _configure(learner, identity, end, identity.config_hash)
     learner.rules = end.origin.rules if at is not None else end.origin.rules._replace(now=READING)
@@ -222,18 +223,70 @@ def _missing(n: int, first: Entry | None, end: Entry | None) -> str:
     )
 
 
-class _Replay:
-    """Processes again what a path through the journal processed."""
+class Following:
+    """Lets a learner go on as the journal does, without writing anything.
+
+    Args:
+        log: which is only read.
+        learner: that stands at the checkpoint.
+        identity: what the journal belongs to.
+        checkpoint: a record of the journal.
+        alive: called before each record.
+
+    Attributes:
+        checkpoint: where the learner stands.
+    """
 
     def __init__(
         self,
         log: Log,
         learner: Learner,
         identity: Identity,
+        checkpoint: Checkpoint,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self._log, self._alive = log, alive
+        self._journal = log.partitions(identity.journal)[0]
+        found = find(log, self._journal, checkpoint.n)
+        self._offset = 0 if found is None else found.offset
+        self._replay = _Replay(log, NoSnapshots(), learner, identity, alive)
+        self._replay.follow(checkpoint)
+
+    def advance(self) -> Iterator[JournalRecord]:
+        """Go on to the journal's end, one record at a time; each, once it has been processed.
+
+        One that another model is taken up by is given before, and not processed: whoever follows says what
+        then. Raises JournalError where the journal was rolled back, or cannot be followed.
+        """
+        for entry in each_alive(entries(self._log, self._journal, self._offset), self._alive):
+            if entry.record.n <= self.checkpoint.n:
+                continue
+            if entry.record.kind == "rollback":
+                raise JournalError(f"the journal was rolled back by record {entry.record.n}: begin again")
+            if entry.record.kind == "adopt":
+                yield entry.record
+                return
+            before, self.checkpoint = self.checkpoint, self.checkpoint.after(entry.record)
+            self._replay.process(before, self.checkpoint, entry.record)
+            self._offset = entry.offset
+            yield entry.record
+
+
+class _Replay:
+    """Processes again what a path through the journal processed."""
+
+    def __init__(
+        self,
+        log: Log,
+        snapshots: Snapshots,
+        learner: Learner,
+        identity: Identity,
         alive: Callable[[], None],
-        passed: Passed,
+        passed: Passed = lambda *_: None,
     ) -> None:
         self._log = log
+        self._snapshots = snapshots
         self._slices = SliceReader(log)
         self._learner = learner
         self._identity = identity
@@ -241,6 +294,10 @@ class _Replay:
         self._passed = passed
         self._comparable = True
         self._config_hash = identity.config_hash  # the learner's
+
+    def follow(self, checkpoint: Checkpoint) -> None:
+        """The learner stands there, and has what held there; it need not say what the journal's did."""
+        self._comparable, self._config_hash = False, checkpoint.origin.config_hash
 
     def run(self, start: _Start, end: Checkpoint, path: Sequence[range]) -> None:
         if start.snapshot is not None:
@@ -253,16 +310,19 @@ class _Replay:
                 continue
             before, checkpoint = checkpoint, checkpoint.after(entry.record)
             if is_on(path, entry.record.n):
-                outputs = self._process(before, checkpoint, entry.record)
+                outputs = self.process(before, checkpoint, entry.record)
                 self._passed(checkpoint, outputs if self._comparable else ())
             if checkpoint.n == end.n:
                 break
 
-    def _process(
+    def process(
         self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord
     ) -> Sequence[NewRecord]:
+        """Process again what one record did; its outputs."""
         self._configured(checkpoint)
         self._comparable = self._comparable and record.machine == self._identity.machine
+        if record.kind == "adopt":
+            self._learner.adopt(lambda: self._offered(record))
         outputs = replay(self._slices, self._learner, record, self._alive)
         if self._comparable and chain_outputs(before.outputs, outputs) != record.outputs:
             raise JournalError(
@@ -270,6 +330,18 @@ class _Replay:
                 "the program or the configuration is not the one that wrote it"
             )
         return outputs
+
+    def _offered(self, record: JournalRecord) -> Rebuilt:
+        """The model that a record took up. Raises JournalError where it is gone."""
+        found = self._snapshots.offered(record.n - 1)
+        rebuilt = None if found is None else Rebuilt.of(found.parts)
+        if rebuilt is None or rebuilt.digest != record.model:
+            raise JournalError(
+                f"journal record {record.n} took up a model that was learned anew, and the file that holds "
+                f"it, adopt-{record.n - 1:020d}.snb among the snapshots, is "
+                f"{'gone' if rebuilt is None else 'another'}: bring it back, or a snapshot that stands later"
+            )
+        return rebuilt
 
     def _configured(self, checkpoint: Checkpoint) -> None:
         """Let the learner have the configuration that held at a checkpoint, and the rules."""

@@ -34,6 +34,13 @@ class Snapshots(Protocol):
         """
         ...
 
+    def offered(self, n: int) -> Snapshot | None:
+        """What holds a model that was learned anew, for whoever stands at journal record `n`.
+
+        Raises SnapshotError where it cannot be read.
+        """
+        ...
+
 
 class NoSnapshots:
     """For a recovery that is to begin with nothing."""
@@ -45,12 +52,23 @@ class NoSnapshots:
     def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> None:
         """There is none."""
 
+    def offered(self, n: int) -> None:
+        """There is none."""
+
+    def is_asked(self) -> bool:
+        """Nobody asks."""
+        return False
+
 
 class SnapshotStore(Snapshots, Protocol):
     """Where snapshots are kept, too."""
 
     def segments(self) -> Container[str]:
         """The names of segments that are stored: a snapshot that is kept need not bring their bytes."""
+        ...
+
+    def is_asked(self) -> bool:
+        """Whether somebody who learned a model anew asks the learner to stand still, and lives."""
         ...
 
     def save_aside(self, snapshot: Snapshot) -> Future[Path]:

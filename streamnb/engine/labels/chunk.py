@@ -196,6 +196,18 @@ class Chunk:
         starts, stops, _ = self._extents(places)
         return stops - starts
 
+    def blank(self, places: npt.NDArray[np.int64]) -> None:
+        """Overwrite what events were, but for their scores; they never wait again."""
+        self.fixed["time"][places] = np.nan  # before no time, and after none
+        for begin, end in zip(*(edge.tolist() for edge in self._extents(places)[:2]), strict=True):
+            self.payload[begin:end] = bytes(end - begin)
+        self.oldest = math.nan
+        self.label[places] = self.source[places] = NONE
+        for place in places.tolist():
+            self.said.pop(place, None)
+        self.version += 1
+        self.saved = Saved()
+
     def _extents(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
         """Where the bytes of events begin and end, and how many classes were known."""
         start = self.fixed["start"]

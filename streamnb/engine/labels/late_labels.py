@@ -22,6 +22,7 @@ from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilit
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
 from streamnb.engine.labels.horizon import Horizon
 from streamnb.engine.labels.pending import ABSENT, PendingCopy, PendingEvents
+from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, merged
 from streamnb.engine.labels.voids import Voids
@@ -171,6 +172,7 @@ class LateLabels:
         self._numbers: dict[str, int] = {}
         self._sources: list[str] = []
         self._source_numbers: dict[str, int] = {}
+        self._former: list[tuple[int, list[str]]] = []  # orders of classes, each of events before a number
         self._columns: dict[Any, int] = {}  # class -> its number in the model
         self._by_column = np.array([NOTHING], dtype=np.int64)  # number in the model -> here, and of none
         self._voids = Voids()
@@ -195,6 +197,15 @@ class LateLabels:
         self.settings = settings
         self.pending.horizon.limit(settings.window, settings.memory)
         self._early.memory = settings.memory // _EARLY
+
+    def adopt(self, rebuilt: Rebuilt) -> None:
+        """Go on with another model. What was served stays, by the classes that the one before knew."""
+        self._former.append((self.pending.next, list(self._columns)))
+        self._take_classes([])
+        self.pending.blank(rebuilt.gone)
+        numbers = rebuilt.first + np.arange(rebuilt.pruned.size)
+        if (self.pending.column("pruned", numbers.copy()) != rebuilt.pruned).any():
+            self.pending.write(numbers, pruned=rebuilt.pruned)
 
     # -- events -------------------------------------------------------------------------------------------
 
@@ -464,17 +475,23 @@ class LateLabels:
 
     def _scored(self, numbers: npt.NDArray[np.int64], labels: Sequence[str]) -> Score:
         """The scores of what was served of events, given their labels; by the numbers of this object."""
-        classes = len(self._columns)
-        truths = np.array([self._columns.get(label, classes) for label in labels], dtype=np.int64)
         truth = np.array([self._number(label) for label in labels], dtype=np.int64)
-        step = max(1, _CELLS_AT_ONCE // max(1, classes))
-        parts = [
-            scored(self.pending.served(numbers[i : i + step], classes), truths[i : i + step])
-            for i in range(0, max(1, numbers.size), step)
-        ]
-        predicted = np.concatenate([part.predicted for part in parts])
-        terms = np.concatenate([part.terms for part in parts])
-        return Score(truth, self._by_column[predicted], terms)
+        predicted, terms = np.zeros_like(truth), np.zeros((truth.size, 3), dtype=np.int64)
+        models = np.searchsorted([until for until, _ in self._former], numbers, side="right")
+        for model in np.unique(models).tolist():
+            columns, by_column = self._columns, self._by_column
+            if model < len(self._former):
+                names = self._former[model][1]
+                columns = {name: k for k, name in enumerate(names)}
+                by_column = np.array([*map(self._number, names), NOTHING], dtype=np.int64)
+            classes = len(columns)
+            step = max(1, _CELLS_AT_ONCE // max(1, classes))
+            of = np.flatnonzero(models == model)
+            for some in np.split(of, range(step, of.size, step)):
+                truths = np.array([columns.get(labels[i], classes) for i in some.tolist()], dtype=np.int64)
+                part = scored(self.pending.served(numbers[some], classes), truths)
+                predicted[some], terms[some] = by_column[part.predicted], part.terms
+        return Score(truth, predicted, terms)
 
     # -- sources that are withdrawn -----------------------------------------------------------------------
 
@@ -489,6 +506,11 @@ class LateLabels:
         if is_taken and source in self._source_numbers:
             self._sweeps[source] = 0  # from the beginning, also where one is on its way
         return is_taken
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of classes, by the numbers that chunks know them by."""
+        return self._names
 
     @property
     def fullness(self) -> float:
@@ -546,6 +568,8 @@ class LateLabels:
             "voids": self._voids.state(),
             "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
+        if self._former:
+            meta["former"] = [[until, names] for until, names in self._former]
         early = msgspec.msgpack.encode(self._early.state())
         return LateLabelsCopy(meta, early, Part(*self.scores.state()), self.pending.copying(held))
 
@@ -575,6 +599,7 @@ class LateLabels:
                 made._source(source)
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
+            made._former = [(int(until), list(map(str, names))) for until, names in meta.get("former", ())]
             if len(made.delays) != len(DELAYS) + 2:
                 raise SnapshotError(f"delays: expected {len(DELAYS) + 2} rows, found {len(made.delays)}")
         made._take_classes(classes)

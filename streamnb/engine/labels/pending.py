@@ -174,8 +174,8 @@ class PendingEvents:
         found = self._ids.find(ids)
         for chunk, places, of in self.parts(found):
             fixed = chunk.fixed
-            dead = (fixed["time"][places] < earliest[of]) | (fixed["place"][places] < least[of])
-            found[of[dead]] = ABSENT
+            waits = (fixed["time"][places] >= earliest[of]) & (fixed["place"][places] >= least[of])
+            found[of[~waits]] = ABSENT
         return found
 
     def forget(self, numbers: npt.NDArray[np.int64], least: int) -> None:
@@ -238,6 +238,16 @@ class PendingEvents:
         for chunk, places, of in self.parts(numbers):
             rows[of] = chunk.served(places, classes)
         return rows
+
+    def chunks(self) -> dict[int, Chunk]:
+        """All of them, by the number of the first event."""
+        return dict(self._chunks)
+
+    def blank(self, numbers: npt.NDArray[np.int64]) -> None:
+        """Forget events: what they were is overwritten, and they wait no longer."""
+        numbers = numbers[(numbers >= 0) & (numbers < self.next)]
+        for chunk, places, _ in self.parts(numbers):
+            chunk.blank(places)
 
     def at(self, number: int) -> tuple[Chunk, int]:
         """The chunk of an event that waits, and its place there."""

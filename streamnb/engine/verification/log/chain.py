@@ -47,8 +47,9 @@ class Survey:
         origins: config hash -> what the journal says of each configuration.
         anew: partition -> the record that accepted that what came before in it is gone for good.
         unread: the last record of which a slice can no longer be read, by what the log keeps, or was read by
-            other rules than this program's; -1 is none.
+            other rules than this program's, or at which events were forgotten; -1 is none.
         program: the last record with which another version of the program went on; -1 is none.
+        adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
         strays: the offsets of records that are none of the journal's, and that it can do without.
         is_broken: whether a record is missing, altered, or not where it should be.
     """
@@ -65,6 +66,7 @@ class Survey:
     anew: dict[Partition, int] = field(default_factory=dict)
     unread: int = -1
     program: int = -1
+    adopted: int = -1
     strays: set[int] = field(default_factory=set)
     is_broken: bool = False
 
@@ -308,6 +310,10 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
     if record.kind == "program":
         seen.program = record.n
         if record.reading != step.before.origin.reading:
+            seen.unread = record.n
+    if record.kind == "adopt":
+        seen.adopted = record.n
+        if record.floor:
             seen.unread = record.n
     if record.kind == "loss":
         for partition, before in step.before.positions.items():

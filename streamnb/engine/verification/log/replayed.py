@@ -40,6 +40,9 @@ class _UpTo:
     def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> Any:
         return self._snapshots.newest(self._n if at_most is None else min(at_most, self._n), alive)
 
+    def offered(self, n: int) -> Any:
+        return self._snapshots.offered(n)
+
 
 class Replays:
     """Recovers states, and compares them.
@@ -90,16 +93,20 @@ class Replays:
             self._finish_outputs(learner, is_whole=self._seen.is_whole)
             return
         start: Snapshots = NoSnapshots()
-        if not self._seen.is_whole or self._seen.program >= 0:
+        later = max(self._seen.program, self._seen.adopted)
+        if not self._seen.is_whole or later >= 0:
             text = "the state without snapshots: events or journal are no longer kept"
             if self._seen.program >= 0:
                 text = (
                     f"what another version of the program learned, up to journal record {self._seen.program}"
                 )
+            if self._seen.adopted == later >= 0:
+                text = (
+                    f"what was learned up to journal record {later}, which took up a model that was learned "
+                    "anew: streamnb verify --rebuilt learns it once more"
+                )
             self._findings.unchecked(REPLAY, text)
-            base = kept.oldest(
-                max(base, self._seen.first_n, self._seen.unread, self._seen.program), self._seen
-            )
+            base = kept.oldest(max(base, self._seen.first_n, self._seen.unread, later), self._seen)
             if base < 0:
                 return
             start = _UpTo(self._snapshots, base)

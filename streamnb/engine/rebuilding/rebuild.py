@@ -1,0 +1,180 @@
+"""A model learned anew from the log: history as if the truth had always been known.
+
+The labels that hold at a journal record m are those of all events up to there; the model is learned anew with
+them, and then follows the journal from m + 1 on as every learner does. So it may take long, and the learner
+that serves goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
+from streamnb.engine.journal.history import entries
+from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.recovery import Following, recover, standing
+from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
+from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Log, Partition
+from streamnb.engine.rebuilding.truths import Chosen, LearningAnew, Truths
+from streamnb.errors import JournalError
+from streamnb.wire.journal import JournalRecord
+from streamnb.wire.snapshot import Part, Snapshot
+
+__all__ = ["Rebuilding", "Source", "nothing"]
+
+
+def nothing(*_: object) -> bool:
+    """No event is to be forgotten."""
+    return False
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a model is learned anew from.
+
+    Attributes:
+        log: which is only read.
+        snapshots: where the learner's are found.
+        learner: makes one that has learned nothing.
+        identity: what the journal belongs to.
+        alive: called now and then.
+    """
+
+    log: Log
+    snapshots: Snapshots
+    learner: Callable[[], Learner]
+    identity: Identity
+    alive: Callable[[], None] = lambda: None
+
+
+class Rebuilding:
+    """A model that was learned anew, and follows the journal.
+
+    Args:
+        source: what it is learned from.
+        chosen: events that are to be forgotten, beside those that were before.
+        at: the journal record whose labels hold; the last as it is now, where none is given.
+
+    Attributes:
+        to: that record.
+        events: how many events it has met there.
+        learned: how many of them have a label, and taught something.
+        forgotten: how many events were chosen, and had not been forgotten before.
+
+    Raises:
+        JournalError: events or journal do not reach back to the beginning.
+    """
+
+    def __init__(self, source: Source, chosen: Chosen = nothing, at: int | None = None) -> None:
+        self._source, identity = source, source.identity
+        if at is None:
+            at = standing(source.log, source.snapshots, identity, source.alive).n
+        if at < 0:
+            raise JournalError("the journal is empty: nothing has been learned yet")
+        _check_beginning(source.log, identity)
+        known = _forgotten(source)
+        truths = Truths(source.learner().settings, known)
+        before = self._processed(truths, at)
+        truths.finish()
+        fresh = source.learner()
+        anew = LearningAnew(fresh.settings, fresh.model, truths, known, chosen)
+        self._processed(anew, at)
+        self.to, self.events, self.learned = at, len(truths.offsets), anew.learned
+        left_out: Offsets = {
+            partition: np.array(offsets, dtype=np.int64) for partition, offsets in anew.left_out.items()
+        }
+        self.forgotten = sum(map(len, left_out.values())) - sum(map(len, known.values()))
+        self._gone = truths.waiting(truths.at(left_out))
+        self._learner = learner = source.learner()
+        if before.origin.config_hash != identity.config_hash and identity.configuration is not None:
+            identity.configuration.apply(learner, before.origin.config)
+        learner.model, learner.late, learner.consumed = anew.model, truths.late, truths.consumed
+        learner.forgotten, learner.rules = left_out, before.origin.rules
+        if learner.late is not None:
+            first = self._first_waiting()
+            pruned = np.frombuffer(anew.prunings, dtype=np.int32)[truths.base + first :]
+            model = Part({}, {})  # it is there
+            forgets = self.forgotten > 0
+            learner.late.adopt(Rebuilt(model, at, first, pruned, self._gone, left_out, forgets))
+        self._following = Following(source.log, learner, identity, before, source.alive)
+
+    def follow(self) -> JournalRecord | None:
+        """Go on to the journal's end; the last record that came, None where none did.
+
+        It stops before a record by which a model is taken up.
+        """
+        last: JournalRecord | None = None
+        for record in self._following.advance():
+            last = record
+        return last
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Where it stands."""
+        return self._following.checkpoint
+
+    def rebuilt(self) -> Rebuilt:
+        """The model as it stands."""
+        late, first = self._learner.late, self._first_waiting()
+        pruned = np.zeros(0, dtype=np.int32)
+        if late is not None:
+            pruned = late.pending.column("pruned", np.arange(first, late.pending.next)).astype(np.int32)
+        return Rebuilt(
+            Part(*self._learner.model.state()),
+            self.to,
+            first,
+            pruned,
+            self._gone,
+            self._learner.forgotten,
+            self.forgotten > 0,
+        )
+
+    def snapshot(self) -> Snapshot:
+        """The same, as a file holds it."""
+        return snapshot_of(self.checkpoint, self.rebuilt().parts(), self._source.identity)
+
+    def _first_waiting(self) -> int:
+        """The number of the first event that may wait for a label."""
+        late = self._learner.late
+        return 0 if late is None else min(late.pending.chunks(), default=late.pending.next)
+
+    def _processed(self, learner: Learner, at: int) -> Checkpoint:
+        """Let a learner process all that the journal did; what comes out is not what was published."""
+        identity = self._source.identity
+        blind = replace(identity, fingerprint={**identity.fingerprint, "learned": "anew"})
+        return recover(self._source.log, NoSnapshots(), learner, blind, self._source.alive, at=at)
+
+
+def _forgotten(source: Source) -> Offsets:
+    """What was forgotten before, as the newest snapshot knows. Raises JournalError where it may not."""
+    found = source.snapshots.newest()
+    end = standing(source.log, source.snapshots, source.identity, source.alive)
+    if end.origin.floor < 0:
+        return {}
+    if found is None or found.snapshot.journal_n < end.origin.floor:
+        raise JournalError(
+            f"events were forgotten at journal record {end.origin.floor}, and no snapshot from there on says "
+            "which: let the learner run, and it keeps one at once"
+        )
+    return offsets_of(found.snapshot.parts["forgotten"])
+
+
+def _check_beginning(log: Log, identity: Identity) -> None:
+    """Raises JournalError where events of the beginning are gone."""
+    first = next(entries(log, log.partitions(identity.journal)[0]), None)
+    if first is None or first.record.n:
+        begin = "is empty" if first is None else f"begins with record {first.record.n}"
+        raise JournalError(f"nothing can be learned anew: the journal {begin}, and record 0 is needed")
+    for topic, numbers in first.record.positions.items():
+        for number, began in numbers.items():
+            earliest = log.offsets(Partition(topic, int(number)))[0]
+            if earliest > began:
+                raise JournalError(
+                    f"nothing can be learned anew: {topic}/{number} was learned from offset {began} on, and "
+                    f"begins with {earliest} by now: retention has taken what was before"
+                )

@@ -1,0 +1,244 @@
+"""What holds in the end of every event of a stream, and a model that learned just that.
+
+Two passes over what a journal processed. The first hears events and verdicts as the learner did, teaches
+nothing, and notes of each event the label that holds at its end. The second learns the events again, each
+with that label, as if it had been in the event from the beginning.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.chunk import NONE, Chunk
+from streamnb.engine.labels.rebuilt import Offsets, Rebuilt
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.engine.settings import Settings
+from streamnb.errors import MalformedEvent
+from streamnb.events import Event
+from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+
+__all__ = ["Chosen", "LearningAnew", "Truths"]
+
+Chosen = Callable[[Event, Record], bool]
+"""Whether an event is to be forgotten."""
+
+
+class _Oblivious(NaiveBayes):
+    """A model that labels teach nothing."""
+
+    def learn_late_many(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+    def unlearn_many(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+
+class Truths(Learner):
+    """Hears a stream as its learner did, and notes what holds of each event that was predicted.
+
+    It takes about 26 bytes an event.
+
+    Args:
+        settings: of the learner.
+        forgotten: events that the learner has forgotten.
+
+    Attributes:
+        partitions: those that events came from.
+        places, offsets: of each event in the order of the stream, the number of its partition; its offset.
+        labels: number of its label in `names`, or `NONE`.
+        weights: of its label.
+    """
+
+    def __init__(self, settings: Settings, forgotten: Offsets) -> None:
+        super().__init__(replace(settings, evidence=0), _Oblivious())
+        self.partitions: list[Partition] = []
+        self.places, self.offsets = array("H"), array("q")
+        self.labels, self.weights = array("i"), array("d")
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._places: dict[Partition, int] = {}
+        self._forgotten = forgotten
+        self.base = 0  # events before the first that waited for labels
+
+    def waiting(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The numbers under which events wait, of those that ever did."""
+        return places[places >= self.base] - self.base
+
+    def at(self, forgotten: Offsets) -> npt.NDArray[np.int64]:
+        """The places of events in the order of the stream, by their offsets."""
+        which = np.frombuffer(self.places, dtype=np.uint16), np.frombuffer(self.offsets, dtype=np.int64)
+        found = np.zeros(len(self.places), dtype=np.bool_)
+        for partition, offsets in forgotten.items():
+            number = self._places.get(partition)
+            if number is not None:
+                found |= (which[0] == number) & np.isin(which[1], offsets)
+        return np.flatnonzero(found)
+
+    def finish(self) -> Truths:
+        """Note what holds of those that wait still."""
+        self._note(self._chunks())
+        return self
+
+    def reconfigure(self, settings: Settings, model: StreamModel) -> None:  # noqa: ARG002  it keeps its own
+        """Go on under other settings."""
+        self.finish()
+        is_first = self.late is None or not self.consumed
+        super().reconfigure(replace(settings, evidence=0), self.model)
+        if self.late is not None and is_first:
+            self.base = len(self.places)
+
+    def adopt(self, rebuilt: Callable[[], Rebuilt]) -> None:  # noqa: ARG002  whatever was learned
+        """Forget what was forgotten there, or later."""
+        if self.late is not None:
+            self.late.pending.blank(self.waiting(self.at(self._forgotten)))
+
+    def _process_part(
+        self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
+    ) -> list[NewRecord]:
+        seen = self._chunks()
+        made = super()._process_part(records, now, alive, most_bytes)
+        self._note_gone(seen)
+        return made
+
+    def _take(self, records: Sequence[Record], now: float, alive: Callable[[], None]) -> list[NewRecord]:
+        seen = self._chunks()
+        made = super()._take(records, now, alive)
+        self._note_gone(seen)
+        return made
+
+    def _predict_then_learn(
+        self,
+        events: Sequence[Event],
+        records: Sequence[Record],
+        places: Sequence[int],  # noqa: ARG002
+        now: float,  # noqa: ARG002
+        earliest: npt.NDArray[np.float64],
+    ) -> Iterable[NewRecord]:
+        for record in records:
+            number = self._places.setdefault(record.partition, len(self.partitions))
+            if number == len(self.partitions):
+                self.partitions.append(record.partition)
+            self.places.append(number)
+            self.offsets.append(record.offset)
+        if self.late is None:
+            for event in events:
+                self.labels.append(NONE if event.label is None else self._number(event.label))
+                self.weights.append(event.weight)
+            return ()
+        self.labels.extend([NONE] * len(events))
+        self.weights.extend([0.0] * len(events))
+        said = self.late.said_before(events, records, earliest)
+        nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
+        truths = list(map(self.late.truth, said))
+        self.late.serve(events, records, said, truths, nothing, [0] * len(events), self.model)
+        return ()
+
+    def _chunks(self) -> dict[int, Chunk]:
+        return {} if self.late is None else self.late.pending.chunks()
+
+    def _note_gone(self, seen: Mapping[int, Chunk]) -> None:
+        """Note what holds of events that wait no longer: nothing changes that."""
+        left = self._chunks()
+        self._note({first: chunk for first, chunk in seen.items() if first not in left})
+
+    def _note(self, chunks: Mapping[int, Chunk]) -> None:
+        for first, chunk in chunks.items():
+            assert self.late is not None  # noqa: S101  there are chunks
+            names = self.late.names
+            begin = self.base + first
+            for place, (label, weight) in enumerate(
+                zip(chunk.label[: chunk.size].tolist(), chunk.weight.tolist(), strict=False), begin
+            ):
+                self.labels[place] = NONE if label == NONE else self._number(names[label])
+                self.weights[place] = weight
+
+    def _number(self, label: str) -> int:
+        number = self._numbers.setdefault(label, len(self.names))
+        if number == len(self.names):
+            self.names.append(label)
+        return number
+
+
+class LearningAnew(Learner):
+    """Learns the events of a stream with the labels that hold of them in the end.
+
+    Args:
+        settings: of the learner.
+        model: fresh.
+        truths: what holds.
+        forgotten: events to be left out.
+        chosen: which others are left out, too.
+
+    Attributes:
+        left_out: partition -> offsets of all that were left out.
+        prunings: of each event, how often the model had been pruned when it was learned.
+        learned: events learned.
+    """
+
+    def __init__(
+        self, settings: Settings, model: StreamModel, truths: Truths, forgotten: Offsets, chosen: Chosen
+    ) -> None:
+        super().__init__(replace(settings, labels=None, evidence=0), model)
+        self._truths = truths
+        self._forgotten = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
+        self._chosen = chosen
+        self._at = 0
+        self.left_out: dict[Partition, list[int]] = {}
+        self.prunings = array("i")
+        self.learned = 0
+
+    def reconfigure(self, settings: Settings, model: StreamModel) -> None:
+        """Go on under other settings; labels are in the events, here."""
+        super().reconfigure(replace(settings, labels=None, evidence=0), model)
+
+    def adopt(self, rebuilt: Callable[[], Rebuilt]) -> None:
+        """What was learned anew before is no other than what this learns."""
+
+    def _decode(self, record: Record) -> Event:
+        """The event with the label that holds; one that was not predicted, or is left out, is refused."""
+        truths, at = self._truths, self._at
+        is_next = (
+            at < len(truths.offsets)
+            and truths.offsets[at] == record.offset
+            and truths.partitions[truths.places[at]] == record.partition
+        )
+        if not is_next:
+            raise MalformedEvent("not-predicted", "$", "")
+        self._at += 1
+        self.prunings.append(self.model.n_prunings)
+        event = super()._decode(record)
+        if record.offset in self._forgotten.get(record.partition, ()) or self._chosen(event, record):
+            self.left_out.setdefault(record.partition, []).append(record.offset)
+            raise MalformedEvent("left-out", "$", "")
+        label = truths.labels[at]
+        name = None if label == NONE else truths.names[label]
+        return msgspec.structs.replace(event, label=name, weight=truths.weights[at] if name else 1.0)
+
+    def _predict_then_learn(
+        self,
+        events: Sequence[Event],
+        records: Sequence[Record],  # noqa: ARG002
+        places: Sequence[int],  # noqa: ARG002
+        now: float,  # noqa: ARG002
+        earliest: npt.NDArray[np.float64],  # noqa: ARG002
+    ) -> Iterable[NewRecord]:
+        before = self._n_learned
+        self.model.predict_then_learn_many(
+            [event.x for event in events],
+            [event.label for event in events],
+            [event.weight for event in events],
+            [event.ts for event in events],
+        )
+        self.learned += self._n_learned - before
+        self._prune(before)
+        return ()
