@@ -10,7 +10,9 @@ import os
 import re
 import secrets
 import stat
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -37,6 +39,7 @@ _TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt)-[0-9]{20}\.snb|[0-9a-f]{64})\
 _SEGMENTS = "segments"
 _OFFERED = re.compile(r"adopt-([0-9]{20})\.snb")
 _ASKED = "adopt.lock"
+_LOOKS, _LOOK_SECONDS = 20, 0.05  # a learner that looks whether it is asked holds it for a moment
 
 
 class SnapshotFile(NamedTuple):
@@ -304,16 +307,30 @@ class SnapshotFolder:
             raise SnapshotError(f"{path}: {_reason(error)}") from error
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
-        """Ask the learner to stand still. Raises SnapshotError where somebody else does."""
+    def asking(self, since: int) -> Iterator[None]:
+        """Ask the learner to stand still; what others offered since a journal record is removed.
+
+        Raises SnapshotError where somebody else asks.
+        """
         _make_folder(self.path)
         with (self.path / _ASKED).open("w") as file:
-            if not _lock(file.fileno()):
-                raise SnapshotError(f"{self.path / _ASKED} is held: another model is being handed over")
+            looks = 1
+            while not _lock(file.fileno()):
+                if looks == _LOOKS:
+                    raise SnapshotError(f"{self.path / _ASKED} is held: another model is being handed over")
+                looks += 1
+                time.sleep(_LOOK_SECONDS)
             try:
+                for path in self._offers(range(since, sys.maxsize)):
+                    path.unlink(missing_ok=True)
                 yield
             finally:
                 (self.path / _ASKED).unlink(missing_ok=True)
+
+    def _offers(self, numbers: range) -> Sequence[Path]:
+        """The files offered to whoever stands at one of these journal records."""
+        found = [(path, _OFFERED.fullmatch(path.name)) for path in self.path.iterdir()]
+        return [path for path, match in found if match and int(match[1]) in numbers]
 
     def is_asked(self) -> bool:
         """Whether somebody asks so, and lives."""
@@ -325,19 +342,11 @@ class SnapshotFolder:
 
     def _drop_oldest(self, n: int, floor: int) -> None:
         # Those beyond `n`, left by a rollback, are passed in time; counting them now would cost older ones.
-        kept = {other: path for other, path in sorted(self._paths().items()) if other <= n}
-        paths = [
-            path
-            for i, (other, path) in enumerate(kept.items(), self.keep - len(kept))
-            if i < 0 or other < floor
-        ]
-        oldest = min(other for other, path in kept.items() if path not in paths)
-        offered = [
-            path
-            for path in self.path.iterdir()
-            if (found := _OFFERED.fullmatch(path.name)) and int(found[1]) < oldest
-        ]
-        for path in paths + offered:
+        kept = [(other, path) for other, path in sorted(self._paths().items()) if other <= n]
+        paths = [path for other, path in kept[: -self.keep]]
+        paths += [path for other, path in kept[-self.keep :] if other < floor]
+        oldest = kept[len(paths)][0]
+        for path in [*paths, *self._offers(range(oldest))]:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:

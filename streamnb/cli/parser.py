@@ -34,9 +34,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(prog="streamnb", metavar="COMMAND", help=argparse.SUPPRESS)
 
-    def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
+    def command(
+        name: str, summary: str, *, configured: bool = True, module: str = ""
+    ) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=summary, description=_sentence(summary))
-        made.set_defaults(module=name)
+        made.set_defaults(module=module or name, command=name)
         if name not in _WITH_ACTIONS:
             _add_common(made, configured=configured)
         return made
@@ -114,6 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
 
     _add_labels(command, log_option)
+    _add_rebuilding(command, log_option)
     _add_operations(command, log_option)
 
     config = command("config", "check or show the configuration")
@@ -260,6 +263,21 @@ def _add_labels(
     )
 
 
+def _add_rebuilding(
+    command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """The commands that learn a model anew."""
+    log_option(
+        command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
+    )
+    forget = command("forget", "take out of the model all that these events taught", module="rebuild")
+    log_option(forget)
+    which = forget.add_mutually_exclusive_group(required=True)
+    which.add_argument("--ids", metavar="FILE", help="their ids, one a line; - is standard input")
+    which.add_argument("--key", metavar="KEY", help="the key of their records")
+    which.add_argument("--where", metavar="FIELD=VALUE", help="an attribute, and its value")
+
+
 def _add_operations(
     command: Callable[[str, str], argparse.ArgumentParser],
     log_option: Callable[[argparse.ArgumentParser], None],
@@ -267,6 +285,16 @@ def _add_operations(
     """The commands of those who run a service."""
     verify = command("verify", "recount the log, and compare that with what was learned")
     log_option(verify)
+    verify.add_argument(
+        "--rebuilt",
+        action="store_true",
+        help="also learn anew what the last rebuild or forget did, and compare the model",
+    )
+    verify.add_argument(
+        "--forgotten",
+        metavar="FILE",
+        help="also show that the model never saw these events: ids, one a line; - is standard input",
+    )
 
     snapshot = command("snapshot", "list or compare the snapshots, or take up an earlier state again")
     actions = snapshot.add_subparsers(dest="action", required=True, metavar="ACTION")

@@ -20,7 +20,7 @@ from streamnb.cli.reports.snapshot_list import listed, print_list
 from streamnb.cli.reports.state_diff import StateAt, differences, print_differences, time_of
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
-from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.entries import refuse_forgotten, roll_back
 from streamnb.engine.journal.history import each_alive, entries, find, is_on, path_to
 from streamnb.engine.journal.recovery import recover, standing
 from streamnb.engine.ports import Log
@@ -95,6 +95,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
             raise JournalError(
                 f"the journal ends with record {end.n}: there is nothing after {options.to} to undo"
             )
+        refuse_forgotten(end, options.to)
         target = _state_at(log, config, options.to, log)
         plan = _plan(_WholeJournal(log, config, log.heartbeat), end, options.to)
         if not options.json:

@@ -12,12 +12,14 @@ from typing import Any, Self
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
+from streamnb.cli.commands.rebuild import rebuilding_of, with_ids
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
 from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
 from streamnb.engine.verification.findings import Findings, VerificationFinding
+from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, Verified, verify
 
@@ -38,6 +40,9 @@ def run(options: argparse.Namespace) -> int:
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
         verified = verify(source_of(config, log, folder), findings, progress)
+        if options.rebuilt or options.forgotten is not None:
+            chosen = None if options.forgotten is None else with_ids(options.forgotten)
+            check_rebuilt(rebuilding_of(config, log), verified.adopted, findings, chosen)
     told = " ".join(finding.text for finding in findings.all())
     for path, reason in damaged.items():
         if path not in told:  # those that nothing newer makes up for are told with what they are needed for

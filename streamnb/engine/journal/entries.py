@@ -27,6 +27,7 @@ __all__ = [
     "missing_records",
     "partitions_of",
     "pass_over",
+    "refuse_forgotten",
     "restate",
     "roll_back",
 ]
@@ -149,14 +150,19 @@ def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: Identity, now
     """Write down that the state of record `to` is taken up again; positions and configuration stay."""
     if not 0 <= to < checkpoint.n:
         raise JournalError(f"cannot roll back from journal record {checkpoint.n} to {to}")
+    refuse_forgotten(checkpoint, to)
+    checkpoint, transaction = checkpoint.next("rollback", identity, now, to=to)
+    log.commit(transaction)
+    return checkpoint
+
+
+def refuse_forgotten(checkpoint: Checkpoint, to: int) -> None:
+    """Raises JournalError where the state of record `to` knows what was forgotten since."""
     if to < checkpoint.origin.floor:
         raise JournalError(
             f"events were forgotten at journal record {checkpoint.origin.floor}: no state before comes back, "
             f"and {to} is one"
         )
-    checkpoint, transaction = checkpoint.next("rollback", identity, now, to=to)
-    log.commit(transaction)
-    return checkpoint
 
 
 def pass_over(

@@ -62,6 +62,7 @@ class Verified:
         n: the last record of the journal that was looked at; -1 where there is none.
         events: records of every sort that were recounted, or, where nothing is counted, read again.
         commits: in how many commits they were learned.
+        adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
         compared: how many numbers of the state are equal to the recount's; None where it was not compared.
     """
 
@@ -69,6 +70,7 @@ class Verified:
     n: int = -1
     events: int = 0
     commits: int = 0
+    adopted: int = -1
     compared: Compared | None = None
 
 
@@ -101,7 +103,7 @@ def verify(source: Source, findings: Findings, progress: Callable[[int], None] =
     earliest = earliest_kept(source.log, source.identity.topics)
     journal = source.log.partitions(source.identity.journal)[0]
     seen = survey(source.log, journal, earliest, kept.origins, findings)
-    verified.n = seen.end.n
+    verified.n, verified.adopted = seen.end.n, seen.adopted
     if seen.first is None:
         if not seen.is_broken:
             findings.differs(CHAIN, "the journal is empty: nothing has been learned yet")

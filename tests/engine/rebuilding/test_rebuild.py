@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from contextlib import closing
 
 import pytest
-from late import EVENTS, Stream, effective_labels, random_stream
+from late import EVENTS, Stream, counts_of, effective_labels, learned, random_stream
 from service import AtOnce, digests, model_digest, read_topic
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
+from streamnb.cli.commands.rebuild import by_the_learner
+from streamnb.engine.journal.entries import refuse_forgotten
+from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
-from streamnb.errors import JournalError
+from streamnb.engine.sensor import Sensor
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
+from streamnb.errors import JournalError, SnapshotError
 from streamnb.worker import Pace
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
@@ -120,3 +126,178 @@ def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
         if not (tmp_path / "older" / "segments").exists():
             (tmp_path / "older" / "segments").symlink_to(tmp_path / "segments")
     assert told(verified(log, tmp_path, *LATE, *sets)) == []
+
+
+def forgotten(ids):
+    return lambda event, _: event.id in ids
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, tmp_path, kind):
+    sets, gone = MODELS[kind], {f"e{i}" for i in range(0, 120, 7)}
+    log = open_log(**TOPICS)
+    stream = random_stream(random.Random(5), 120, 240, weights=(None, 0)).records
+    append(log, stream[:250])
+    worker = serving(log, tmp_path, *sets)
+    worker.run(until_end=True)
+    other = open_log()
+    rebuilding = Rebuilding(source(other, tmp_path, *sets), forgotten(gone))
+    met = [json.loads(record.value)["id"] for record in read_topic(other, "events")]
+    assert rebuilding.forgotten == len(gone.intersection(met))
+    records = processed(other)
+    expected = undisturbed(records, effective_labels(records), *sets, without=gone)
+    assert rebuilding.rebuilt().digest == model_digest(expected)
+    append(log, stream[250:])
+    worker.run(until_end=True)
+    rebuilding.follow()
+    worker._snapshots.offer(rebuilding.snapshot())
+    floor = worker.adopt(rebuilding.rebuilt()).n
+    assert [file.n for file in worker._snapshots.list()] == [floor]
+    assert not list(tmp_path.glob("adopt-*"))
+    early = [event_id for event_id in gone if event_id not in met]  # they came later, and stay
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("**/*") if path.is_file())
+    ids = [f"e{i}" for i in range(0, 120, 7) if f"e{i}" in met]
+    assert not [one for one in ids if one.encode() + b"\x81" in kept or one.encode() + b"\x82" in kept]
+    unknown = worker.learner.late.outcomes["unknown"]
+    said = Stream()
+    for one in ids:
+        said.verdict(one, "x", "b", ts=2e9)
+    append(log, said.records)
+    before = model_digest(worker.learner)
+    worker.run(until_end=True)
+    assert worker.learner.late.outcomes["unknown"] == unknown
+    assert model_digest(worker.learner) == before  # those verdicts wait, for events that may come
+    worker.close()
+    with pytest.raises(JournalError, match=rf"forgotten at journal record {floor}"):
+        refuse_forgotten(worker.checkpoint, floor - 1)
+    log = open_log()
+    again = Rebuilding(source(log, tmp_path, *sets))
+    assert again.forgotten == 0
+    records = processed(log)
+    truths = {k: v for k, v in effective_labels(records).items() if k not in ids}
+    expected = undisturbed(records, truths, *sets, without=ids)
+    assert again.rebuilt().digest == model_digest(expected)
+    assert early or kind
+    findings = Findings()
+    check_rebuilt(source(log, tmp_path, *sets), floor, findings, forgotten(set(ids)))
+    assert findings.is_clean
+    assert told(verified(log, tmp_path, *LATE, *sets)) == []
+
+
+def test_a_forgotten_event_that_still_teaches_is_found(open_log, tmp_path):
+    sets = MODELS["naive_bayes"]
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 0, labelled=1.0).records)
+    worker = serving(log, tmp_path, *sets)
+    worker.run(until_end=True)
+    rebuilding = Rebuilding(source(open_log(), tmp_path, *sets), forgotten({"e3"}))
+    rebuilt = rebuilding.rebuilt()
+    everything = Rebuilding(source(open_log(), tmp_path, *sets)).rebuilt()
+    floor = worker.adopt(rebuilt._replace(model=everything.model)).n
+    worker.close()
+    findings = Findings()
+    check_rebuilt(source(open_log(), tmp_path, *sets), floor, findings, forgotten({"e3"}))
+    assert [f.text for f in findings.all()] == [
+        f"the model of journal record {floor} is not the one that the log gives",
+        f"the model of the snapshot at journal record {floor} is not the one that the log gives",
+    ]
+    findings = Findings()
+    check_rebuilt(source(open_log(), tmp_path, *sets), floor, findings, forgotten({"e3", "e4"}))
+    assert "1 of these events" in findings.all()[0].text
+
+
+def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path):
+    """The learner runs in this thread, and goes on with a stream that goes on."""
+    log = open_log(**TOPICS)
+    stream = random_stream(random.Random(8), 150, 200).records
+    append(log, stream[:200])
+    worker = serving(log, tmp_path)
+    worker.run(until_end=True)
+    numbers = []
+
+    def learn_anew():
+        reader, producer = open_log(), open_log()
+        try:
+            rebuilding = Rebuilding(source(reader, tmp_path), forgotten({"e1"}))
+            for first in range(200, len(stream), 20):
+                append(producer, stream[first : first + 20])
+            n = by_the_learner(configured(*LATE), rebuilding, AtOnce(tmp_path, 100))
+            numbers.append((n, rebuilding.rebuilt()))
+        finally:
+            worker.stop()
+            reader.close()
+            producer.close()
+
+    thread = threading.Thread(target=learn_anew)
+    thread.start()
+    worker.run()
+    thread.join()
+    worker._stopping = False
+    worker.run(until_end=True)
+    worker.close()
+    other = open_log()
+    ((n, rebuilt),) = numbers
+    found = find(other, other.partitions("journal")[0], n)
+    assert (found.record.kind, found.record.model, found.record.floor) == ("adopt", rebuilt.digest, True)
+    assert sum(record.partition == EVENTS for record in stream) == len(read_topic(other, "predictions"))
+    again = wiring.learner(configured(*LATE))
+    recover(other, AtOnce(tmp_path, 100), again, wiring.identity(configured(*LATE)))
+    assert digests(again) == digests(worker.learner)
+
+
+def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypatch):
+    monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 0.3)
+    log = open_log(**TOPICS)
+    worker = serving(log, tmp_path)
+    told_of = []
+    worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
+    folder = AtOnce(tmp_path, 100)
+    with folder.asking(0):
+        worker._stand_still()
+        with pytest.raises(SnapshotError, match="is held"), AtOnce(tmp_path, 1).asking(0):
+            pass
+    assert told_of[-1] == "going on with the model as it was: none came"
+    (tmp_path / "adopt.lock").touch()  # of one who died
+    assert not folder.is_asked()
+    worker.close()
+
+
+def test_a_learner_that_died_before_its_snapshot_keeps_one_where_events_were_forgotten(
+    open_log, tmp_path, monkeypatch
+):
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 90).records)
+    worker = serving(log, tmp_path)
+    worker.run(until_end=True)
+    rebuilding = Rebuilding(source(open_log(), tmp_path), forgotten({"e3", "e4", "e5"}))
+    worker._snapshots.offer(rebuilding.snapshot())
+    with monkeypatch.context() as dying:
+        dying.setattr(worker, "_begin_saving", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            worker.adopt(rebuilding.rebuilt())
+    log.close()
+    folder = AtOnce(tmp_path, 100)
+    floor = rebuilding.checkpoint.n + 1
+    assert max(file.n for file in folder.list()) < floor
+    again = serving(open_log(), tmp_path)
+    assert [file.n for file in folder.list()] == [floor]
+    assert model_digest(again.learner) == rebuilding.rebuilt().digest
+    again.close()
+
+
+def test_weights_of_verdicts_are_those_that_hold(open_log, tmp_path):
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(6), 60, 90).records)
+    with closing(serving(log, tmp_path, *MODELS["naive_bayes"])) as worker:
+        worker.run(until_end=True)
+    log = open_log()
+    made = wiring.model(configured(*MODELS["naive_bayes"]))
+    made.load_state(*Rebuilding(source(log, tmp_path, *MODELS["naive_bayes"])).rebuilt().model)
+    records = processed(log)
+    assert counts_of(made) == counts_of(learned(records, effective_labels(records)))
+
+
+def test_nothing_is_learned_anew_of_what_is_gone(open_log, tmp_path):
+    log = open_log(**TOPICS)
+    with pytest.raises(JournalError, match="nothing has been learned yet"):
+        Rebuilding(source(log, tmp_path))

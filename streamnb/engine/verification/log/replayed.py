@@ -93,18 +93,8 @@ class Replays:
             self._finish_outputs(learner, is_whole=self._seen.is_whole)
             return
         start: Snapshots = NoSnapshots()
-        later = max(self._seen.program, self._seen.adopted)
-        if not self._seen.is_whole or later >= 0:
-            text = "the state without snapshots: events or journal are no longer kept"
-            if self._seen.program >= 0:
-                text = (
-                    f"what another version of the program learned, up to journal record {self._seen.program}"
-                )
-            if self._seen.adopted == later >= 0:
-                text = (
-                    f"what was learned up to journal record {later}, which took up a model that was learned "
-                    "anew: streamnb verify --rebuilt learns it once more"
-                )
+        if (unseen := self._unseen()) is not None:
+            later, text = unseen
             self._findings.unchecked(REPLAY, text)
             base = kept.oldest(max(base, self._seen.first_n, self._seen.unread, later), self._seen)
             if base < 0:
@@ -130,6 +120,21 @@ class Replays:
             self._compare_parts(learner, replayed, one=one)
             if names.learns:
                 self._compare_learned(learner, replayed, names, one=one)
+
+    def _unseen(self) -> tuple[int, str] | None:
+        """Up to which record the state cannot be replayed without snapshots, and why; None where it can."""
+        seen = self._seen
+        later = max(seen.program, seen.adopted)
+        if seen.adopted == later >= 0:
+            return later, (
+                f"what was learned up to journal record {later}, which took up a model that was learned "
+                "anew: streamnb verify --rebuilt learns it once more"
+            )
+        if later >= 0:
+            return later, f"what another version of the program learned, up to journal record {later}"
+        if not seen.is_whole:
+            return later, "the state without snapshots: events or journal are no longer kept"
+        return None
 
     def _finish_outputs(self, learner: Learner, *, is_whole: bool) -> None:
         """What is there of the outputs beside what was replayed."""
