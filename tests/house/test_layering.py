@@ -58,7 +58,8 @@ ROOMS = {
         "labels": 1,
         "learner": 2,
         "journal": 3,
-        "verification": 4,
+        "rebuilding": 4,
+        "verification": 5,
     },
     "engine/verification": {
         "findings": 0,
