@@ -301,3 +301,35 @@ def test_nothing_is_learned_anew_of_what_is_gone(open_log, tmp_path):
     log = open_log(**TOPICS)
     with pytest.raises(JournalError, match="nothing has been learned yet"):
         Rebuilding(source(log, tmp_path))
+
+
+def test_labels_of_events_that_wait_no_longer_are_those_that_they_had_in_the_end(open_log, tmp_path):
+    """They have gone from the learner's memory, and what is said of them later changes nothing."""
+    sets = [*MODELS["naive_bayes"], "labels.memory=1MiB"]
+    log = open_log(**TOPICS)
+    rng, stream = random.Random(9), Stream()
+    for i in range(1800):
+        stream.event(f"e{i}", f"w{rng.randrange(50)} " + "- " * 700)
+    append(log, stream.records)
+    timely = Stream()
+    for i in range(1800):
+        timely.verdict(f"e{i}", rng.choice("xy"))
+    worker = new_worker(log, tmp_path, *LATE, *sets, pace=Pace(commit_events=200))
+    worker.start("a learner")
+    for first in range(0, 1800, 100):  # each verdict while its event waits
+        append(log, timely.records[first : first + 100])
+    worker.run(until_end=True)
+    assert min(worker.learner.late.pending.chunks()) > 0
+    assert worker.learner.model.n_events > 300
+    late = Stream()
+    for i in range(0, 100):
+        late.verdict(f"e{i}", "z", ts=2e9)
+    append(log, late.records)
+    worker.run(until_end=True)
+    worker.close()
+    made = wiring.model(configured(*sets))
+    log = open_log()
+    made.load_state(*Rebuilding(source(log, tmp_path, *sets)).rebuilt().model)
+    assert made.class_weights == worker.learner.model.class_weights
+    assert counts_of(made) == counts_of(worker.learner.model)
+    assert "z" not in made.classes
