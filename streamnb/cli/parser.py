@@ -116,7 +116,6 @@ def build_parser() -> argparse.ArgumentParser:
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
 
     _add_labels(command, log_option)
-    _add_rebuilding(command, log_option)
     _add_operations(command, log_option)
 
     config = command("config", "check or show the configuration")
@@ -233,10 +232,10 @@ def _add_measurements(
 
 
 def _add_labels(
-    command: Callable[[str, str], argparse.ArgumentParser],
+    command: Callable[..., argparse.ArgumentParser],
     log_option: Callable[[argparse.ArgumentParser], None],
 ) -> None:
-    """The commands of those who say what events are."""
+    """The commands of those who say what events are, and of a model that is learned anew by that."""
     label = command("label", "say what an event is, late, or otherwise than before")
     label.add_argument("id", nargs="?", metavar="ID", help="of the event")
     label.add_argument("label", nargs="?", metavar="LABEL", help="its class")
@@ -262,11 +261,6 @@ def _add_labels(
         "--since", type=float, metavar="T", help="only those said since, seconds since the epoch"
     )
 
-
-def _add_rebuilding(
-    command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
-) -> None:
-    """The commands that learn a model anew."""
     log_option(
         command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
     )

@@ -322,7 +322,7 @@ def test_labels_of_events_that_wait_no_longer_are_those_that_they_had_in_the_end
     assert min(worker.learner.late.pending.chunks()) > 0
     assert worker.learner.model.n_events > 300
     late = Stream()
-    for i in range(0, 100):
+    for i in range(100):
         late.verdict(f"e{i}", "z", ts=2e9)
     append(log, late.records)
     worker.run(until_end=True)
