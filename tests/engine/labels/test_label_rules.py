@@ -1,0 +1,257 @@
+"""The table of docs/labels.md, row by row; and what stays as it was learned when the configuration changes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from late import LABELS, Stream, counts_of, late_learner
+from service import digests
+
+FOREVER = 1e9
+
+
+def taught(stream, **options):
+    learner = late_learner(**{"window": FOREVER, "report_every": 10**6} | options)
+    outputs = learner.process(stream.records, 1.0)
+    return learner, [json.loads(output.value) for output in outputs if output.topic == "predictions"]
+
+
+def classes(learner):
+    return counts_of(learner.model)["classes"]
+
+
+def changed(learner, **options):
+    """It goes on under another configuration."""
+    other = late_learner(**{"window": FOREVER, "report_every": 10**6} | options)
+    learner.reconfigure(other.settings, other.model)
+
+
+def one_event(*verdicts):
+    stream = Stream(start=1000.0)
+    stream.event("e", "w1 w2")
+    for given in verdicts:
+        stream.verdict("e", *given[:2], **(given[2] if len(given) > 2 else {}))
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "outcomes", "weights", "scored"),
+    [
+        ([("x", None)], {"first": 1}, {"x": 1.0}, 1),
+        ([("x", None), ("x", None)], {"first": 1, "outranked": 1}, {"x": 1.0}, 1),
+        ([("x", None, {"ts": 9.0})] * 2, {"first": 1, "repeated": 1}, {"x": 1.0}, 1),
+        ([("x", "a", {"ts": 9.0}), ("y", "a", {"ts": 8.0})], {"first": 1, "repeated": 1}, {"x": 1.0}, 1),
+        ([("x", "top"), ("y", "a")], {"first": 1, "outranked": 1}, {"x": 1.0}, 1),
+        ([("x", "a"), ("y", "top")], {"first": 1, "changed": 1}, {"y": 1.0}, 1),
+        ([("x", "a"), ("x", "top")], {"first": 1, "outranked": 1}, {"x": 1.0}, 1),
+        ([("x", "a"), ("x", "a", {"weight": 3.0})], {"first": 1, "changed": 1}, {"x": 3.0}, 1),
+        ([("x", "a"), (None, "a")], {"first": 1, "withdrawn": 1}, {}, 0),
+        ([("x", "a"), (None, "b")], {"first": 1, "outranked": 1}, {"x": 1.0}, 1),
+        ([("x", "a"), ("y", "b"), (None, "b")], {"first": 1, "changed": 2}, {"x": 1.0}, 1),
+        ([("x", "a"), (None, "a"), ("y", "a")], {"first": 1, "withdrawn": 1, "changed": 1}, {"y": 1.0}, 1),
+        ([(None, "a"), ("y", "b")], {"outranked": 1, "first": 1}, {"y": 1.0}, 1),
+        ([("x", "a", {"weight": 0.0})], {"first": 1}, {}, 1),
+    ],
+)
+def test_a_verdict_does_what_the_table_says(verdicts, outcomes, weights, scored):
+    learner, _ = taught(one_event(*verdicts), ranks={"top": 3})
+    assert {outcome: n for outcome, n in learner.late.outcomes.items() if n} == outcomes
+    assert classes(learner) == weights
+    assert learner.model.n_events == (1 if weights else 0)
+    assert learner.late.scores.events == scored
+    assert learner.late.by_source.total() == len(verdicts)
+    assert sum(events for events, _, _ in learner.late.delays) == scored
+
+
+def test_a_verdict_before_its_event_is_learned_after_the_prediction():
+    stream = Stream()
+    stream.verdict("e", "x")
+    stream.event("e", "w1")
+    learner, served = taught(stream)
+    assert learner.late.outcomes == {"early": 1}
+    assert (served[0]["label"], served[0]["truth"]) == (None, "x")
+    assert (classes(learner), learner.late.scores.events) == ({"x": 1.0}, 1)
+
+
+def test_a_verdict_waits_for_its_event_no_longer_than_an_event_for_its_label():
+    stream = Stream()
+    stream.verdict("e", "x", at=1000.0)
+    stream.verdict("nobody", "x", at=1050.0)
+    stream.event("f", at=1120.0)
+    stream.event("g", at=1120.0)
+    stream.event("e", "w1", at=1120.0)
+    learner, _ = taught(stream, window=100.0)
+    assert classes(learner) == {}
+    stream.verdict("h", at=1160.0, label="x")
+    stream.verdict("i", at=1160.0, label="x")
+    learner, _ = taught(stream, window=100.0)
+    assert learner.late.outcomes["unknown"] == 1  # nobody's
+
+
+def test_what_waits_is_decided_at_each_record_and_not_at_each_commit():
+    stream = Stream()
+    stream.event("old", "w1", at=1000.0)
+    stream.event("new", "w1", at=1090.0)
+    for name in ("nobody", "no one", "old", "new"):
+        stream.verdict(name, "x", at=1150.0)
+    learner, _ = taught(stream, window=100.0)
+    assert classes(learner) == {"x": 1.0}
+    parts = late_learner(window=100.0, report_every=10**6)
+    for record in stream.records:
+        parts.process([record], 1.0)
+    assert digests(parts) == digests(learner)
+
+
+def withdrawal(stream, **more):
+    stream.raw(LABELS, json.dumps({"withdraw": True, "source": "bot", **more}).encode())
+
+
+def worked(learner):
+    while learner.has_work:
+        learner.process([], 1.0, work=1)
+    return classes(learner)
+
+
+def test_a_source_is_withdrawn_since_a_time_and_until_one():
+    stream = Stream(start=1000.0)
+    for name, ts in (("e", 100.0), ("f", 200.0), ("g", 300.0)):
+        stream.event(name, "w1")
+        stream.verdict(name, name, "bot", ts=ts)
+    withdrawal(stream, since=150.0, ts=250.0)
+    learner, _ = taught(stream)
+    assert worked(learner) == {"e": 1.0, "g": 1.0}
+    stream.event("h", "w1")
+    stream.verdict("h", "h", "bot", ts=150.0)
+    stream.event("i", "w1")
+    stream.verdict("i", "i", "bot", ts=251.0)
+    learner, _ = taught(stream)
+    assert worked(learner) == {"e": 1.0, "g": 1.0, "i": 1.0}
+    assert learner.late.outcomes["source_withdrawn"] == 2
+
+
+def test_a_source_that_is_withdrawn_gives_way_to_what_another_said():
+    stream = one_event(("x", "a"), ("y", "bot"))
+    withdrawal(stream)
+    learner, _ = taught(stream)
+    assert worked(learner) == {"x": 1.0}
+    assert learner.late.scores.events == 1
+
+
+def test_what_a_withdrawn_source_said_early_does_not_count():
+    stream = Stream()
+    stream.verdict("e", "x", "bot")
+    withdrawal(stream)
+    stream.event("e", "w1")
+    learner, _ = taught(stream)
+    assert worked(learner) == {}
+    assert learner.late.scores.events == 0
+
+
+def test_a_withdrawal_goes_on_where_a_snapshot_left_it():
+    stream = Stream()
+    for i in range(600):
+        stream.event(f"e{i}", "w1")
+        stream.verdict(f"e{i}", "x", "bot")
+    withdrawal(stream)
+    learner, _ = taught(stream)
+    learner.process([], 1.0, work=1)
+    again, copy = late_learner(window=FOREVER, report_every=10**6), learner.copying()
+    again.load(copy.parts(), copy.segments())
+    assert worked(again) == worked(learner) == {}
+    late = Stream(start=stream.time - 100.0)
+    late.event("new", "w1")
+    late.verdict("new", "x", "bot")
+    again.process(late.records, 1.0)
+    assert classes(again) == {}
+
+
+def test_what_was_learned_is_unlearned_by_the_ranks_of_then():
+    learner, _ = taught(one_event(("x", "a"), ("y", "b")))
+    assert classes(learner) == {"y": 1.0}
+    changed(learner, ranks={"a": 5})
+    later = Stream(start=2000.0)
+    later.verdict("e", "z", "c")
+    learner.process(later.records, 1.0)
+    assert classes(learner) == {"x": 1.0}
+
+
+def test_what_was_learned_is_unlearned_by_the_weight_of_then():
+    learner, _ = taught(one_event(("x", "a")), weights={"a": 0.5})
+    assert classes(learner) == {"x": 0.5}
+    changed(learner, weights={"a": 2.0})
+    later = Stream(start=2000.0)
+    later.verdict("e", "y", "a")
+    learner.process(later.records, 1.0)
+    assert classes(learner) == {"y": 2.0}
+    later.verdict("e", None, "a")
+    learner.process(later.records[1:], 1.0)
+    assert classes(learner) == {}
+
+
+def test_a_smaller_window_ends_waits_and_a_larger_one_revives_none():
+    stream = Stream()
+    for at in (1000.0, 1500.0, 1500.0):
+        stream.event(f"e{at}", "w1", at=at)
+    learner, _ = taught(stream)
+    assert learner.late.pending.size == 3
+    for window in (100.0, FOREVER):
+        changed(learner, window=window)
+        assert learner.late.pending.size == 2
+
+
+def test_less_memory_ends_waits_and_more_revives_none():
+    stream = Stream()
+    for i in range(200):
+        stream.event(f"e{i}", "w1 w2 w3")
+    learner, _ = taught(stream)
+    changed(learner, memory=20_000)
+    left = learner.late.pending.size
+    assert 50 < left < 80
+    changed(learner, memory=1 << 28)
+    assert learner.late.pending.size == left
+
+
+def test_a_repeat_of_an_event_that_waits_no_longer_is_none():
+    stream = Stream()
+    for at in (1000.0, 1200.0, 1200.0):
+        stream.event("f", "w1", at=at)
+    _, served = taught(stream, window=100.0, repeats="skip")
+    assert len(served) == 2
+
+
+def test_the_label_of_a_skipped_repeat_is_a_verdict():
+    stream = one_event()
+    stream.event("e", "w1", "x")
+    learner, served = taught(stream, repeats="skip", weights={"event": 2.0})
+    assert len(served) == 1
+    assert classes(learner) == {"x": 2.0}
+
+
+def test_a_verdict_names_the_newest_of_equal_events():
+    stream = Stream()
+    stream.event("other")
+    for word in ("w1", "w2"):
+        stream.event("e", word)
+    stream.verdict("e", "x")
+    learner, _ = taught(stream)
+    assert counts_of(learner.model)["text"] == {"w2": {"x": 1.0}}
+
+
+def test_pruning_goes_by_what_was_ever_learned():
+    """Not by the model's number, which falls: else a prune would come again, or never."""
+    learner, _ = taught(one_event(("x", "a"), (None, "a"), ("y", "a")))
+    assert (learner.late.learned, learner.model.n_events) == (2, 1)
+
+
+def test_what_was_scored_before_the_topic_was_added_goes_on_counting():
+    from service import new_learner
+
+    stream = Stream()
+    for i in range(7):
+        stream.event(f"e{i}", "w1", "xy"[i % 2])
+    learner = new_learner(report_every=10**6)
+    learner.process(stream.records, 1.0)
+    changed(learner)
+    assert (learner.late.learned, learner.late.scores.events, learner.late.served) == (7, 7, 7)
+    assert learner.report(1.0).verdicts.coverage == 1.0
