@@ -77,9 +77,7 @@ def digest(model: Any) -> str:
     return part_digest(*model.state())
 
 
-def load(
-    where: str | os.PathLike[str], config: str | os.PathLike[str] | None = None
-) -> streamnb.NaiveBayes | Any:
+def load(where: str | os.PathLike[str], config: str | os.PathLike[str] | None = None) -> Any:
     """The classifier that a file holds; it predicts as it did, to the bit, and goes on learning.
 
     Args:

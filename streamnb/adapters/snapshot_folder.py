@@ -360,10 +360,10 @@ def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:
 
 
 def save_file(snapshot: Snapshot, path: Path) -> None:
-    """Write one file durably, whole or not at all. Raises SnapshotError."""
+    """Write one file durably, whole or not at all, with usual permissions. Raises SnapshotError."""
     chunks = encode_chunks(snapshot)
     try:
-        _write_and_rename(chunks, path)
+        _write_and_rename(chunks, path, 0o666)
         _sync_folder(path.parent)
     except OSError as error:
         raise SnapshotError(f"cannot save {path}: {_reason(error)}") from error
@@ -401,9 +401,10 @@ def _named_in(path: Path) -> Sequence[str]:
         return segment_names(load_parts(file))
 
 
-def _write_and_rename(chunks: Iterator[bytes], final: Path) -> None:
+def _write_and_rename(chunks: Iterator[bytes], final: Path, mode: int | None = None) -> None:
+    """The file has `mode`, or else is for its user, and for the group where that may read the folder."""
     temporary = final.with_name(f"{final.name}.{secrets.token_hex(8)}.tmp")
-    mode = 0o600 | final.parent.stat().st_mode & stat.S_IRGRP
+    mode = 0o600 | final.parent.stat().st_mode & stat.S_IRGRP if mode is None else mode
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         # Held until the file has its final name, so that no other writer takes it for a dead one's.

@@ -436,6 +436,9 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "of streamnb or River, from a module that can be imported here",
     )
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
+    evaluate.add_argument(
+        "--details", action="store_true", help="show all scores, the calibration curve, and the hypotheses"
+    )
     _add_csv(evaluate)
 
 

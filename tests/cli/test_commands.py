@@ -365,12 +365,29 @@ def test_evaluate_tells_the_calibration_curve_once(file):
         assert sum(b["events"] for b in bins) == scores["events"] - (scope == "cumulative")
         gaps = sum(b["events"] * abs(b["confidence"] - b["accuracy"]) for b in bins)
         assert scores["calibration_error"] == pytest.approx(gaps / sum(b["events"] for b in bins))
-    shown = streamnb("evaluate", file).stdout
+    shown = streamnb("evaluate", file, "--details").stdout
     rows = re.search(r"^confidence +accuracy +events\n((?:.+\n)+)", shown, re.MULTILINE)[1].splitlines()
     assert [row.split() for row in rows] == [
         [f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}", f"{b['events']:,}"]
         for b in told["cumulative"]["reliability"]
     ]
+
+
+def test_evaluate_shows_first_what_a_newcomer_asks_for(file):
+    shown = streamnb("evaluate", file).stdout
+    told = answer("evaluate", file)
+    interval = told["cumulative"]["accuracy_interval"]
+    assert (
+        f"accuracy {told['cumulative']['accuracy']:.4f} ({interval['lower']:.4f}-{interval['upper']:.4f})"
+        in shown
+    )
+    for label in told["labels"]:
+        assert re.search(rf"^{label} +\d", shown, re.MULTILINE)  # the confusion
+        assert re.search(rf"^{label}: \w+", shown, re.MULTILINE)  # the words
+    assert "more with --details" in shown
+    for word in ("posterior", "regret", "kappa", "confidence"):
+        assert word not in shown
+        assert word in streamnb("evaluate", file, "--details").stdout
 
 
 def test_csv_without_labels_is_refused(tmp_path):

@@ -144,6 +144,11 @@ def saved(tmp_path):
     return tmp_path / "m.snb"
 
 
+def test_a_file_has_the_permissions_of_any_other_that_is_written(saved, tmp_path):
+    (tmp_path / "other").write_text("")
+    assert saved.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_every_cut_and_every_changed_byte_is_refused_by_the_name_of_the_file(saved):
     whole = saved.read_bytes()
     for length in (*range(0, len(whole), 101), len(whole) - 1):

@@ -446,7 +446,7 @@ def test_run_survives_kill_9_in_every_mode(files, tmp_path, mode):
 
 def test_evaluate_shows_hypotheses_and_the_bound(files):
     events, config = files
-    shown = streamnb("evaluate", events, "--config", config).stdout
+    shown = streamnb("evaluate", events, "--config", config, "--details").stdout
     told_ = answer("evaluate", events, "--config", config)["posterior"]
     rows = {line.split("  ")[0]: line.split() for line in shown.splitlines()}
     for hypothesis in told_["hypotheses"]:

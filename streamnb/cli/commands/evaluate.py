@@ -24,14 +24,20 @@ from streamnb.cli.evaluation.progressive import (
 )
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
-from streamnb.cli.reports.text_tables import print_report, table
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.text_tables import print_report, print_summary, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.wire.snapshot import part_digest
 
 __all__ = ["run"]
+
+_TELLING, _MOST_CLASSES = 8, 10
 
 
 def run(options: argparse.Namespace) -> int:
@@ -112,13 +118,17 @@ def _show(
         answer |= {"seconds": seconds, "model_digest": digest}
         print(msgspec.json.encode(answer).decode())
         return
-    print_report(report)
+    if options.details:
+        print_report(report)
+    else:
+        print_summary(report)
+        _print_telling(learner.model)
     tally.print()
     if why := why_nothing_is_forgotten(learner.model):
         print(f"\n{why}; a file says no other")
     if watched:
         drifts.print()
-    if report.cumulative.reliability:
+    if options.details and report.cumulative.reliability:
         print()
         bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
         print(table(bins, ("confidence", "accuracy", "events")))
@@ -126,4 +136,16 @@ def _show(
     print(
         f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
         + (f"; model {digest[:16]}" if digest else "")
+        + ("" if options.details else "; more with --details")
     )
+
+
+def _print_telling(model: StreamModel) -> None:
+    """The words and values that say most for each class, where there are few, and a table of counts."""
+    labels = [label for label, weight in model.class_weights.items() if weight]
+    if not isinstance(model, CountingModel) or not 2 <= len(labels) <= _MOST_CLASSES:
+        return
+    print()
+    for label in labels:
+        words = ", ".join(printable(one.value) for one in strongest(model.statistics, label, _TELLING))
+        print(f"{printable(label)}: {words}" if words else printable(label))

@@ -131,7 +131,7 @@ def _print(answer: Mapping[str, Any]) -> None:
     print(table(rows, ("attribute", "value", "log odds", *labels)))
     turns = answer["turns"]
     if turns is None:
-        print(f"\nit stays {printable(labels[0])} without any of these")
+        print(f"\nit stays {printable(labels[0])} without those that speak most for it")
     else:
         without = ", ".join(map(printable, turns["without"]))
         print(f"\nwithout {without}: {printable(turns['label'])} {turns['probability']:.4f}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from streamnb.cli.printable import printable
 from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
 
-__all__ = ["markdown_table", "print_posterior", "print_report", "table"]
+__all__ = ["markdown_table", "print_posterior", "print_report", "print_summary", "table"]
 
 _MOST_CLASSES = 10
 
@@ -36,14 +36,20 @@ def markdown_table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> s
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def print_summary(report: MetricsReport) -> None:
+    """How many events, how many of them were predicted right, and the confusion of classes."""
+    if not _print_numbers(report):
+        return
+    scores = ((report.cumulative, "accuracy"), (report.window, f"of the last {_size(report.window)}"))
+    told = (f"{name} {one.accuracy:.4f} ({_between(one.accuracy_interval)})" for one, name in scores)
+    mass = "" if report.interval_mass is None else f"; in brackets the {_mass(report.interval_mass)}"
+    print(f"\n{', '.join(told)}{mass}")
+    _print_confusion(report)
+
+
 def print_report(report: MetricsReport) -> None:
     """Scores, the confusion of classes where there are few, and the hypotheses where there are some."""
-    print(
-        f"{report.events:,} events, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
-        f"{report.classes} classes, {report.attributes:,} words and values"
-    )
-    if report.cumulative.events == 0:
-        print("no labelled event has been scored")
+    if not _print_numbers(report):
         return
     names = ("accuracy", "log_loss", "macro_f1", "kappa", "brier", "calibration_error")
     rows: list[tuple[object, ...]] = [
@@ -55,16 +61,33 @@ def print_report(report: MetricsReport) -> None:
         rows.insert(1, (_mass(report.interval_mass), *intervals))
     print()
     print(table(rows, ("", f"all {_size(report.cumulative)}", f"last {_size(report.window)}")))
+    _print_confusion(report)
     if report.classes <= _MOST_CLASSES:
-        print()
-        header = ("truth \\ predicted", *report.labels, "none")
-        known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
-        rows_of_truth = zip(report.labels, report.confusion, strict=False)
-        print(table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
         _print_rates(report)
     if report.posterior is not None:
         print()
         print_posterior(report.posterior)
+
+
+def _print_numbers(report: MetricsReport) -> bool:
+    """How much there was; whether any of it was scored."""
+    print(
+        f"{report.events:,} events, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
+        f"{report.classes} classes, {report.attributes:,} words and values"
+    )
+    if report.cumulative.events == 0:
+        print("no labelled event has been scored")
+    return report.cumulative.events > 0
+
+
+def _print_confusion(report: MetricsReport) -> None:
+    if report.classes > _MOST_CLASSES:
+        return
+    print()
+    header = ("truth \\ predicted", *report.labels, "none")
+    known = len(report.labels)  # a truth that was never learned has a row of its own, but no name
+    rows_of_truth = zip(report.labels, report.confusion, strict=False)
+    print(table(((label, *row[:known], *row[-1:]) for label, row in rows_of_truth), header))
 
 
 def _print_rates(report: MetricsReport) -> None:
