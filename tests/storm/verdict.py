@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +20,13 @@ from storm.undisturbed import disturbances
 from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
+from streamnb.cli.commands.rebuild import rebuilding_of
+from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
+from streamnb.engine.rebuilding.rebuild import Rebuilding
 from streamnb.errors import StreamnbError
+from streamnb.wire.codec import decode_event
 from streamnb.wire.snapshot import part_digest
 
 INPUTS = "events", "labels"
@@ -111,6 +115,7 @@ def _model(
     without = recovered(program, program.folder / "no-snapshots")
     if digests(with_snapshots) != digests(without):
         yield "a recovery with snapshots and one without give two models"
+    has_work = with_snapshots.has_work
     while with_snapshots.has_work:  # what withdrawals left undone when the learner was told to end
         with_snapshots.work()
     truths = None if heard is None else truths_of(went_in, heard)
@@ -123,8 +128,30 @@ def _model(
     inspected = json.loads(program.run("inspect", "--json"))
     if inspected["digest"] != digests(without)["model"]:
         yield "`inspect` describes another model"
+    if truths is not None and not has_work:
+        yield from _learned_anew(program, went_in, truths)
     if inspected["learned"] != without.model.n_events:
         yield f"`inspect` says that {inspected['learned']} events were learned"
+
+
+def _learned_anew(
+    program: Program, went_in: list[Found], truths: Mapping[str, tuple[str, float]]
+) -> Iterator[str]:
+    """A model learned anew, and one that nobody disturbed, of events that carried the labels of the end."""
+    config = configuration.load(program.file, {}, [])
+    with closing(wiring.open_log(config)) as log:
+        rebuilt = Rebuilding(rebuilding_of(config, log)).rebuilt()
+        journal = [found.record for found in entries(log, log.partitions(config.topics.journal)[0])]
+    at = {(found.partition, found.offset): found for found in went_in}
+    alone, schema = wiring.model(config), wiring.schema(config)
+    for part in (part for record in journal for part in record.slices if part.topic in config.topics.events):
+        for offset in range(part.first, part.next):
+            found = at.get((part.partition, offset))
+            if found is not None and not is_malformed(found.id) and truths.get(found.id, ("", 0))[1]:
+                event = decode_event(found.value, schema, found.key.encode(), found.at)
+                alone.learn_one(event.x, *truths[found.id])
+    if part_digest(*alone.state()) != rebuilt.digest:
+        yield "a model that was learned anew is not that of an undisturbed run"
 
 
 def recovered(program: Program, snapshots: Path) -> Learner:

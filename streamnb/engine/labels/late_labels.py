@@ -203,9 +203,10 @@ class LateLabels:
         self._former.append((self.pending.next, list(self._columns)))
         self._take_classes([])
         self.pending.blank(rebuilt.gone)
-        numbers = rebuilt.first + np.arange(rebuilt.pruned.size)
-        if (self.pending.column("pruned", numbers.copy()) != rebuilt.pruned).any():
-            self.pending.write(numbers, pruned=rebuilt.pruned)
+        numbers = np.arange(rebuilt.first, min(rebuilt.first + rebuilt.pruned.size, self.pending.next))
+        pruned = rebuilt.pruned[: numbers.size]
+        if (self.pending.column("pruned", numbers.copy()) != pruned).any():
+            self.pending.write(numbers, pruned=pruned)
 
     # -- events -------------------------------------------------------------------------------------------
 
