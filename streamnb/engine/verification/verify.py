@@ -199,11 +199,7 @@ class _Recounting:
     def _begin(self) -> None:
         """Where the recount begins."""
         if self._late is not None and not self._seen.is_whole:
-            self._late, self.counts = None, False
-            text = (
-                "labels come apart from events that are no longer kept: a replay alone tells what they taught"
-            )
-            self._findings.unchecked(RECOUNT, text)
+            self._leave_late("labels come apart from events that are no longer kept")
             return
         if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
@@ -236,11 +232,20 @@ class _Recounting:
         )
         self._findings.unchecked(RECOUNT, text, record=least)
 
+    def _leave_late(self, why: str, **place: int) -> None:
+        """Count no more what labels teach that come apart."""
+        self.recount = self._late = None
+        self.counts = False
+        self._findings.unchecked(RECOUNT, f"{why}: a replay alone tells what they taught", **place)
+
     def _count(self, processed: Processed, plan: RecountPlan | None) -> None:
         """Go on with the recount, and look at the snapshot that stands there."""
         record = processed.step.record
         if plan is None or not self._seen.counts(record.n) or (self.recount is None and self.counts):
             return
+        if record.kind == "adopt" and self._late is not None:
+            text = f"late labels from journal record {record.n} on, which took up a model learned anew"
+            self._leave_late(text, record=record.n)
         if record.n > self.base:
             if self._late is not None:
                 self._late.take(processed.events, record.work, plan)
