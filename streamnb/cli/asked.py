@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
@@ -19,12 +20,13 @@ from streamnb.engine.journal.checkpoint import origin_of
 from streamnb.engine.journal.history import find, last
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event
+from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["Asked", "asked", "probabilities_of"]
+__all__ = ["Asked", "asked", "log_odds"]
 
 
 class Asked(NamedTuple):
@@ -36,7 +38,7 @@ class Asked(NamedTuple):
         texts: which of their attributes are texts.
         rules: the same, by the journal's age.
         told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
-            records the journal has behind it; None is not known.
+            records the journal has behind it; None is not known. And whether it is none of this log's.
     """
 
     model: Any
@@ -80,12 +82,14 @@ class Asked(NamedTuple):
                 f"{self.told['file']}: nothing has been learned yet: no event had a label; "
                 "`streamnb run` learns, and events.label says where labels stand"
             )
-        return [probabilities_of(posteriors.classes, row) for row in posteriors.probabilities.tolist()]
+        return [_by_label(posteriors.classes, row) for row in posteriors.probabilities.tolist()]
 
     def say(self) -> None:
         """Tell which snapshot answers, on standard error."""
         n, behind = self.told["journal"], self.told["behind"]
         at = "" if n is None else f", journal record {n}"
+        if self.told["strange"]:
+            at += ", which the journal of this log does not have"
         if behind is not None:
             at += f", {behind:,} records behind the last" if behind else ", the last"
         print(f"by {printable(self.told['file'])}{at}, {_duration(self.told['seconds'])}", file=sys.stderr)
@@ -96,11 +100,11 @@ def asked(options: argparse.Namespace) -> Asked:
     config = wiring.load_config(options)
     loaded = _loaded(config, options.snapshot)
     model, learned = loaded.model, loaded.config
-    if not hasattr(model, "predict_proba_one") and not hasattr(model, "predict_posteriors"):
-        raise SnapshotError(
-            f"{loaded.path}: a {type(model).__name__} is no classifier; `streamnb.load` loads it"
-        )
     if not hasattr(model, "predict_posteriors"):
+        if not (hasattr(model, "predict_proba_one") and hasattr(model, "clone")):  # as River's have both
+            raise SnapshotError(
+                f"{loaded.path}: a {type(model).__name__} is no classifier; `streamnb.load` loads it"
+            )
         model = RiverStreamModel(model, "")
     schema, rules, reads_texts = EventSchema(), Rules(), True
     if learned is not None:
@@ -110,7 +114,12 @@ def asked(options: argparse.Namespace) -> Asked:
     return Asked(model, schema, list(dict.fromkeys(texts)), rules, _told(loaded, config))
 
 
-def probabilities_of(classes: Iterable[Any], row: Iterable[float]) -> dict[str, float]:
+def log_odds(p: float, q: float) -> float:
+    """Log p/q in nats, within +-LIMIT."""
+    return (math.log(p) if p > 0.0 else -LIMIT) - (math.log(q) if q > 0.0 else -LIMIT) if p != q else 0.0
+
+
+def _by_label(classes: Iterable[Any], row: Iterable[float]) -> dict[str, float]:
     """Label -> probability, the most probable first; of equals the first met."""
     return dict(sorted(zip(map(str, classes), row, strict=True), key=lambda item: -item[1]))
 
@@ -127,13 +136,14 @@ def _loaded(config: Config, given: str | None) -> Loaded:
 
 def _told(loaded: Loaded, config: Config) -> dict[str, Any]:
     """What there is to say of a snapshot; the journal is asked where that is cheap: of an embedded log."""
-    snapshot, written, behind = loaded.snapshot, None, None
+    snapshot, written, behind, strange = loaded.snapshot, None, None, False
     with suppress(StreamnbError):
         if snapshot.journal_n >= 0 and not config.log.is_kafka:
             with closing(wiring.existing_log(config)) as log:
                 journal = log.partitions(config.topics.journal)[0]
                 own, end = find(log, journal, snapshot.journal_n), last(log, journal)
-                if own is not None and end is not None and own.record.digest == snapshot.digest:
+                strange = own is None or end is None or own.record.digest != snapshot.digest
+                if own is not None and end is not None and not strange:
                     written, behind = own.record.now, end.record.n - snapshot.journal_n
     with suppress(OSError):  # removed since it was read
         written = os.path.getmtime(loaded.path) if written is None else written  # noqa: PTH204
@@ -142,6 +152,7 @@ def _told(loaded: Loaded, config: Config) -> dict[str, Any]:
         "journal": snapshot.journal_n if snapshot.journal_n >= 0 else None,
         "seconds": None if written is None else round(max(0.0, time.time() - written), 3),
         "behind": behind,
+        "strange": strange,
     }
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamnb.cli.asked import Asked, asked
+from streamnb.cli.asked import Asked, asked, log_odds
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError
@@ -59,7 +59,7 @@ def _standard_input() -> str:
 
 
 def _explanation(model: Asked, event: Event, said: Mapping[str, float], against: str | None) -> Explanation:
-    """Of a model without `explanation_one`, the items alone. Raises ConfigError."""
+    """What the model says for its label. Raises ConfigError where it cannot say anything."""
     if against is not None and against not in said:
         raise ConfigError(f"--against {against}: no such label; the model has {', '.join(said)}")
     first, *others = said
@@ -72,12 +72,15 @@ def _explanation(model: Asked, event: Event, said: Mapping[str, float], against:
         assert found is not None  # noqa: S101  there are two
         return found
     items = model.model.explain_one(event.x)
-    if against is not None or not items:
-        what = "against another label than the next one" if items else "of this event"
+    if against is not None:
+        raise ConfigError("--against: this kind of model compares with the next label alone")
+    if not items:
         raise ConfigError(
-            f"this kind of model gives no evidence {what}: model.kind=mixture and naive_bayes do"
+            "there is no evidence: no value of the event is known, or this kind of model gives none; "
+            "model.kind=mixture and naive_bayes do"
         )
-    return Explanation(first, other, 0.0, items)
+    (before,) = model.predicted([Event("-", {})])
+    return Explanation(first, other, log_odds(before[first], before[other]), items)
 
 
 def _described(model: Any, item: Item) -> dict[str, Any]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from streamnb.cli.asked import Asked, asked
+from streamnb.cli.asked import Asked, asked, log_odds
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError
@@ -68,15 +67,8 @@ def _weights(model: Asked, name: Any, value: str, *, is_text: bool) -> dict[str,
     """What it adds, alone, to the log odds of each label against all others (nats)."""
     base: dict[Any, Any] = {name: ""} if is_text else {}
     with_it, without = model.predicted([Event("-", {name: value}), Event("-", base)])
-    return {label: _bounded(_logit(p) - _logit(without[label])) for label, p in with_it.items()}
-
-
-def _logit(p: float) -> float:
-    return math.log(p) - math.log1p(-p) if 0.0 < p < 1.0 else math.copysign(LIMIT, p - 0.5)
-
-
-def _bounded(odds: float) -> float:
-    return max(-LIMIT, min(LIMIT, odds))
+    odds = {v: log_odds(p, 1.0 - p) - log_odds(without[v], 1.0 - without[v]) for v, p in with_it.items()}
+    return {label: max(-LIMIT, min(LIMIT, one)) for label, one in odds.items()}
 
 
 def _near(model: CountingModel, word: str) -> dict[str, Any]:
