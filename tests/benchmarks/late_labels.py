@@ -83,7 +83,7 @@ def turn(options):
                 worker.run(until_end=True)
                 spent.append((sensor.seconds - began[0], sensor.processor - began[1]))
 
-            worker.start("bench")
+            worker.stand_by("bench", lambda _: None)
             work_off(event(f"before-{i}", *row) for i, row in rows[:BEFORE])
             wiring.settle()
             spent.clear()
@@ -231,8 +231,10 @@ def main(arguments=None):
             cluster = broker(Path(folder))
             if cluster is not None:
                 options.log = f"kafka://{cluster.address}"
-                compare(options)
-                cluster.stop()
+                try:
+                    compare(options)
+                finally:
+                    cluster.stop()
     else:
         compare(options)
     return 0

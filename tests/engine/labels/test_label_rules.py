@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
-from late import LABELS, Stream, counts_of, late_learner
+from late import EVENTS, LABELS, Stream, counts_of, late_learner
 from service import digests
+
+from streamnb.engine.settings import Pruning
 
 FOREVER = 1e9
 
@@ -52,6 +55,7 @@ def one_event(*verdicts):
         ([("x", "a"), (None, "a"), ("y", "a")], {"first": 1, "withdrawn": 1, "changed": 1}, {"y": 1.0}, 1),
         ([(None, "a"), ("y", "b")], {"outranked": 1, "first": 1}, {"y": 1.0}, 1),
         ([("x", "a", {"weight": 0.0})], {"first": 1}, {}, 1),
+        ([("x", "a"), ("y", "a", {"weight": 0.0})], {"first": 1, "changed": 1}, {}, 1),
     ],
 )
 def test_a_verdict_does_what_the_table_says(verdicts, outcomes, weights, scored):
@@ -142,9 +146,12 @@ def test_what_a_withdrawn_source_said_early_does_not_count():
     stream = Stream()
     stream.verdict("e", "x", "bot")
     withdrawal(stream)
-    stream.event("e", "w1")
     learner, _ = taught(stream)
-    assert worked(learner) == {}
+    worked(learner)  # so that no step of it comes after the event
+    stream.event("e", "w1")
+    learner.process(stream.records[-1:], 1.0)
+    assert not learner.has_work
+    assert classes(learner) == {}
     assert learner.late.scores.events == 0
 
 
@@ -240,8 +247,60 @@ def test_a_verdict_names_the_newest_of_equal_events():
 
 def test_pruning_goes_by_what_was_ever_learned():
     """Not by the model's number, which falls: else a prune would come again, or never."""
-    learner, _ = taught(one_event(("x", "a"), (None, "a"), ("y", "a")))
-    assert (learner.late.learned, learner.model.n_events) == (2, 1)
+    stream = one_event(("x", "a"), (None, "a"), ("y", "a"))
+    learner, _ = taught(stream, pruning=Pruning(every=2, min_count=1))
+    assert (learner.late.learned, learner.model.n_events, learner.model.n_prunings) == (2, 1, 1)
+
+
+def test_detectors_see_first_verdicts_alone():
+    one, _ = taught(one_event(("x", "a")), detectors=("page_hinkley",))
+    many, _ = taught(one_event(("x", "a"), ("y", "a"), (None, "a"), ("z", "b")), detectors=("page_hinkley",))
+    stream = one_event(("x", "a"))
+    stream.event("f", "w1")
+    for label in "xyx":
+        stream.verdict("f", label)
+    learner, _ = taught(stream, detectors=("page_hinkley",))
+    assert seen(one) == seen(many) == [0]  # an empty model predicted nothing
+    assert seen(learner) == [1]
+
+
+def seen(learner):
+    meta, _ = learner.drift.state()
+    return list(meta["observations"].values())
+
+
+def test_a_delay_is_the_logs_time_and_not_what_the_verdict_says():
+    stream = Stream(start=0.0)
+    for name in "ef":
+        stream.event(name, "w1", at=20.0)
+        stream.verdict(name, "x", "a", ts=20.0, at=3620.0)
+        stream.verdict(name, "y", "b", ts=20.0, at=9000.0)
+    learner, _ = taught(stream)
+    assert [(row.most, row.events) for row in learner.report(1.0).verdicts.delays] == [(3600.0, 2)]
+
+
+def test_attributes_and_times_are_kept_as_they_were():
+    stream = Stream()
+    for i, ts in enumerate((1_700_000_000.5, None)):
+        value = {"id": f"e{i}", "text": "w1", "features": {"size": i + 0.5, "new": True}, "ts": ts}
+        stream.raw(EVENTS, json.dumps(value).encode())
+    learner, _ = taught(stream)
+    xs, times = learner.late.pending.events(np.array([1, 0]))
+    assert xs == [{"text": "w1", "size": size, "new": True} for size in (1.5, 0.5)]
+    assert times == [stream.time, 1_700_000_000.5]  # of when it was recorded, where it does not say
+
+
+def test_dead_letters_of_a_thousand_records_are_counted_across_a_snapshot():
+    stream = Stream()
+    for i in range(900):
+        stream.verdict(f"nobody {i}", "x")
+    options = {"window": FOREVER, "report_every": 10**6, "memory": 8000}
+    first, again = late_learner(**options), late_learner(**options)
+    told = len(first.process(stream.records[:500], 1.0))
+    copy = first.copying()
+    again.load(copy.parts(), copy.segments())
+    told += len(again.process(stream.records[500:], 1.0))
+    assert sum(learner.dead_letters for learner in (again,)) == 10 <= told
 
 
 def test_what_was_scored_before_the_topic_was_added_goes_on_counting():

@@ -198,6 +198,27 @@ def test_a_snapshot_writes_what_is_new_and_a_damaged_segment_is_damage(tmp_path)
         narrow.save(snapshot_of(replace_n(checkpoint, n=5), copy.parts(), IDENTITY, {}))
 
 
+def test_a_withdrawal_is_replayed_step_by_step(open_log, tmp_path):
+    """Each commit of the journal says how many steps were made: between them events were predicted."""
+    log = open_log(**TOPICS)
+    stream = Stream()
+    for i in range(700):
+        stream.event(f"e{i}", "w1 w2")
+        stream.verdict(f"e{i}", "xy"[i % 2], "bot" if i % 3 else "a")
+    stream.withdraw("bot")
+    for i in range(30):
+        stream.event(f"f{i}", "w1")
+    append(log, stream.records)
+    worker = start(log, tmp_path / "a", snapshot_events=10**6)
+    worker.run(until_end=True)
+    assert not worker.learner.has_work
+    assert worker.learner.model.n_events == 234
+    worker.close()
+    again = start(open_log(), tmp_path / "never kept one")
+    assert digests(again.learner) == digests(worker.learner)
+    again.close()
+
+
 def test_labels_that_are_read_before_their_events_wait_for_them(open_log, tmp_path):
     """However small the memory for them is: no label is dropped while its event is there to be read."""
     log = open_log(**TOPICS)
