@@ -25,7 +25,7 @@ test-all: $(VENV)/dev.stamp  ## what `make test` leaves out: crash points, every
 	$(PYTEST) -n $(WORKERS) -m thorough
 
 SEED ?=
-storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (55 minutes; SEED=N for one storm again)
+storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (an hour; SEED=N for one storm again)
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
 	CRASHES=all $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py
 

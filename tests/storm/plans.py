@@ -20,7 +20,7 @@ def chains(seed: int) -> list[Plan]:
 
 def late(seed: int) -> list[Plan]:
     """Labels that come late, to learners of either client, and on an embedded log."""
-    much = {"events": 50_000, "rate": 600.0, "kills": 24, "freezes": 2, "kind": "naive_bayes"}
+    much = {"events": 50_000, "rate": 400.0, "kills": 24, "freezes": 2, "kind": "naive_bayes"}
     clients = ("kafka-python", "librdkafka")
     return [
         *(Plan(seed, broker_kills=2, client=client, **much) for client in clients),
