@@ -125,6 +125,7 @@ class Worker:
         self._accepts_loss = accepts_loss
         self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
+        self._stood = False  # in vain, for somebody who still asks
         self._only_events = False  # until those come of which labels are there
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _Begun | None = None
@@ -247,14 +248,26 @@ class Worker:
         self._finish_saving(self._turn)
         self._sensor.noted("standing still, for a model that was learned anew is to be taken up")
         deadline = time.monotonic() + _STANDS_SECONDS
+        why = "none came"
         while self._snapshots.is_asked() and not self._stopping and time.monotonic() < deadline:
             self._turn()
-            found = self._snapshots.offered(self._checkpoint.n)
-            if found is not None and found.digest == self._checkpoint.digest:
-                self.adopt(Rebuilt.of(found.parts))
+            try:
+                rebuilt = self._offered(self._checkpoint)
+            except SnapshotError as error:
+                why = str(error)
+                break
+            if rebuilt is not None:
+                self.adopt(rebuilt)
                 return
             time.sleep(_OFFER_SECONDS)
-        self._sensor.noted("going on with the model as it was: none came")
+        self._stood = True
+        self._sensor.noted(f"going on with the model as it was: {why}")
+
+    def _offered(self, checkpoint: Checkpoint) -> Rebuilt | None:
+        """The model that is there for whoever stands at a checkpoint. Raises SnapshotError if damaged."""
+        found = self._snapshots.offered(checkpoint.n)
+        is_ours = found is not None and found.digest == checkpoint.digest
+        return Rebuilt.of(found.parts) if found is not None and is_ours else None
 
     def adopt(self, rebuilt: Rebuilt) -> Checkpoint:
         """Take up a model that was learned anew, and followed the journal to where it stands.
@@ -485,8 +498,10 @@ class Worker:
             self._sensor.observed(lag, self.learner.n_bytes)
             self._wait_for_events(lag)
             self._tell_what_waits(lag, now)
-            if self._snapshots.is_asked():
+            asked = self._snapshots.is_asked()
+            if asked and not self._stood:
                 self._stand_still()
+            self._stood = asked and self._stood
 
     def _tell_if_nothing_is_forgotten(self) -> None:
         """Say once that half-lives are configured in vain."""

@@ -307,8 +307,8 @@ class SnapshotFolder:
             raise SnapshotError(f"{path}: {_reason(error)}") from error
 
     @contextmanager
-    def asking(self, since: int) -> Iterator[None]:
-        """Ask the learner to stand still; what others offered since a journal record is removed.
+    def asking(self) -> Iterator[None]:
+        """Ask the learner to stand still.
 
         Raises SnapshotError where somebody else asks.
         """
@@ -321,11 +321,14 @@ class SnapshotFolder:
                 looks += 1
                 time.sleep(_LOOK_SECONDS)
             try:
-                for path in self._offers(range(since, sys.maxsize)):
-                    path.unlink(missing_ok=True)
                 yield
             finally:
                 (self.path / _ASKED).unlink(missing_ok=True)
+
+    def remove_offers(self, since: int) -> None:
+        """Remove what others offered to whoever stands at a journal record, or beyond."""
+        for path in self._offers(range(since, sys.maxsize)):
+            path.unlink(missing_ok=True)
 
     def _offers(self, numbers: range) -> Sequence[Path]:
         """The files offered to whoever stands at one of these journal records."""

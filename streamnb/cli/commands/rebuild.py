@@ -65,8 +65,13 @@ def rebuilding_of(config: Config, log: Log) -> Source:
 
 def with_ids(file: str) -> Chosen:
     """The events with the ids of a file, one a line."""
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    ids = set(text.splitlines()) - {""}
+    content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        lines = content.decode("utf-8-sig").split("\n")  # an id may hold what else ends a line
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}: line {line} is not UTF-8; expected ids, one a line") from None
+    ids = {line.removesuffix("\r") for line in lines} - {""}
     return lambda event, _: event.id in ids
 
 
@@ -115,7 +120,9 @@ def by_the_learner(config: Config, rebuilding: Rebuilding, folder: SnapshotFolde
     rebuilding.follow()
     now = quiet_since = time.monotonic()
     deadline, digest, offered = now + _PATIENCE_SECONDS, "", -1
-    with folder.asking(rebuilding.checkpoint.n):
+    with folder.asking():
+        _refuse_another(rebuilding)  # the file of one that was just taken up is needed
+        folder.remove_offers(rebuilding.checkpoint.n)
         while now < deadline:
             record, now = rebuilding.follow(), time.monotonic()
             if record is not None and record.kind == "adopt":

@@ -13,7 +13,7 @@ from service import AtOnce, digests, model_digest, read_topic
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
-from streamnb.cli.commands.rebuild import by_the_learner
+from streamnb.cli.commands.rebuild import by_the_learner, with_ids
 from streamnb.engine.journal.entries import refuse_forgotten
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import recover
@@ -22,7 +22,8 @@ from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
-from streamnb.errors import JournalError, SnapshotError
+from streamnb.errors import ConfigError, JournalError, SnapshotError
+from streamnb.events import Event
 from streamnb.worker import Pace
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
@@ -252,9 +253,9 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
     told_of = []
     worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
     folder = AtOnce(tmp_path, 100)
-    with folder.asking(0):
+    with folder.asking():
         worker._stand_still()
-        with pytest.raises(SnapshotError, match="is held"), AtOnce(tmp_path, 1).asking(0):
+        with pytest.raises(SnapshotError, match="is held"), AtOnce(tmp_path, 1).asking():
             pass
     assert told_of[-1] == "going on with the model as it was: none came"
     (tmp_path / "adopt.lock").touch()  # of one who died
@@ -333,3 +334,61 @@ def test_labels_of_events_that_wait_no_longer_are_those_that_they_had_in_the_end
     assert made.class_weights == worker.learner.model.class_weights
     assert counts_of(made) == counts_of(worker.learner.model)
     assert "z" not in made.classes
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_ids_of_a_file_are_its_lines_and_nothing_else(tmp_path, end):
+    """A mark at the beginning is no part of the first; no other character ends a line."""
+    file, ids = tmp_path / "gone.txt", ["first", "a\x0bb", "a\u2028b", "a\x85b", " spaced "]
+    file.write_bytes(b"\xef\xbb\xbf" + end.join([*ids, "", "last"]).encode())
+    chosen = with_ids(str(file))
+    assert all(chosen(Event(event_id, {}), None) for event_id in [*ids, "last"])
+    assert not any(chosen(Event(event_id, {}), None) for event_id in ["a", "b", "", "spaced"])
+
+
+def test_a_file_of_ids_that_is_no_text_is_refused(tmp_path):
+    file = tmp_path / "gone.txt"
+    file.write_bytes(b"a\n\xff\xfe\n")
+    with pytest.raises(ConfigError, match=r"gone\.txt: line 2 is not UTF-8"):
+        with_ids(str(file))
+
+
+def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log, tmp_path):
+    """The learner may die before its snapshot: then the journal needs the file."""
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 90).records)
+    worker = serving(log, tmp_path)
+    worker.run(until_end=True)
+    second = Rebuilding(source(open_log(), tmp_path))
+    first = Rebuilding(source(open_log(), tmp_path))
+    offered = worker._snapshots.offer(first.snapshot())
+    worker.adopt(first.rebuilt())
+    worker.close()
+    with pytest.raises(JournalError, match="took up another model meanwhile"):
+        by_the_learner(configured(*LATE), second, AtOnce(tmp_path, 100))
+    assert offered.exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"foreign"])
+def test_a_learner_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch, content):
+    """Whoever asks may hang, and what is offered may be damaged: the learner goes on, and stays on."""
+    monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 0.2)
+    monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 90).records)
+    worker = serving(log, tmp_path)
+    worker.run(until_end=True)
+    told_of = []
+    worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
+    folder = AtOnce(tmp_path, 100)
+    for times in (1, 2):
+        with folder.asking():
+            if content is not None:
+                (tmp_path / f"adopt-{worker.checkpoint.n:020d}.snb").write_bytes(content)
+            for _ in range(3):
+                worker._look_around()
+        worker._look_around()
+        assert len(told_of) == 2 * times
+    why = "none came" if content is None else str(tmp_path / "adopt-")
+    assert told_of[-1].startswith(f"going on with the model as it was: {why}")
+    worker.close()
