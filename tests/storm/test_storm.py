@@ -108,7 +108,7 @@ def test_what_is_laid_beside_late_labels_finds_one_that_is_lost_and_one_that_is_
     config = load(file, {}, ["model.kind=naive_bayes", "topics.labels=labels"])
     found = [
         (Partition(one.role, 0), Found(0, i, one.key, one.raw, 1_800_000_000.0 + i, one.id))
-        for i, one in enumerate(events_and_verdicts(5, 400))
+        for i, one in enumerate(events_and_verdicts(5, 150))
     ]
     went_in, heard = ([one for topic, one in found if topic.topic == role] for role in ("events", "labels"))
     truths = truths_of(went_in, heard)
