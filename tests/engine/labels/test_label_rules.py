@@ -235,13 +235,16 @@ def test_the_label_of_a_skipped_repeat_is_a_verdict():
     assert classes(learner) == {"x": 2.0}
 
 
-def test_a_verdict_names_the_newest_of_equal_events():
+@pytest.mark.parametrize("at_once", [1, 9])
+def test_a_verdict_names_the_newest_of_equal_events(at_once):
     stream = Stream()
     stream.event("other")
     for word in ("w1", "w2"):
         stream.event("e", word)
     stream.verdict("e", "x")
-    learner, _ = taught(stream)
+    learner = late_learner(window=FOREVER)
+    for first in range(0, len(stream.records), at_once):
+        learner.process(stream.records[first : first + at_once], 1.0)
     assert counts_of(learner.model)["text"] == {"w2": {"x": 1.0}}
 
 
