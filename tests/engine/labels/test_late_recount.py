@@ -53,12 +53,15 @@ def compared(rng, given=None):
         weights=rng.choice([{}, {"a": 0.5, "event": 2.0}]),
         ranks=rng.choice([{}, {"a": 0, "b": 3}]),
     )
+    return differing(learner, eventful(rng), lambda: rng.randrange(2))
+
+
+def differing(learner, left, work=lambda: 0):
     plan, late, findings = RecountPlan.of(learner.settings, learner.model), LateRecount(Recount()), Findings()
-    left = eventful(rng)
     while left and findings.is_clean:
-        part, left, work = left[:17], left[17:], rng.randrange(2)
-        learner.process(part, 1.0, work=work)
-        late.take([(one, _read(one, learner.settings, Rules())) for one in part], work, plan)
+        part, left, steps = left[:17], left[17:], work()
+        learner.process(part, 1.0, work=steps)
+        late.take([(one, _read(one, learner.settings, Rules())) for one in part], steps, plan)
         compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
     return findings.all()
 
@@ -109,3 +112,14 @@ def test_a_value_that_is_missing_is_beyond_the_bound():
     of_mean, of_spread = sums.bounds()
     assert of_mean < 1e-6
     assert of_spread < 0.1  # and a value more would be 9
+
+
+def test_a_verdict_whose_event_comes_when_its_window_is_over_counts_for_neither():
+    stream = Stream()
+    stream.verdict("e", "x", at=1000.0)
+    for time in (1100.0, 1101.0, 1102.0):
+        stream.event(f"of {time}", "w1", at=time)
+    stream.event("e", "w1", at=1102.0)
+    learner = late_learner(window=50.0)
+    assert differing(learner, stream.records) == []
+    assert learner.model.n_events == 0
