@@ -306,6 +306,18 @@ def test_dead_letters_of_a_thousand_records_are_counted_across_a_snapshot():
     assert sum(learner.dead_letters for learner in (again,)) == 10 <= told
 
 
+def test_a_label_without_weight_is_scored_and_counts_as_learned_nowhere():
+    """Nor is it a class of the model: its number among those that were said is none among those predicted."""
+    stream = one_event(("z", "a", {"weight": 0.0}), ("y", "b", {"weight": 0.0}))
+    stream.event("f", "w1", "x")
+    stream.event("g", "w1")
+    stream.verdict("g", "x")
+    learner, _ = taught(stream)
+    assert (classes(learner), learner.late.learned, dict(learner.tally.learned)) == ({"x": 2.0}, 2, {"x": 2})
+    scores = learner.late.scores.cumulative()
+    assert (scores.events, scores.accuracy * scores.events) == (3, pytest.approx(1.0))
+
+
 def test_what_was_scored_before_the_topic_was_added_goes_on_counting():
     from service import new_learner
 
