@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["Asked", "asked", "log_odds"]
+__all__ = ["Asked", "asked", "asked_of", "log_odds"]
 
 
 class Asked(NamedTuple):
@@ -53,12 +53,19 @@ class Asked(NamedTuple):
             raw = text.encode()
         except UnicodeEncodeError:
             raise ConfigError("the text is not UTF-8: convert it, with iconv for example") from None
-        name, *more = self.schema.id_keys
         if text.lstrip().startswith("{"):
             with suppress(ValueError, RecursionError):
-                given = json.loads(text)
-                raw = raw if more or name in given else json.dumps({name: "-", **given}).encode()
+                return self.of_object(json.loads(text))
             return self.decode(raw)
+        return self.of_text(text)
+
+    def of_object(self, given: Mapping[str, Any]) -> Event:
+        """The event of a JSON object, which need not have an id. Raises MalformedEvent."""
+        name, *more = self.schema.id_keys
+        return self.decode(json.dumps(given if more or name in given else {name: "-", **given}).encode())
+
+    def of_text(self, text: str) -> Event:
+        """The event of a text. Raises ConfigError."""
         if not self.texts:
             raise ConfigError(
                 "this model reads no text: give an event as JSON, such as "
@@ -106,12 +113,18 @@ def asked(options: argparse.Namespace) -> Asked:
                 f"{loaded.path}: a {type(model).__name__} is no classifier; `streamnb.load` loads it"
             )
         model = RiverStreamModel(model, "")
-    schema, rules, reads_texts = EventSchema(), Rules(), True
-    if learned is not None:
-        schema, rules = wiring.schema(learned), origin_of(loaded.snapshot).rules
-        reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
+    told = _told(loaded, config)
+    if learned is None:
+        return Asked(model, EventSchema(), ["text"], Rules(), told)
+    return asked_of(model, learned, origin_of(loaded.snapshot).rules, told)
+
+
+def asked_of(model: Any, learned: Config, rules: Rules, told: dict[str, Any]) -> Asked:
+    """A model that was learned under a configuration."""
+    schema = wiring.schema(learned)
+    reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
-    return Asked(model, schema, list(dict.fromkeys(texts)), rules, _told(loaded, config))
+    return Asked(model, schema, list(dict.fromkeys(texts)), rules, told)
 
 
 def log_odds(p: float, q: float) -> float:

@@ -12,8 +12,8 @@ __all__ = ["build_parser"]
 
 _GROUPS = {
     "to begin with": ("demo", "evaluate", "ablate"),
-    "learn from a log": ("run", "replay", "label", "labels"),
-    "ask": ("predict", "explain", "token", "inspect", "read"),
+    "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
+    "ask": ("predict", "explain", "token", "serve", "inspect", "read"),
     "prove and repair": ("verify", "snapshot", "journal", "doctor"),
     "set up": ("config", "topics", "warm"),
     "measure": ("bench", "latency"),
@@ -176,6 +176,25 @@ def _add_questions(
             metavar="N|FILE",
             help="that of journal record N, or a file or folder (default: the newest of the log)",
         )
+    serve = command("serve", "follow a running learner, and answer questions over HTTP")
+    log_option(serve)
+    serve.add_argument(
+        "--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="(default: %(default)s)"
+    )
+    for flag, what in (
+        ("--token-file", "who asks has to bring this token, as Authorization: Bearer"),
+        ("--certificate", "of TLS, with its chain, as PEM"),
+        ("--private-key", "of the certificate, as PEM"),
+    ):
+        serve.add_argument(flag, metavar="FILE", help=what)
+    serve.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this does TLS")
+    serve.add_argument(
+        "--rate",
+        type=_positive,
+        default=1000.0,
+        metavar="N",
+        help="requests a second (default: %(default)g)",
+    )
 
 
 def _add_measurements(

@@ -16,7 +16,7 @@ from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Verdict, Withdrawal
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
-__all__ = ["append_verdict", "labels_topic", "run"]
+__all__ = ["append_verdict", "labels_topic", "labels_writer", "run"]
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that a label waits for others
@@ -77,9 +77,14 @@ def _key(one: Verdict | Withdrawal) -> bytes | None:
     return one.id.encode() if isinstance(one, Verdict) else None
 
 
+def labels_writer(config: Config) -> _Writer:
+    """What appends verdicts to the topic of labels. Raises ConfigError where there is none."""
+    return _Writer(config, labels_topic(config))
+
+
 def append_verdict(config: Config, verdict: Verdict | Withdrawal) -> None:
     """Write one."""
-    writer = _Writer(config, labels_topic(config))
+    writer = labels_writer(config)
     with closing(writer.log):
         writer.write([verdict])
 

@@ -6,6 +6,7 @@ recovery = newest readable snapshot + silent replay of the journalled slices aft
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
@@ -21,7 +22,7 @@ from streamnb.engine.journal.history import (
     place_of,
 )
 from streamnb.engine.journal.identity import Change, Identity
-from streamnb.engine.journal.replay import SliceReader, replay
+from streamnb.engine.journal.replay import FREE, SliceReader, replay
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.learner import Learner
@@ -232,9 +233,12 @@ class Following:
         identity: what the journal belongs to.
         checkpoint: a record of the journal.
         alive: called before each record.
+        snapshots: where models lie that are taken up; without them it stops before such a record.
+        held: entered while the learner changes.
 
     Attributes:
         checkpoint: where the learner stands.
+        learner: which it is.
     """
 
     def __init__(
@@ -244,27 +248,30 @@ class Following:
         identity: Identity,
         checkpoint: Checkpoint,
         alive: Callable[[], None] = lambda: None,
+        snapshots: Snapshots | None = None,
+        held: AbstractContextManager[object] = FREE,
     ) -> None:
-        self.checkpoint = checkpoint
+        self.checkpoint, self.learner = checkpoint, learner
+        self._adopts = snapshots is not None
         self._log, self._alive = log, alive
         self._journal = log.partitions(identity.journal)[0]
         found = find(log, self._journal, checkpoint.n)
         self._offset = 0 if found is None else found.offset
-        self._replay = _Replay(log, NoSnapshots(), learner, identity, alive)
+        self._replay = _Replay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
         self._replay.follow(checkpoint)
 
     def advance(self) -> Iterator[JournalRecord]:
         """Go on to the journal's end, one record at a time; each, once it has been processed.
 
-        One that another model is taken up by is given before, and not processed: whoever follows says what
-        then. Raises JournalError where the journal was rolled back, or cannot be followed.
+        Without snapshots, one that another model is taken up by is given before, and not processed: whoever
+        follows says what then. Raises JournalError where the journal was rolled back, or cannot be followed.
         """
         for entry in each_alive(entries(self._log, self._journal, self._offset), self._alive):
             if entry.record.n <= self.checkpoint.n:
                 continue
             if entry.record.kind == "rollback":
                 raise JournalError(f"the journal was rolled back by record {entry.record.n}: begin again")
-            if entry.record.kind == "adopt":
+            if entry.record.kind == "adopt" and not self._adopts:
                 yield entry.record
                 return
             before, self.checkpoint = self.checkpoint, self.checkpoint.after(entry.record)
@@ -284,7 +291,9 @@ class _Replay:
         identity: Identity,
         alive: Callable[[], None],
         passed: Passed = lambda *_: None,
+        held: AbstractContextManager[object] = FREE,
     ) -> None:
+        self._held = held
         self._log = log
         self._snapshots = snapshots
         self._slices = SliceReader(log)
@@ -319,11 +328,12 @@ class _Replay:
         self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord
     ) -> Sequence[NewRecord]:
         """Process again what one record did; its outputs."""
-        self._configured(checkpoint)
+        with self._held:
+            self._configured(checkpoint)
+            if record.kind == "adopt":
+                self._learner.adopt(lambda: self._offered(record))
         self._comparable = self._comparable and record.machine == self._identity.machine
-        if record.kind == "adopt":
-            self._learner.adopt(lambda: self._offered(record))
-        outputs = replay(self._slices, self._learner, record, self._alive)
+        outputs = replay(self._slices, self._learner, record, self._alive, self._held)
         if self._comparable and chain_outputs(before.outputs, outputs) != record.outputs:
             raise JournalError(
                 f"replaying journal record {record.n} gave other outputs than it published: "

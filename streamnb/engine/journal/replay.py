@@ -8,26 +8,37 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import JournalError, OutOfRange
 from streamnb.wire.journal import JournalRecord, Slice, crc
 
-__all__ = ["SliceReader", "replay"]
+__all__ = ["FREE", "SliceReader", "replay"]
 
+FREE: AbstractContextManager[object] = nullcontext()
+"""Nobody else looks at the learner."""
 _AHEAD = 10_000  # records
 _AHEAD_BYTES = 8 << 20  # of all partitions together
 
 
 def replay(
-    slices: SliceReader, learner: Learner, record: JournalRecord, alive: Callable[[], None]
+    slices: SliceReader,
+    learner: Learner,
+    record: JournalRecord,
+    alive: Callable[[], None],
+    held: AbstractContextManager[object] = FREE,
 ) -> Sequence[NewRecord]:
-    """Process what a commit processed; its outputs, which are published already. No other record has any."""
+    """Process what a commit processed; its outputs, which are published already. No other record has any.
+
+    Records are read before `held` is entered, and processed within.
+    """
     if record.kind != "commit":
         return []
     records = [found for part in record.slices for found in slices.read(part, record.n)]
-    return learner.process(records, record.now, alive, work=record.work)
+    with held:
+        return learner.process(records, record.now, alive, work=record.work)
 
 
 class SliceReader:

@@ -1,0 +1,152 @@
+"""What a model says of one event, and of one word, as JSON has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from streamnb.cli.asked import Asked, log_odds
+from streamnb.errors import ConfigError
+from streamnb.events import Event
+from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.encoding.tokenizer import words
+from streamnb.model.interface.evidence import LIMIT, Explanation, Item
+from streamnb.model.naive_bayes.counting_model import CountingModel
+
+__all__ = ["explained", "known_of"]
+
+_MOST_LEFT_OUT = 100
+_NEAREST = 5
+
+
+def explained(model: Asked, event: Event, against: str | None, top: int) -> dict[str, Any]:
+    """Why an event has its label. Raises StreamnbError where nothing can be said."""
+    said = model.predicted([event])[0]
+    found = _explanation(model, event, said, against)
+    speaking = [item for item in found.items if item.log_odds > 0 and item.value != ""]
+    return {
+        "label": str(found.predicted),
+        "against": str(found.runner_up),
+        "probabilities": said,
+        "prior": found.prior,
+        "evidence": [_described(model.model, item) for item in found.items[:top]],
+        "turns": _turning(model, event, speaking[:_MOST_LEFT_OUT], next(iter(said))),
+    }
+
+
+def _explanation(model: Asked, event: Event, said: Mapping[str, float], against: str | None) -> Explanation:
+    """What the model says for its label. Raises ConfigError where it cannot say anything."""
+    if against is not None and against not in said:
+        raise ConfigError(f"--against {against}: no such label; the model has {', '.join(said)}")
+    first, *others = said
+    if not others:
+        raise ConfigError(f"the model knows one label, {first}: there is nothing to tell it from")
+    other = others[0] if against in {None, first} else against
+    if isinstance(model.model, CountingModel):
+        labels = {str(label): label for label in model.model.classes}
+        found = model.model.explanation_one(event.x, event.ts, labels[other])
+        assert found is not None  # noqa: S101  there are two
+        return found
+    items = model.model.explain_one(event.x)
+    if against is not None:
+        raise ConfigError("--against: this kind of model compares with the next label alone")
+    if not items:
+        raise ConfigError(
+            "there is no evidence: no value of the event is known, or this kind of model gives none; "
+            "model.kind=mixture and naive_bayes do"
+        )
+    (before,) = model.predicted([Event("-", {})])
+    return Explanation(first, other, log_odds(before[first], before[other]), items)
+
+
+def _described(model: Any, item: Item) -> dict[str, Any]:
+    counts = (
+        model.value_counts(item.attribute, item.value)
+        if isinstance(model, CountingModel) and isinstance(item.value, str | bool) and item.value != ""
+        else {}
+    )
+    return {
+        "attribute": str(item.attribute),
+        "value": item.value,
+        "log_odds": item.log_odds,
+        "counts": {str(label): count for label, count in counts.items()},
+    }
+
+
+def _turning(model: Asked, event: Event, leading: Sequence[Item], label: str) -> dict[str, Any] | None:
+    """The fewest of the leading words and values without which the label is another one; None of no such."""
+    without = [_without(event, leading[: n + 1], model.texts) for n in range(len(leading))]
+    for n, said in enumerate(model.predicted(without) if without else ()):
+        first = next(iter(said))
+        if first != label:
+            values = [item.value for item in leading[: n + 1]]
+            return {"without": values, "label": first, "probability": said[first]}
+    return None
+
+
+def _without(event: Event, items: Sequence[Item], texts: Sequence[str]) -> Event:
+    """The event without some of its words and values; the order of the other words stays."""
+    x: dict[Any, Any] = dict(event.x)
+    for name in {item.attribute for item in items}:
+        gone = {item.value for item in items if item.attribute == name}
+        if name in texts:
+            x[name] = " ".join(word for word in words(str(x[name])) if word not in gone)
+        else:
+            x.pop(name, None)
+    return Event(event.id, x, ts=event.ts)
+
+
+def known_of(model: Asked, word: str) -> dict[str, Any]:
+    """What is known of a word or value. Raises StreamnbError where nothing is counted."""
+    if not isinstance(model.model, CountingModel):
+        raise ConfigError(
+            "this kind of model keeps no counts of words: model.kind=mixture and naive_bayes do"
+        )
+    model.predicted([Event("-", {})])  # refuses a model that has learned nothing
+    entries = list(_entries(model, model.model, word))
+    return {"word": word, "found": entries, **({} if entries else _near(model.model, word))}
+
+
+def _groups(model: CountingModel) -> Iterator[tuple[Any, bool]]:
+    """Each attribute of words or values, and whether they are words."""
+    for kind, name in model.statistics.layout.groups:
+        yield name, kind != NOMINAL
+
+
+def _entries(asked_of: Asked, model: CountingModel, word: str) -> Iterator[dict[str, Any]]:
+    """What is known of the word in each attribute that has it."""
+    tokens = list(dict.fromkeys(words(word)))
+    stopped = model.statistics.stop_words()
+    for name, is_text in _groups(model):
+        for value in tokens if is_text else [word]:
+            counts = model.value_counts(name, value)
+            if counts or (name, value.encode()) in stopped:
+                yield {
+                    "attribute": str(name),
+                    "value": value,
+                    "counts": {str(label): count for label, count in counts.items()},
+                    "weights": _weights(asked_of, name, value, is_text=is_text) if counts else {},
+                    "is_stop_word": not counts,
+                }
+
+
+def _weights(model: Asked, name: Any, value: str, *, is_text: bool) -> dict[str, float]:
+    """What it adds, alone, to the log odds of each label against all others (nats)."""
+    base: dict[Any, Any] = {name: ""} if is_text else {}
+    with_it, without = model.predicted([Event("-", {name: value}), Event("-", base)])
+    odds = {v: log_odds(p, 1.0 - p) - log_odds(without[v], 1.0 - without[v]) for v, p in with_it.items()}
+    return {label: max(-LIMIT, min(LIMIT, one)) for label, one in odds.items()}
+
+
+def _near(model: CountingModel, word: str) -> dict[str, Any]:
+    """What may have been meant: values that differ in case or a letter, and attributes of that name."""
+    known = {value: name for name, _ in _groups(model) for value in model.class_counts(name)}
+    folded = [value for value in known if value.casefold() == word.casefold()]
+    alike = [value for value in known if value[:1].casefold() == word[:1].casefold()]
+    near = dict.fromkeys([*folded, *get_close_matches(word.lower(), alike, _NEAREST)])
+    names = [*(name for name, _ in _groups(model)), *model.statistics.layout.fields]
+    return {
+        "near": [{"attribute": str(known[value]), "value": value} for value in near],
+        "attributes": [str(name) for name in names if str(name).casefold() == word.casefold()],
+    }

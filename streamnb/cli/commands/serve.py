@@ -1,0 +1,95 @@
+"""``streamnb serve``: the model of a running learner, over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from streamnb.cli import wiring
+from streamnb.cli.commands.label import labels_writer
+from streamnb.cli.printable import printable
+from streamnb.config import Config
+from streamnb.config.values import parse_address
+from streamnb.errors import ConfigError
+from streamnb.events import Verdict
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answer until SIGTERM or SIGINT."""
+    config = wiring.load_config(options)
+    address = parse_address(options.listen)
+    if address is None:
+        raise ConfigError(f"--listen: expected HOST:PORT, got {options.listen!r}")
+    token, is_local = _token(options.token_file), _is_local(address[0])
+    _check_open(options, token, is_local=is_local)
+    try:
+        from streamnb.cli.serving import server  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise ConfigError(
+            f"serve needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
+        ) from error
+    wiring.existing_log(config).close()  # what is wrong with it shows before kernels are compiled
+    wiring.warm_up(config)
+    return server.serve(
+        config,
+        server.Listening(
+            address, token, options.certificate, options.private_key, options.rate, is_local=is_local
+        ),
+        _writer(config),
+        lambda text: print(printable(text), file=sys.stderr, flush=True),
+    )
+
+
+def _token(file: str | None) -> str:
+    if file is None:
+        return ""
+    token = Path(file).read_text(encoding="utf-8").strip()
+    if not token.isascii() or len(token) < 16:
+        raise ConfigError(f"--token-file: {file}: expected one line of at least 16 ASCII characters")
+    return token
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_open(options: argparse.Namespace, token: str, *, is_local: bool) -> None:
+    """Raises ConfigError for an address that others reach, unless they need a token, over TLS."""
+    if (options.certificate is None) != (options.private_key is None):
+        raise ConfigError("--certificate and --private-key belong together")
+    if is_local:
+        return
+    if not token:
+        raise ConfigError(f"--listen {options.listen}: others can reach it; give --token-file, too")
+    if options.certificate is None and not options.behind_proxy:
+        raise ConfigError(
+            f"--listen {options.listen}: the token would go over the network as it is; give --certificate "
+            "and --private-key, or --behind-proxy where a proxy does TLS"
+        )
+
+
+def _writer(config: Config) -> Callable[[list[Verdict]], None] | None:
+    """What writes verdicts; a log serves one thread, so that each writing opens it anew."""
+    if not config.topics.labels:
+        return None
+    lock = threading.Lock()
+
+    def write(verdicts: list[Verdict]) -> None:
+        with lock:
+            writer = labels_writer(config)
+            with closing(writer.log):
+                writer.write(verdicts)
+
+    return write

@@ -1,0 +1,126 @@
+"""Who may ask, how much, and how fast: an ASGI application around another one."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+__all__ = ["Guard"]
+
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+_OPEN = {"/live", "/ready"}
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class _RefusedError(Exception):
+    """A request that is not answered: status, and why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Guard:
+    """Passes on what is allowed.
+
+    Args:
+        app: what answers.
+        token: who asks has to bring it, as a bearer; empty is nobody. `/live` and `/ready` are open.
+        is_local: listens on loopback alone: `Host` has to be a name of it, so that no page of another site
+            can ask by a name of its own.
+        most_bytes: of a body.
+        rate: requests a second, on average.
+        burst: requests at once.
+        seconds: for a body to come.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        token: str,
+        is_local: bool,
+        most_bytes: int,
+        rate: float,
+        burst: int = 200,
+        seconds: float = 10.0,
+    ) -> None:
+        self._app, self._token, self._is_local = app, token.encode(), is_local
+        self._most_bytes, self._rate, self._burst, self._seconds = most_bytes, rate, burst, seconds
+        self._left, self._at = float(burst), time.monotonic()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: _Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._check(scope)
+            body = await asyncio.wait_for(self._body(receive), self._seconds)
+        except _RefusedError as error:
+            await _refuse(send, error.status, str(error))
+        except TimeoutError:
+            await _refuse(send, 408, f"the body did not come within {self._seconds:g} s")
+        else:
+            await self._app(scope, _once(body, receive), send)
+
+    def _check(self, scope: MutableMapping[str, Any]) -> None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        host = urlsplit(f"//{headers.get(b'host', b'').decode('latin-1')}").hostname
+        if self._is_local and host not in _LOOPBACK:
+            raise _RefusedError(403, "this listens on loopback alone: ask it as localhost")
+        origin = headers.get(b"origin")
+        if origin is not None and urlsplit(origin.decode("latin-1")).hostname != host:
+            raise _RefusedError(403, "pages of other origins may not ask")
+        if self._token and scope["path"] not in _OPEN:
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, b"Bearer " + self._token):
+                raise _RefusedError(
+                    401, "expected Authorization: Bearer TOKEN, with the token of --token-file"
+                )
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._most_bytes:
+            raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1.0:
+            raise _RefusedError(429, f"more than {self._rate:g} requests a second: ask less often")
+        self._left -= 1.0
+
+    async def _body(self, receive: _Receive) -> bytes:
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._most_bytes:
+                raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return b"".join(parts)
+
+
+def _once(body: bytes, receive: _Receive) -> _Receive:
+    """Gives a body that has been read, then what comes after it."""
+    left = [body]
+
+    async def given() -> _Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return given
+
+
+async def _refuse(send: _Send, status: int, why: str) -> None:
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers += [(b"retry-after", b"1")] if status == 429 else []
+    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % why.encode()})

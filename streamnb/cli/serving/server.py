@@ -1,0 +1,131 @@
+"""uvicorn with an application, bounded: connections, time for a request's head, time between requests."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from streamnb.cli.serving.api import application
+from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.replica import Replica
+from streamnb.config import Config
+from streamnb.errors import ConfigError
+from streamnb.events import Verdict
+
+__all__ = ["Listening", "serve"]
+
+_MOST_CONNECTIONS = 256
+_MOST_BYTES = 4 << 20  # of a body
+_HEAD_SECONDS = 5.0
+_IDLE_SECONDS = 30
+_END_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where and to whom it answers.
+
+    Attributes:
+        address: host and port.
+        token: who asks has to bring it; empty is nobody.
+        certificate, private_key: files for TLS.
+        rate: requests a second.
+        is_local: whether the address is a loopback one.
+    """
+
+    address: tuple[str, int]
+    token: str
+    certificate: str | None
+    private_key: str | None
+    rate: float
+    is_local: bool
+
+
+class _Bounded(H11Protocol):
+    """Leaves a client that does not send the head of its first request in time."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._head_timer = asyncio.get_running_loop().call_later(_HEAD_SECONDS, self._leave)
+
+    def _leave(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_timer.cancel()
+        super().connection_lost(exc)
+
+
+def serve(
+    config: Config,
+    listening: Listening,
+    write: Callable[[list[Verdict]], None] | None,
+    tell: Callable[[str], None],
+) -> int:
+    """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
+    replica = Replica(config, tell)
+    guarded = Guard(
+        application(replica, write),
+        token=listening.token,
+        is_local=listening.is_local,
+        most_bytes=_MOST_BYTES,
+        rate=listening.rate,
+    )
+    host, port = listening.address
+    settings = uvicorn.Config(
+        guarded,
+        host,
+        port,
+        http=_Bounded,
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_END_SECONDS,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.private_key,
+        h11_max_incomplete_event_size=16 << 10,
+    )
+    server = _Server(
+        settings, lambda port: tell(f"answering at {host}:{port}: /predict, /explain, /model ...")
+    )
+    replica.start()
+    try:
+        server.run()
+    except SystemExit as error:  # uvicorn's word for an address that is taken
+        raise ConfigError(f"--listen {host}:{port}: nothing can listen there; is it taken?") from error
+    finally:
+        replica.close()
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """Says where it answers, once it does."""
+
+    def __init__(self, config: uvicorn.Config, tell: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End by them, and be done: uvicorn would send them once more at the end."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.handle_exit)
+        yield
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            self._tell(server.sockets[0].getsockname()[1])
+            break

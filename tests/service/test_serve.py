@@ -1,0 +1,247 @@
+"""`streamnb serve`: a replica that follows a running learner, and answers over HTTP; on both logs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import time
+from contextlib import closing
+from itertools import count
+
+import pytest
+from program import Program, until
+from prometheus_client.parser import text_string_to_metric_families
+
+import streamnb
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.cli.serving.replica import Replica
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.ports import NewRecord
+from streamnb.wire.snapshot import part_digest
+
+NUMBERS = count()
+WORDS = {"spam": ["free", "win", "cash"], "ham": ["lunch", "noon", "home"]}
+TOKEN = "a-token-of-some-length"  # noqa: S105
+
+
+def events(n, first=0, seed=3):
+    rng = random.Random(seed + first)
+    found = []
+    for i in range(first, first + n):
+        label = rng.choice(["spam", "ham"])
+        words = rng.choices([*WORDS[label], "the", "and"], k=5)
+        found.append(json.dumps({"id": f"m{i}", "text": " ".join(words), "label": label}).encode())
+    return found
+
+
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
+def made(request, tmp_path):
+    """A program whose learner knows 200 events; it, and what appends to its topics."""
+    address = f"sqlite:///{tmp_path / 'log.db'}"
+    if request.param == "kafka":
+        address = request.getfixturevalue("broker").address
+    name = f"serve{next(NUMBERS)}"
+    program = Program(
+        tmp_path,
+        address,
+        model=name,
+        model_keys={"kind": "naive_bayes"},
+        topics={"labels": f"{name}-labels", "partitions": 1},
+        snapshots={"every_events": 100},
+        commit={"events": 20},
+    )
+    program.run("topics", "create")
+
+    def append(raws):
+        with closing(wiring.open_log(configured(program))) as log:
+            log.append([NewRecord(program.topics["events"], None, raw) for raw in raws])
+
+    append(events(200))
+    program.run("run", "--until-end")
+    yield program, append
+    for command in program._started:
+        if command.is_going():
+            command.kill()
+
+
+def configured(program):
+    return configuration.load(program.file, {}, [])
+
+
+def serving(program, *more):
+    command = program.start("serve", "--listen", "127.0.0.1:0", *more)
+    command.await_word("answering at")
+    port = int(command.said().rpartition("answering at 127.0.0.1:")[2].partition(":")[0])
+
+    def ask(path, body=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        with closing(connection):
+            given = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            kind = {} if body is None else {"Content-Type": "application/json"}
+            connection.request("GET" if body is None else "POST", path, given, kind | headers)
+            answer = connection.getresponse()
+            raw = answer.read()
+            is_json = answer.headers.get("Content-Type", "").startswith("application/json")
+            return answer.status, json.loads(raw) if is_json else raw.decode()
+
+    until(lambda: ask("/ready")[0] == 200)
+    return command, port, ask
+
+
+def present(program):
+    """The model that a learner would begin with."""
+    config = configured(program)
+    learner = wiring.learner(config)
+    with closing(wiring.open_log(config)) as log:
+        checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
+    return checkpoint.n, learner.model
+
+
+def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
+    program, append = made
+    command, _, ask = serving(program)
+    n, model = present(program)
+    texts = ["free cash at noon", "lunch at home"]
+    status, answer = ask("/predict", {"events": [texts[0], {"id": "a", "text": texts[1]}]})
+    assert (status, answer["journal"]) == (200, n)
+    assert [one["id"] for one in answer["predictions"]] == [None, "a"]
+    for text, one in zip(texts, answer["predictions"], strict=True):
+        assert one["probabilities"] == model.predict_proba_one({"text": text})
+        assert one["label"] == model.predict_one({"text": text})
+    assert ask("/tokens/free")[1]["found"][0]["counts"]["spam"] > 10
+    assert ask("/explain", {"event": texts[0]})[1]["evidence"]
+    run = program.start("run")
+    append(events(300, first=200))
+    until(lambda: ask("/model")[1]["learned"] == 500)
+    status, answer = ask("/labels", {"labels": [{"id": "m499", "label": "other", "source": "me"}]})
+    assert (status, answer) == (200, {"written": 1})
+    until(lambda: "other" in ask("/model")[1]["classes"])
+    run.stop()
+    n, model = present(program)
+    until(lambda: ask("/model")[1]["journal"] == n)
+    found = ask("/model")[1]
+    assert found["classes"] == {str(label): weight for label, weight in model.class_weights.items()}
+    status, text = ask("/metrics")
+    gauges = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert gauges["streamnb_replica_journal_record"] == n
+    assert gauges["streamnb_replica_learned_events"] == 500
+    assert command.stop().process.returncode == 0
+    assert "Traceback" not in command.said()
+
+
+def test_a_replica_is_the_learner_bit_for_bit_after_a_rollback_and_a_rebuild_too(made):
+    program, append = made
+    replica = Replica(configured(program), print)
+    replica.start()
+
+    def agrees():
+        n, model = present(program)
+        until(lambda: replica.state()["journal"] == n)
+        with replica.lock:
+            assert part_digest(*replica.asked().model.state()) == part_digest(*model.state())
+
+    until(lambda: replica.is_ready)
+    agrees()
+    run = program.start("run")
+    append(events(150, first=200))
+    until(lambda: replica.state()["learned"] == 350)
+    run.kill()
+    agrees()
+    program.run("forget", "--ids", forgotten(program))
+    agrees()
+    assert replica.state()["learned"] == 348
+    back = replica.state()["journal"]
+    program.run("run", "--until-end")
+    append(events(40, first=350))
+    program.run("run", "--until-end")
+    agrees()
+    program.run("snapshot", "rollback", "--to", str(back))
+    agrees()
+    program.run("rebuild")
+    agrees()
+    replica.close()
+
+
+def forgotten(program):
+    file = program.folder / "gone.txt"
+    file.write_text("m3\nm4\n")
+    return str(file)
+
+
+def test_what_is_wrong_is_said_and_harms_nobody(made):
+    program, _ = made
+    command, port, ask = serving(program)
+    for path, body, status, word in [
+        ("/predict", b"{", 422, "JSON"),
+        ("/predict", {"events": []}, 422, "at least 1"),
+        ("/predict", {"events": ["a"] * 1001}, 422, "at most 1000"),
+        ("/predict", {"events": [7]}, 422, "string"),
+        ("/predict", {"events": [{"text": 7}]}, 422, "event 0"),
+        ("/predict", {"events": ["a", {"features": []}]}, 422, "event 1"),
+        ("/predict", b'{"events": ["\\ud800"]}', 422, ""),
+        ("/predict", b'{"events": [{"features": {"x": NaN}}]}', 422, "event 0"),
+        ("/predict", b"[" * 100_000, 422, ""),
+        ("/predict", b"x" * (5 << 20), 413, "at most"),
+        ("/explain", {"event": "a", "against": "nobody"}, 422, "no such label"),
+        ("/labels", {"labels": [{"id": "", "label": "spam"}]}, 422, "label 0"),
+        ("/labels", {"labels": [{"id": "a", "label": "b", "weight": -1}]}, 422, "label 0"),
+        ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
+        ("/nothing", None, 404, "Not Found"),
+        ("/predict", None, 405, "Not Allowed"),
+    ]:
+        found, answer = ask(path, body)
+        assert (found, word in json.dumps(answer)) == (status, True), (path, body, answer)
+    assert ask("/model", Host="evil.example")[0] == 403
+    assert ask("/labels", {"labels": []}, Origin="http://evil.example")[0] == 403
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    assert ask("/model")[0] == 200
+    for one in slow[:50]:
+        one.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\n")
+    began = time.monotonic()
+    for one in slow:
+        one.settimeout(30)
+        assert one.recv(1) == b""
+        one.close()
+    assert time.monotonic() - began < 25
+    assert ask("/predict", {"events": ["free"]})[0] == 200
+    assert command.stop().process.returncode == 0
+    assert "Traceback" not in command.said()
+
+
+def test_others_are_let_in_with_a_token_alone(made, tmp_path):
+    program, _ = made
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    for arguments, word in [
+        (["--listen", "0.0.0.0:0"], "give --token-file"),
+        (["--listen", "0.0.0.0:0", "--token-file", str(file)], "--behind-proxy"),
+        (["--certificate", "c.pem"], "belong together"),
+        (["--listen", "nowhere"], "--listen"),
+    ]:
+        refused = program.start("serve", *arguments).finish()
+        assert (refused.process.returncode, word in refused.said()) == (2, True), refused.said()
+    _, _, ask = serving(program, "--token-file", str(file), "--rate", "50")
+    assert ask("/model")[0] == 401
+    assert ask("/model", Authorization="Bearer nonsense")[0] == 401
+    assert ask("/model", Authorization=f"Bearer {TOKEN}")[0] == 200
+    found = [ask("/model", Authorization=f"Bearer {TOKEN}")[0] for _ in range(600)]
+    assert set(found) <= {200, 429}
+
+
+def test_before_anything_was_learned_it_says_so(tmp_path):
+    program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}", model_keys={"kind": "naive_bayes"})
+    program.run("topics", "create")
+    replica = Replica(configured(program), lambda _: None)
+    replica.start()
+    until(lambda: "nothing has been learned yet" in replica._told)
+    assert not replica.is_ready
+    with pytest.raises(streamnb.errors.SnapshotError, match="nothing has been learned yet"):
+        replica.asked()
+    replica.close()
