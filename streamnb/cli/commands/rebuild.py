@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
@@ -18,12 +18,14 @@ from streamnb.engine.ports import Log
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import ConfigError, JournalError, NotElected
+from streamnb.worker import Worker
 
-__all__ = ["by_the_learner", "rebuilding_of", "run", "with_ids"]
+__all__ = ["rebuilding_of", "run", "taken_up", "with_ids"]
 
 _QUIET_SECONDS = 2.0  # without a commit: the learner stands still, or has nothing to do
 _PATIENCE_SECONDS = 90.0
 _LOOK_SECONDS = 0.05
+_TRY_SECONDS = 2.0
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,31 +101,28 @@ def _is(found: object, value: str) -> bool:
 
 def _hand_over(config: Config, rebuilding: Rebuilding) -> int:
     """Have it taken up by the learner that runs, or by one that is begun for it; the journal record."""
-    folder = wiring.snapshots(config)
     worker = wiring.worker(config, wiring.learner(config), wiring.existing_log(config))
-    try:
-        worker.start(f"{socket.gethostname()}:{os.getpid()}")
-    except NotElected:
-        worker.close()
-        return by_the_learner(config, rebuilding, folder)
     with closing(worker):
-        rebuilding.follow()
-        _refuse_another(rebuilding)
-        if worker.checkpoint is None or worker.checkpoint.n != rebuilding.checkpoint.n:
-            raise JournalError("the journal does not stand still; is another learner running?")
-        folder.offer(rebuilding.snapshot())
-        return worker.adopt(rebuilding.rebuilt()).n
+        return taken_up(rebuilding, wiring.snapshots(config), worker)
 
 
-def by_the_learner(config: Config, rebuilding: Rebuilding, folder: SnapshotFolder) -> int:
-    """Ask the learner that runs to stand still, and to take the model up."""
+def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> int:
+    """Ask the learner that runs to stand still, and to take the model up; the journal record.
+
+    Where none runs, or the one that did is dead for sure, `worker` becomes the learner, and does it.
+    """
     rebuilding.follow()
     now = quiet_since = time.monotonic()
-    deadline, digest, offered = now + _PATIENCE_SECONDS, "", -1
+    deadline, next_try, digest, offered = now + _PATIENCE_SECONDS, now, "", -1
     with folder.asking():
         _refuse_another(rebuilding)  # the file of one that was just taken up is needed
         folder.remove_offers(rebuilding.checkpoint.n)
         while now < deadline:
+            if now >= next_try:
+                next_try = now + _TRY_SECONDS
+                with suppress(NotElected):
+                    worker.start(f"{socket.gethostname()}:{os.getpid()}")
+                    return _by(worker, rebuilding, folder)
             record, now = rebuilding.follow(), time.monotonic()
             if record is not None and record.kind == "adopt":
                 if record.model == digest:
@@ -137,8 +136,18 @@ def by_the_learner(config: Config, rebuilding: Rebuilding, folder: SnapshotFolde
             time.sleep(_LOOK_SECONDS)
     raise JournalError(
         f"the learner has not taken the model up within {_PATIENCE_SECONDS:g} s, and goes on with its own: "
-        f"does it keep its snapshots in {config.snapshot_folder}, too? Stop it, and run this again"
+        f"does it keep its snapshots in {folder.path}, too? Stop it, and run this again"
     )
+
+
+def _by(worker: Worker, rebuilding: Rebuilding, folder: SnapshotFolder) -> int:
+    """Have it taken up by a worker that is the learner."""
+    rebuilding.follow()
+    _refuse_another(rebuilding)
+    if worker.checkpoint is None or worker.checkpoint.n != rebuilding.checkpoint.n:
+        raise JournalError("the journal does not stand still; is another learner running?")
+    folder.offer(rebuilding.snapshot())
+    return worker.adopt(rebuilding.rebuilt()).n
 
 
 def _refuse_another(rebuilding: Rebuilding) -> None:

@@ -20,7 +20,7 @@ from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError
 from streamnb.events import Event, Verdict
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
-__all__ = ["MOST_EVENTS", "application"]
+__all__ = ["MOST_EVENTS", "application", "metrics_of"]
 
 MOST_EVENTS = 1000
 """Events, or labels, in one request."""
@@ -96,22 +96,17 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def application(replica: Replica, write: Callable[[list[Verdict]], None] | None) -> FastAPI:
+def application(
+    replica: Replica, registry: CollectorRegistry, write: Callable[[list[Verdict]], None] | None
+) -> FastAPI:
     """The application.
 
     Args:
         replica: is asked.
+        registry: of /metrics.
         write: writes verdicts durably; None where there is no topic of labels.
     """
     app = FastAPI(title="streamnb", docs_url=None, redoc_url=None, responses=_PROBLEMS)
-    registry, requests = _metrics(replica)
-
-    @app.middleware("http")
-    async def counted(request: Request, call_next: Any) -> Any:
-        response = await call_next(request)
-        route = request.scope.get("route")
-        requests.labels(getattr(route, "path", "other"), str(response.status_code)).inc()
-        return response
 
     @app.exception_handler(StreamnbError)
     def refused(_: Request, error: StreamnbError) -> JSONResponse:
@@ -122,6 +117,22 @@ def application(replica: Replica, write: Callable[[list[Verdict]], None] | None)
     _say(app, write)
     _watch(app, replica, registry)
     return app
+
+
+def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int], None]]:
+    """Where a replica stands, for Prometheus; and what counts an answer, by its path and status."""
+    registry = CollectorRegistry()
+    for name, key, what in (
+        ("journal_record", "journal", "The last journal record that the replica followed."),
+        ("learned_events", "learned", "Events that its model has learned."),
+        ("commit_age_seconds", "seconds_since_commit", "How old that record is."),
+        ("look_age_seconds", "seconds_since_look", "Since it last was at the journal's end."),
+    ):
+        gauge = Gauge(f"streamnb_replica_{name}", what, registry=registry)
+        gauge.set_function(partial(_number, replica, key))
+    told = "Requests that were answered, or refused."
+    answers = Counter("streamnb_replica_requests", told, ("path", "code"), registry=registry)
+    return registry, lambda path, code: answers.labels(path, str(code)).inc()
 
 
 def _ask(app: FastAPI, replica: Replica) -> None:
@@ -226,17 +237,3 @@ def _verdict(said: Said, place: int) -> Verdict:
 def _number(replica: Replica, key: str) -> float:
     value = replica.state()[key]
     return math.nan if value is None else float(value)
-
-
-def _metrics(replica: Replica) -> tuple[CollectorRegistry, Counter]:
-    registry = CollectorRegistry()
-    for name, key, what in (
-        ("journal_record", "journal", "The last journal record that the replica followed."),
-        ("learned_events", "learned", "Events that its model has learned."),
-        ("commit_age_seconds", "seconds_since_commit", "How old that record is."),
-        ("look_age_seconds", "seconds_since_look", "When it last was at the journal's end."),
-    ):
-        gauge = Gauge(f"streamnb_replica_{name}", what, registry=registry)
-        gauge.set_function(partial(_number, replica, key))
-    told = "Requests that were answered."
-    return registry, Counter("streamnb_replica_requests", told, ("path", "code"), registry=registry)

@@ -37,6 +37,7 @@ class Guard:
         most_bytes: of a body.
         rate: requests a second, on average.
         burst: requests at once.
+        count: is told the path of each answer, as the application has it, and its status.
         seconds: for a body to come.
     """
 
@@ -48,11 +49,13 @@ class Guard:
         is_local: bool,
         most_bytes: int,
         rate: float,
+        count: Callable[[str, int], None],
         burst: int = 200,
         seconds: float = 10.0,
     ) -> None:
         self._app, self._token, self._is_local = app, token.encode(), is_local
         self._most_bytes, self._rate, self._burst, self._seconds = most_bytes, rate, burst, seconds
+        self._count = count
         self._left, self._at = float(burst), time.monotonic()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: _Send) -> None:
@@ -60,15 +63,21 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+
+        async def counted(message: _Message) -> None:
+            if message["type"] == "http.response.start":
+                self._count(getattr(scope.get("route"), "path", "other"), message["status"])
+            await send(message)
+
         try:
             self._check(scope)
             body = await asyncio.wait_for(self._body(receive), self._seconds)
         except _RefusedError as error:
-            await _refuse(send, error.status, str(error))
+            await _refuse(counted, error.status, str(error))
         except TimeoutError:
-            await _refuse(send, 408, f"the body did not come within {self._seconds:g} s")
+            await _refuse(counted, 408, f"the body did not come within {self._seconds:g} s")
         else:
-            await self._app(scope, _once(body, receive), send)
+            await self._app(scope, _once(body, receive), counted)
 
     def _check(self, scope: MutableMapping[str, Any]) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from streamnb.cli.serving.api import application
+from streamnb.cli.serving.api import application, metrics_of
 from streamnb.cli.serving.guard import Guard
 from streamnb.cli.serving.replica import Replica
 from streamnb.config import Config
@@ -72,8 +72,10 @@ def serve(
 ) -> int:
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
     replica = Replica(config, tell)
+    registry, count = metrics_of(replica)
     guarded = Guard(
-        application(replica, write),
+        application(replica, registry, write),
+        count=count,
         token=listening.token,
         is_local=listening.is_local,
         most_bytes=_MOST_BYTES,

@@ -13,7 +13,7 @@ from service import AtOnce, digests, model_digest, read_topic
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
-from streamnb.cli.commands.rebuild import by_the_learner, with_ids
+from streamnb.cli.commands.rebuild import taken_up, with_ids
 from streamnb.engine.journal.entries import refuse_forgotten
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import recover
@@ -222,7 +222,9 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path):
             rebuilding = Rebuilding(source(reader, tmp_path), forgotten({"e1"}))
             for first in range(200, len(stream), 20):
                 append(producer, stream[first : first + 20])
-            n = by_the_learner(configured(*LATE), rebuilding, AtOnce(tmp_path, 100))
+            other = new_worker(open_log(), tmp_path, *LATE)
+            with closing(other):
+                n = taken_up(rebuilding, AtOnce(tmp_path, 100), other)
             numbers.append((n, rebuilding.rebuilt()))
         finally:
             worker.stop()
