@@ -367,7 +367,7 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
     worker.adopt(first.rebuilt())
     worker.close()
     with pytest.raises(JournalError, match="took up another model meanwhile"):
-        by_the_learner(configured(*LATE), second, AtOnce(tmp_path, 100))
+        taken_up(second, AtOnce(tmp_path, 100), worker)
     assert offered.exists()
 
 
