@@ -394,3 +394,17 @@ def test_a_learner_stands_still_once_for_each_who_asks(open_log, tmp_path, monke
     why = "none came" if content is None else str(tmp_path / "adopt-")
     assert told_of[-1].startswith(f"going on with the model as it was: {why}")
     worker.close()
+
+
+def test_what_was_forgotten_is_not_missed_where_no_labels_come_late(open_log, tmp_path):
+    """The recount begins with the snapshot that follows: what its hypotheses met is less than was read."""
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 0, labelled=1.0).records)
+    worker = new_worker(log, tmp_path, pace=PACE)
+    worker.start("a learner")
+    worker.run(until_end=True)
+    config = configured()
+    of = Source(open_log(), AtOnce(tmp_path, 100), lambda: wiring.learner(config), wiring.identity(config))
+    worker.adopt(Rebuilding(of, forgotten({"e3", "e4"})).rebuilt())
+    worker.close()
+    assert told(verified(open_log(), tmp_path)) == []

@@ -38,6 +38,7 @@ class LearnedState(NamedTuple):
     dead_letters: int
     books: Books | None = None
     chains: ChainRecount | None = None
+    forgotten: int = 0
 
     @classmethod
     def of(cls, learner: Learner) -> LearnedState:
@@ -62,7 +63,8 @@ class LearnedState(NamedTuple):
             _check_features(arrays)
             chains = ChainRecount.of_state(meta, arrays)
             seen = counters["consumed"], counters["dead_letters"]
-            return cls(statistics, *seen, Books.read(model), chains)
+            forgotten = parts.get("forgotten", Part({}, {})).arrays.values()
+            return cls(statistics, *seen, Books.read(model), chains, sum(map(len, forgotten)))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
 
@@ -152,7 +154,7 @@ def recount_of(state: LearnedState) -> Recount:
     recount = Recount()
     recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
     recount.events = state.statistics.events
-    recount.met = recount.consumed - recount.dead_letters
+    recount.met = recount.consumed - recount.dead_letters - state.forgotten
     recount.classes.update(_classes(state.statistics))
     for (kind, name), by_class in _totals(state.statistics, state.statistics.counts.totals).items():
         recount.totals[recount.group(kind, name)].update(by_class)
