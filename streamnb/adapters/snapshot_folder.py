@@ -320,10 +320,7 @@ class SnapshotFolder:
                     raise SnapshotError(f"{self.path / _ASKED} is held: another model is being handed over")
                 looks += 1
                 time.sleep(_LOOK_SECONDS)
-            try:
-                yield
-            finally:
-                (self.path / _ASKED).unlink(missing_ok=True)
+            yield  # the file stays: who waits for its lock has it open already
 
     def remove_offers(self, since: int) -> None:
         """Remove what others offered to whoever stands at a journal record, or beyond."""

@@ -13,11 +13,12 @@ from service import AtOnce, digests, model_digest, read_topic
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
-from streamnb.cli.commands.rebuild import taken_up, with_ids
+from streamnb.cli.commands.rebuild import _chosen, taken_up, with_ids
+from streamnb.cli.parser import build_parser
 from streamnb.engine.journal.entries import refuse_forgotten
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import recover
-from streamnb.engine.ports import NewRecord
+from streamnb.engine.ports import NewRecord, Record
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.verification.findings import Findings
@@ -127,6 +128,29 @@ def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
         if not (tmp_path / "older" / "segments").exists():
             (tmp_path / "older" / "segments").symlink_to(tmp_path / "segments")
     assert told(verified(log, tmp_path, *LATE, *sets)) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "met", "passed_by"),
+    [
+        (["--key", "k1"], {"key": b"k1"}, {"key": None}),
+        (["--where", "sender=x.org"], {"sender": "x.org"}, {"sender": "y.org"}),
+        (["--where", "links=3"], {"links": 3.0}, {"links": 3.5}),
+        (["--where", "seen=true"], {"seen": True}, {"seen": False}),
+        (["--where", "note=a=b"], {"note": "a=b"}, {}),
+    ],
+)
+def test_events_are_chosen_by_key_and_by_attribute(flags, met, passed_by):
+    chosen = _chosen(build_parser().parse_args(["forget", *flags]))
+    for given, expected in [(met, True), (passed_by, False)]:
+        x = {name: value for name, value in given.items() if name != "key"}
+        assert chosen(Event("e", x), Record(EVENTS, 0, given.get("key"), b"", 0.0)) is expected
+
+
+def test_a_choice_that_names_nothing_is_refused():
+    for given in ("sender", "=x"):
+        with pytest.raises(ConfigError, match="FIELD=VALUE"):
+            _chosen(build_parser().parse_args(["forget", "--where", given]))
 
 
 def forgotten(ids):
