@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import random
 import socket
+import threading
 import time
 from contextlib import closing
 from itertools import count
 
 import pytest
 from program import Program, until
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import streamnb
 from streamnb import config as configuration
 from streamnb.cli import wiring
+from streamnb.cli.serving.api import application
 from streamnb.cli.serving.replica import Replica
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
@@ -192,15 +196,34 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/labels", {"labels": [{"id": "", "label": "spam"}]}, 422, "label 0"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "weight": -1}]}, 422, "label 0"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
+        ("/predict", b'{"events": [NaN]}', 422, "string"),
+        ("/predict", b'{"\\ud800": 1}', 422, "unicode"),
+        ("/predict", {str(i): i for i in range(100_000)}, 422, "at most 20 keys"),
+        ("/explain", b'{"event": "a", "against": "\\ud800"}', 422, "no such label"),
+        ("/labels", b'{"labels": [{"id": "a", "label": "b", "weight": NaN}]}', 422, "finite"),
+        ("/labels", b'{"labels": [{"id": "a", "label": "b", "ts": 1e999}]}', 422, "finite"),
+        ("/explain", {"event": "free " * 10_000}, 422, "50,000 characters, more than 32,768"),
+        ("/explain", {"event": {"text": "free " * 10_000}}, 422, "more than 32,768"),
+        ("/tokens/a%2Fb", None, 200, "a/b"),
         ("/nothing", None, 404, "Not Found"),
         ("/predict", None, 405, "Not Allowed"),
     ]:
         found, answer = ask(path, body)
         assert (found, word in json.dumps(answer)) == (status, True), (path, body, answer)
+        assert status == 200 or isinstance(answer["detail"], str), answer  # as /openapi.json says
     assert ask("/predict", b"{}", **{"Content-Length": str(5 << 20)})[0] == 413
     assert ask("/model", Host="evil.example")[0] == 403
-    assert ask("/labels", {"labels": []}, Origin="http://evil.example")[0] == 403
+    assert ask("/model", Host="[::1")[0] == 403
+    for origin in ("http://evil.example", "http://[", "null", "http://127.0.0.1:1"):
+        assert ask("/labels", {"labels": []}, Origin=origin)[0] == 403
+    assert ask("/model", Origin=f"http://127.0.0.1:{port}")[0] == 200
     slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    for one in slow[50:]:  # the head of a second request is bounded, too
+        one.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"}"):
+            answer += one.recv(9999)
+        one.sendall(b"GET /live HTTP")
     assert ask("/model")[0] == 200
     for one in slow[:50]:
         one.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\n")
@@ -233,6 +256,37 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     assert ask("/model", Authorization=f"Bearer {TOKEN}")[0] == 200
     found = [ask("/model", Authorization=f"Bearer {TOKEN}")[0] for _ in range(600)]
     assert set(found) <= {200, 429}
+    assert {ask("/live")[0] for _ in range(300)} == {200}
+
+
+def test_a_log_that_stands_keeps_nobody_waiting_who_asks(tmp_path):
+    given = threading.Event()
+    replica = Replica(configured(Program(tmp_path, "sqlite:///log.db")), print)
+    app = application(replica, CollectorRegistry(), lambda _: given.wait(30))
+
+    async def post(path, body):
+        said = []
+
+        async def receive():
+            return {"type": "http.request", "body": json.dumps(body).encode()}
+
+        async def send(message):
+            said.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "http_version": "1.1"}
+        await app(scope | {"headers": [(b"content-type", b"application/json")]}, receive, send)
+        return said[0]["status"]
+
+    async def asked():
+        label = {"labels": [{"id": "a", "label": "b"}]}
+        waiting = [asyncio.create_task(post("/labels", label)) for _ in range(60)]
+        await asyncio.sleep(0.1)
+        assert await asyncio.wait_for(post("/predict", {"events": ["a"]}), 3) == 503  # there is no model yet
+        assert [await one for one in waiting[1:]] == [503] * 59
+        given.set()
+        assert await waiting[0] == 200
+
+    asyncio.run(asked())
 
 
 def test_before_anything_was_learned_it_says_so(tmp_path):

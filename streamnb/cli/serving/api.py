@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
 
+import anyio
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked
@@ -26,14 +31,30 @@ MOST_EVENTS = 1000
 """Events, or labels, in one request."""
 _Asking = str | dict[str, Any]
 _NOT_FOUND, _CONFLICT, _WRONG, _NOT_READY = 404, 409, 422, 503
-_STRICT = ConfigDict(extra="forbid", strict=True)
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_LABELS_SECONDS = 5.0  # to wait for others that write labels
+_MOST_EXPLAINED = 32 << 10  # characters
+_MOST_KEYS = 20
+_MOST_SAID = 500  # characters of what is wrong
 
 
-class Question(BaseModel):
-    """Events to be predicted: texts, or objects as on the events topic; ids may be left out."""
+class _Asked(BaseModel):
+    """Something with few keys, so that not each of a million wrong ones is complained about."""
 
     model_config = _STRICT
-    events: Annotated[list[_Asking], Field(min_length=1, max_length=MOST_EVENTS)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > _MOST_KEYS:
+            raise ValueError(f"expected at most {_MOST_KEYS} keys, found {len(given):,}")
+        return given
+
+
+class Question(_Asked):
+    """Events to be predicted: texts, or objects as on the events topic; ids may be left out."""
+
+    events: Annotated[list[_Asking], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
 
 
 class Predicted(BaseModel):
@@ -52,19 +73,17 @@ class Answer(BaseModel):
     journal: int
 
 
-class Why(BaseModel):
+class Why(_Asked):
     """An event whose prediction is to be explained, against the next label or a given one."""
 
-    model_config = _STRICT
     event: _Asking
     against: str | None = None
     top: Annotated[int, Field(ge=1, le=1000)] = 10
 
 
-class Said(BaseModel):
+class Said(_Asked):
     """A verdict: the label of an event, or null to take back what the source said."""
 
-    model_config = _STRICT
     id: str
     label: str | None
     source: str = UNNAMED
@@ -72,11 +91,10 @@ class Said(BaseModel):
     ts: float | None = None
 
 
-class Verdicts(BaseModel):
+class Verdicts(_Asked):
     """Verdicts to be written to the topic of labels."""
 
-    model_config = _STRICT
-    labels: Annotated[list[Said], Field(min_length=1, max_length=MOST_EVENTS)]
+    labels: Annotated[list[Said], Field(min_length=1, max_length=MOST_EVENTS, fail_fast=True)]
 
 
 class Written(BaseModel):
@@ -92,7 +110,8 @@ class Problem(BaseModel):
 
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem} for code in (401, 403, 408, 413, _WRONG, 429, _NOT_READY)
+    code: {"model": Problem}
+    for code in (400, 401, 403, _NOT_FOUND, 408, _CONFLICT, 413, _WRONG, 429, _NOT_READY)
 }
 
 
@@ -109,14 +128,24 @@ def application(
     app = FastAPI(title="streamnb", docs_url=None, redoc_url=None, responses=_PROBLEMS)
 
     @app.exception_handler(StreamnbError)
-    def refused(_: Request, error: StreamnbError) -> JSONResponse:
-        code = _NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG
-        return JSONResponse({"detail": str(error)}, code)
+    async def refused(_: Request, error: StreamnbError) -> JSONResponse:
+        return _problem(_NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
     _ask(app, replica)
     _say(app, write)
     _watch(app, replica, registry)
     return app
+
+
+def _problem(code: int, why: str) -> JSONResponse:
+    """What is wrong, short, and without what it quotes of a request that no UTF-8 can hold."""
+    said = why.encode(errors="backslashreplace").decode()
+    return JSONResponse({"detail": said[:_MOST_SAID]}, code)
 
 
 def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int], None]]:
@@ -163,10 +192,14 @@ def _ask(app: FastAPI, replica: Replica) -> None:
     @app.post("/explain")
     def explain(why: Why) -> dict[str, Any]:
         """What speaks for the label of an event, with counts, and what would turn it."""
+        size = len(why.event if isinstance(why.event, str) else json.dumps(why.event))
+        if size > _MOST_EXPLAINED:
+            told = f"an event of {size:,} characters, more than {_MOST_EXPLAINED:,}, keeps others waiting"
+            raise HTTPException(_WRONG, f"{told}: ask `streamnb explain`")
         with asked() as model:
             return explained(model, _event(model, why.event, 0), why.against, why.top)
 
-    @app.get("/tokens/{word}")
+    @app.get("/tokens/{word:path}")
     def tokens(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> dict[str, Any]:
         """What the model knows of one word or value."""
         with asked() as model:
@@ -182,32 +215,37 @@ def _ask(app: FastAPI, replica: Replica) -> None:
 
 
 def _say(app: FastAPI, write: Callable[[list[Verdict]], None] | None) -> None:
-    """The path that writes."""
+    """The path that writes; one at a time, so that a log that stands takes no thread of those who ask."""
+    one_writes = CapacityLimiter(1)
 
     @app.post("/labels")
-    def labels(verdicts: Verdicts) -> Written:
+    async def labels(verdicts: Verdicts) -> Written:
         """Say what events are, late, or otherwise than before."""
         if write is None:
             raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
         found = [_verdict(one, place) for place, one in enumerate(verdicts.labels)]
-        write(found)
+        try:
+            with anyio.fail_after(_LABELS_SECONDS):
+                await run_sync(write, found, limiter=one_writes)
+        except TimeoutError as error:
+            raise LogError("the log is busy with labels of others; none was written: ask again") from error
         return Written(written=len(found))
 
 
 def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
-    """The paths of whoever watches it."""
+    """The paths of whoever watches it; they wait for no thread of those who ask."""
 
     @app.get("/live", include_in_schema=False)
-    def live() -> dict[str, Any]:
+    async def live() -> dict[str, Any]:
         return dict(replica.state())
 
     @app.get("/ready", include_in_schema=False)
-    def ready(response: Response) -> dict[str, Any]:
+    async def ready(response: Response) -> dict[str, Any]:
         response.status_code = 200 if replica.is_ready else _NOT_READY
         return dict(replica.state())
 
     @app.get("/metrics", include_in_schema=False)
-    def metrics() -> Response:
+    async def metrics() -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
 

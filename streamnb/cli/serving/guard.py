@@ -35,7 +35,7 @@ class Guard:
         is_local: listens on loopback alone: `Host` has to be a name of it, so that no page of another site
             can ask by a name of its own.
         most_bytes: of a body.
-        rate: requests a second, on average.
+        rate: requests a second, on average; `/live` and `/ready` do not count.
         burst: requests at once.
         count: is told the path of each answer, as the application has it, and its status.
         seconds: for a body to come.
@@ -80,14 +80,15 @@ class Guard:
             await self._app(scope, _once(body, receive), counted)
 
     def _check(self, scope: MutableMapping[str, Any]) -> None:
+        is_open = scope["path"] in _OPEN
         headers = {name.lower(): value for name, value in scope["headers"]}
-        host = urlsplit(f"//{headers.get(b'host', b'').decode('latin-1')}").hostname
-        if self._is_local and host not in _LOOPBACK:
+        host = headers.get(b"host", b"").lower()
+        if self._is_local and _name(host) not in _LOOPBACK:
             raise _RefusedError(403, "this listens on loopback alone: ask it as localhost")
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin.decode("latin-1")).hostname != host:
+        if origin is not None and origin.lower().partition(b"://")[2] != (host or b"?"):
             raise _RefusedError(403, "pages of other origins may not ask")
-        if self._token and scope["path"] not in _OPEN:
+        if self._token and not is_open:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, b"Bearer " + self._token):
                 raise _RefusedError(
@@ -96,6 +97,8 @@ class Guard:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._most_bytes:
             raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
+        if is_open:  # a flood is no reason to end who is asked
+            return
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
@@ -113,6 +116,14 @@ class Guard:
                 raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
             if message["type"] != "http.request" or not message.get("more_body"):
                 return b"".join(parts)
+
+
+def _name(host: bytes) -> str | None:
+    """The name in a `Host`; None of what is no host."""
+    try:
+        return urlsplit(f"//{host.decode('latin-1')}").hostname
+    except ValueError:
+        return None
 
 
 def _once(body: bytes, receive: _Receive) -> _Receive:

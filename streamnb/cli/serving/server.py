@@ -51,18 +51,45 @@ class Listening:
 
 
 class _Bounded(H11Protocol):
-    """Leaves a client that does not send the head of its first request in time."""
+    """Leaves a client that does not send the head of a request in time, or does not read what is answered."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._head_timer = asyncio.get_running_loop().call_later(_HEAD_SECONDS, self._leave)
+        self._await_head()
 
-    def _leave(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
-            self.transport.close()
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._await_head()
+
+    def _await_head(self) -> None:
+        """Begin to wait for the head of a request, or be done with that."""
+        is_asking = self.cycle is not None and not self.cycle.response_complete
+        if is_asking and self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        elif not is_asking and self._head_timer is None:
+            self._head_timer = asyncio.get_running_loop().call_later(_HEAD_SECONDS, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._read_timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Also of a client that has not read the end of its answer, which `close` would wait for."""
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_timer.cancel()
+        for timer in (self._head_timer, self._read_timer):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
 
