@@ -246,6 +246,9 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
         (["--listen", "0.0.0.0:0"], "give --token-file"),
         (["--listen", "0.0.0.0:0", "--token-file", str(file)], "--behind-proxy"),
         (["--certificate", "c.pem"], "belong together"),
+        (["--certificate", str(file), "--private-key", str(file)], "expected PEM files"),
+        (["--certificate", "no.pem", "--private-key", "no.pem"], "No such file"),
+        (["--token-file", "no-token"], "--token-file: no-token cannot be read"),
         (["--listen", "nowhere"], "--listen"),
     ]:
         refused = program.start("serve", *arguments).finish()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import ssl
 import sys
 import threading
 from collections.abc import Callable
@@ -50,7 +51,10 @@ def run(options: argparse.Namespace) -> int:
 def _token(file: str | None) -> str:
     if file is None:
         return ""
-    token = Path(file).read_text(encoding="utf-8").strip()
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--token-file: {file} cannot be read: {error}") from error
     if not token.isascii() or len(token) < 16:
         raise ConfigError(f"--token-file: {file}: expected one line of at least 16 ASCII characters")
     return token
@@ -69,6 +73,7 @@ def _check_open(options: argparse.Namespace, token: str, *, is_local: bool) -> N
     """Raises ConfigError for an address that others reach, unless they need a token, over TLS."""
     if (options.certificate is None) != (options.private_key is None):
         raise ConfigError("--certificate and --private-key belong together")
+    _check_certificate(options.certificate, options.private_key)
     if is_local:
         return
     if not token:
@@ -78,6 +83,19 @@ def _check_open(options: argparse.Namespace, token: str, *, is_local: bool) -> N
             f"--listen {options.listen}: the token would go over the network as it is; give --certificate "
             "and --private-key, or --behind-proxy where a proxy does TLS"
         )
+
+
+def _check_certificate(certificate: str | None, private_key: str | None) -> None:
+    """Raises ConfigError for files that TLS cannot use."""
+    if certificate is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key, "")
+    except OSError as error:  # what TLS says of a file is one, too
+        raise ConfigError(
+            f"--certificate {certificate}, --private-key {private_key}: {error}; expected PEM files that "
+            "belong together, and a key without a password"
+        ) from error
 
 
 def _writer(config: Config) -> Callable[[list[Verdict]], None] | None:

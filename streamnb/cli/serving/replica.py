@@ -89,6 +89,8 @@ class Replica:
                 with closing(wiring.existing_log(self._config)) as log:
                     self._follow(log)
             except StreamnbError as error:
+                if self._stopping:
+                    return
                 if str(error) != self._told:
                     self._tell(f"the replica begins again: {error}")
                 self._told = str(error)
