@@ -54,7 +54,7 @@ def made(request, tmp_path):
         model=name,
         model_keys={"kind": "naive_bayes"},
         topics={"labels": f"{name}-labels", "partitions": 1},
-        snapshots={"every_events": 100},
+        snapshots={"every_events": 100, "folder": str(tmp_path / "snapshots")},
         commit={"events": 20},
     )
     program.run("topics", "create")
@@ -302,3 +302,32 @@ def test_before_anything_was_learned_it_says_so(tmp_path):
     with pytest.raises(streamnb.errors.SnapshotError, match="nothing has been learned yet"):
         replica.asked()
     replica.close()
+
+
+def test_a_body_that_is_cut_short_writes_nothing(made):
+    program, _ = made
+    _, port, ask = serving(program)
+    assert ask("/live")[0] == 200
+    whole = json.dumps({"labels": [{"id": "m1", "label": "x"}]}).encode()
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        head = f"POST /labels HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        client.sendall(
+            f"{head}Transfer-Encoding: chunked\r\n\r\n{len(whole):x}\r\n".encode() + whole + b"\r\n"
+        )
+        client.shutdown(socket.SHUT_WR)
+        client.settimeout(20)
+        client.recv(1000)
+    time.sleep(0.5)
+    with closing(wiring.open_log(configured(program))) as log:
+        assert log.offsets(log.partitions(program.model + "-labels")[0]) == (0, 0)
+
+
+def test_a_replica_whose_thread_has_ended_is_not_alive(tmp_path, monkeypatch):
+    program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}")
+    program.run("topics", "create")
+    replica = Replica(configured(program), lambda _: None)
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+    monkeypatch.setattr(replica, "_follow", lambda _: 1 / 0)
+    assert not replica.is_alive
+    replica.start()
+    until(lambda: not replica.is_alive)

@@ -236,7 +236,8 @@ def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
     """The paths of whoever watches it; they wait for no thread of those who ask."""
 
     @app.get("/live", include_in_schema=False)
-    async def live() -> dict[str, Any]:
+    async def live(response: Response) -> dict[str, Any]:
+        response.status_code = 200 if replica.is_alive else _NOT_READY
         return dict(replica.state())
 
     @app.get("/ready", include_in_schema=False)

@@ -110,11 +110,13 @@ class Guard:
         parts, size = [], 0
         while True:
             message = await receive()
+            if message["type"] != "http.request":
+                raise _RefusedError(400, "the body was cut short")  # nobody is there to read that
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > self._most_bytes:
                 raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
-            if message["type"] != "http.request" or not message.get("more_body"):
+            if not message.get("more_body"):
                 return b"".join(parts)
 
 

@@ -56,6 +56,11 @@ class Replica:
         self._thread.join()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether it follows, or tries to."""
+        return self._thread.is_alive()
+
+    @property
     def is_ready(self) -> bool:
         """Whether there is a model, and the journal was looked at within the last ten seconds."""
         return self._following is not None and time.monotonic() - self._looked_at < 10 * _AGAIN_SECONDS

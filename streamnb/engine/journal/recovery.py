@@ -274,9 +274,9 @@ class Following:
             if entry.record.kind == "adopt" and not self._adopts:
                 yield entry.record
                 return
-            before, self.checkpoint = self.checkpoint, self.checkpoint.after(entry.record)
-            self._replay.process(before, self.checkpoint, entry.record)
-            self._offset = entry.offset
+            following = self.checkpoint.after(entry.record)
+            self._replay.process(self.checkpoint, following, entry.record)
+            self.checkpoint, self._offset = following, entry.offset
             yield entry.record
 
 
