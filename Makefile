@@ -60,9 +60,9 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	  $(BIN)/streamnb bench $(STREAMS)/20news_bydate.jsonl.gz; \
 	  $(BIN)/python tests/benchmarks/tables.py $(STREAMS)/elec2.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
 	  $(BIN)/python tests/benchmarks/single_events.py $(foreach stream,sms_spam elec2 adult,$(STREAMS)/$(stream).jsonl.gz); \
-	  $(BIN)/python tests/benchmarks/late_labels.py $(STREAMS)/sms_spam.jsonl.gz; \
-	  $(BIN)/python tests/benchmarks/late_labels.py $(STREAMS)/sms_spam.jsonl.gz --kafka; \
-	  $(BIN)/python tests/benchmarks/late_labels.py $(STREAMS)/sms_spam.jsonl.gz --pending 1000000; \
+	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz; \
+	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz --kafka; \
+	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz --pending 1000000; \
 	  $(BIN)/python tests/benchmarks/trees.py $(STREAMS)/nsl_kdd.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
 	fi
 	$(BIN)/python tests/benchmarks/networks.py $(wildcard $(STREAMS)/nsl_kdd.jsonl.gz)

@@ -34,11 +34,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(prog="streamnb", metavar="COMMAND", help=argparse.SUPPRESS)
 
-    def command(
-        name: str, summary: str, *, configured: bool = True, module: str = ""
-    ) -> argparse.ArgumentParser:
+    def command(name: str, summary: str, *, configured: bool = True) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=summary, description=_sentence(summary))
-        made.set_defaults(module=module or name, command=name)
+        made.set_defaults(module=name)
         if name not in _WITH_ACTIONS:
             _add_common(made, configured=configured)
         return made
@@ -283,7 +281,7 @@ def _add_labels(
     log_option(
         command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
     )
-    forget = command("forget", "take out of the model all that these events taught", module="rebuild")
+    forget = command("forget", "take out of the model all that these events taught")
     log_option(forget)
     which = forget.add_mutually_exclusive_group(required=True)
     which.add_argument("--ids", metavar="FILE", help="their ids, one a line; - is standard input")

@@ -364,7 +364,7 @@ def test_a_learner_may_drop_snapshots_meanwhile(naive, tmp_path):
 PAGE = Path(__file__).parents[2] / "docs" / "ask.md"
 
 
-@pytest.mark.parametrize("line", re.findall(r"^streamnb .*$", PAGE.read_text(), re.MULTILINE))
+@pytest.mark.parametrize("line", re.findall(r"^streamnb (?!serve).*$", PAGE.read_text(), re.MULTILINE))
 def test_the_commands_of_the_page_answer(line, naive):
     (naive / "mails.jsonl").write_text("\n".join(RAWS))
     done = commands.run(shlex.split(line)[1:], cwd=naive)

@@ -1,4 +1,4 @@
-"""``streamnb rebuild`` and ``streamnb forget``: learn the model anew from the log, and let it be taken up."""
+"""``streamnb rebuild``: learn the model anew from the log, and let it be taken up."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import argparse
 import json
 import os
 import socket
-import sys
 import time
 from contextlib import closing, suppress
-from pathlib import Path
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
@@ -17,10 +15,10 @@ from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
 from streamnb.engine.rebuilding.truths import Chosen
-from streamnb.errors import ConfigError, JournalError, NotElected
+from streamnb.errors import JournalError, NotElected
 from streamnb.worker import Worker
 
-__all__ = ["rebuilding_of", "run", "taken_up", "with_ids"]
+__all__ = ["learned_anew", "rebuilding_of", "run", "taken_up", "tell"]
 
 _QUIET_SECONDS = 2.0  # without a commit: the learner stands still, or has nothing to do
 _PATIENCE_SECONDS = 90.0
@@ -29,74 +27,34 @@ _TRY_SECONDS = 2.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Learn the model anew, and have it taken up; 1 where there is nothing to forget."""
+    """Learn the model anew, and have it taken up."""
     config = wiring.load_config(options)
-    forgets = options.command == "forget"
-    chosen = _chosen(options) if forgets else nothing
     with closing(wiring.existing_log(config)) as log:
-        wiring.warm_up(config)
-        rebuilding = Rebuilding(rebuilding_of(config, log), chosen)
-        if forgets and not rebuilding.forgotten:
-            print(
-                f"none of {rebuilding.events:,} events up to journal record {rebuilding.to} is one of these, "
-                "or they were forgotten before: nothing was changed",
-                file=sys.stderr,
-            )
-            return 1
-        n = _hand_over(config, rebuilding)
-    told = {
-        "n": n,
-        "to": rebuilding.to,
-        "events": rebuilding.events,
-        "learned": rebuilding.learned,
-        "forgotten": rebuilding.forgotten,
-    }
+        rebuilding, n = learned_anew(config, log)
+    tell(options, rebuilding, n, "")
+    return 0
+
+
+def learned_anew(config: Config, log: Log, chosen: Chosen | None = None) -> tuple[Rebuilding, int]:
+    """The model, and the journal record that took it up; -1 where there was nothing to forget."""
+    wiring.warm_up(config)
+    rebuilding = Rebuilding(rebuilding_of(config, log), chosen or nothing)
+    return rebuilding, _hand_over(config, rebuilding) if chosen is None or rebuilding.forgotten else -1
+
+
+def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str) -> None:
+    """What was done, by which record of the journal."""
     if options.json:
-        print(json.dumps(told))
-        return 0
-    what = f"{rebuilding.forgotten:,} events forgotten; " if forgets else ""
+        counts = {name: getattr(rebuilding, name) for name in ("to", "events", "learned", "forgotten")}
+        print(json.dumps({"n": n, **counts}))
+        return
     learned = f"{rebuilding.learned:,} of {rebuilding.events:,} events learned anew"
     print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; taken up by record {n}")
-    return 0
 
 
 def rebuilding_of(config: Config, log: Log) -> Source:
     """What a model is learned anew from."""
     return Source(log, wiring.snapshots(config), lambda: wiring.learner(config), wiring.identity(config))
-
-
-def with_ids(file: str) -> Chosen:
-    """The events with the ids of a file, one a line."""
-    content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    try:
-        lines = content.decode("utf-8-sig").split("\n")  # an id may hold what else ends a line
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{file}: line {line} is not UTF-8; expected ids, one a line") from None
-    ids = {line.removesuffix("\r") for line in lines} - {""}
-    return lambda event, _: event.id in ids
-
-
-def _chosen(options: argparse.Namespace) -> Chosen:
-    """The events that the flags name. Raises ConfigError for a flag that names none."""
-    if options.ids is not None:
-        return with_ids(options.ids)
-    if options.key is not None:
-        key = options.key.encode()
-        return lambda _, record: record.key == key
-    field, equals, value = options.where.partition("=")
-    if not (field and equals):
-        raise ConfigError(f"--where: expected FIELD=VALUE, got {options.where!r}")
-    return lambda event, _: field in event.x and _is(event.x[field], value)
-
-
-def _is(found: object, value: str) -> bool:
-    if isinstance(found, str):
-        return found == value
-    try:
-        return found == float(value)
-    except ValueError:
-        return str(found).lower() == value
 
 
 def _hand_over(config: Config, rebuilding: Rebuilding) -> int:

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.cli.commands.rebuild import rebuilding_of, with_ids
+from streamnb.cli.commands.forget import with_ids
+from streamnb.cli.commands.rebuild import rebuilding_of
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
 from streamnb.engine.journal.identity import Identity, Origin

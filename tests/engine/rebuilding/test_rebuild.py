@@ -13,7 +13,8 @@ from service import AtOnce, digests, model_digest, read_topic
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
-from streamnb.cli.commands.rebuild import _chosen, taken_up, with_ids
+from streamnb.cli.commands.forget import _chosen, with_ids
+from streamnb.cli.commands.rebuild import taken_up
 from streamnb.cli.parser import build_parser
 from streamnb.engine.journal.entries import refuse_forgotten
 from streamnb.engine.journal.history import find
