@@ -334,6 +334,8 @@ class SnapshotFolder:
 
     def is_asked(self) -> bool:
         """Whether somebody asks so, and lives."""
+        if not (self.path / _ASKED).exists():  # mostly
+            return False
         try:
             with io.FileIO(self.path / _ASKED, opener=_open_file) as file:
                 return not _lock(file.fileno())
