@@ -287,18 +287,16 @@ class SnapshotFolder:
 
     def offer(self, snapshot: Snapshot) -> Path:
         """Keep what holds a model that was learned anew, for a learner that stands at its journal record."""
-        final = self.path / f"adopt-{snapshot.journal_n:020d}.snb"
-        try:
-            _make_folder(self.path)
-            _write_and_rename(encode_chunks(snapshot), final)
-            _sync_folder(self.path)
-        except OSError as error:
-            raise SnapshotError(f"cannot save {final}: {_reason(error)}") from error
+        final = self._offer(snapshot.journal_n)
+        save_file(snapshot, final, None)
         return final
+
+    def _offer(self, n: int) -> Path:
+        return self.path / f"adopt-{n:020d}.snb"
 
     def offered(self, n: int) -> Snapshot | None:
         """What was offered to whoever stands at journal record `n`. Raises SnapshotError if damaged."""
-        path = self.path / f"adopt-{n:020d}.snb"
+        path = self._offer(n)
         try:
             return self._read(path, n)
         except FileNotFoundError:
@@ -361,11 +359,11 @@ def read_file(path: Path, alive: Callable[[], None] = lambda: None) -> Snapshot:
         return load(file)
 
 
-def save_file(snapshot: Snapshot, path: Path) -> None:
-    """Write one file durably, whole or not at all, with usual permissions. Raises SnapshotError."""
+def save_file(snapshot: Snapshot, path: Path, mode: int | None = 0o666) -> None:
+    """Write one file durably, whole or not at all; see `_write_and_rename`. Raises SnapshotError."""
     chunks = encode_chunks(snapshot)
     try:
-        _write_and_rename(chunks, path, 0o666)
+        _write_and_rename(chunks, path, mode)
         _sync_folder(path.parent)
     except OSError as error:
         raise SnapshotError(f"cannot save {path}: {_reason(error)}") from error

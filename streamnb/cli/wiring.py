@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import socket
 import sys
 import time
 from collections.abc import Container, Mapping, Sequence
@@ -57,6 +58,7 @@ __all__ = [
     "load_config",
     "model",
     "open_log",
+    "owner",
     "passed_over",
     "reach",
     "schema",
@@ -235,6 +237,11 @@ def existing_log(config: Config) -> Log:
     if not config.log.path.exists():
         raise LogError(f"there is no log at {config.log.path}")
     return _embedded_log(config)
+
+
+def owner() -> str:
+    """What a learner of this process is called."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def check_topics(config: Config, log: Log) -> None:

@@ -319,7 +319,7 @@ class Learner:
             self.model.load_state(*found.model)
         self.forgotten, self._sized = found.forgotten, _UNSIZED
         if self.late is not None:
-            self.late.adopt(found)
+            self.late.adopt(found.first, found.pruned, found.gone)
 
     def _most_at_once(self) -> int:
         """How many records may be taken at once: no report or pruning falls between them."""

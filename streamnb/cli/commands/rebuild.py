@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
 import time
 from contextlib import closing, suppress
 
@@ -16,6 +14,7 @@ from streamnb.engine.ports import Log
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import JournalError, NotElected
+from streamnb.wire.journal import JournalRecord
 from streamnb.worker import Worker
 
 __all__ = ["learned_anew", "rebuilding_of", "run", "taken_up", "tell"]
@@ -69,28 +68,27 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
 
     Where none runs, or the one that did is dead for sure, `worker` becomes the learner, and does it.
     """
-    rebuilding.follow()
     now = quiet_since = time.monotonic()
     deadline, next_try, digest, offered = now + _PATIENCE_SECONDS, now, "", -1
     with folder.asking():
-        _refuse_another(rebuilding)  # the file of one that was just taken up is needed
+        _refuse_another(rebuilding.follow())  # the file of one that was just taken up is needed
         folder.remove_offers(rebuilding.checkpoint.n)
         while now < deadline:
             if now >= next_try:
                 next_try = now + _TRY_SECONDS
                 with suppress(NotElected):
-                    worker.start(f"{socket.gethostname()}:{os.getpid()}")
+                    worker.start(wiring.owner())
                     return _by(worker, rebuilding, folder)
             record, now = rebuilding.follow(), time.monotonic()
-            if record is not None and record.kind == "adopt":
-                if record.model == digest:
-                    return record.n
-                _refuse_another(rebuilding)
+            if record is not None and record.kind == "adopt" and record.model == digest:
+                return record.n
+            _refuse_another(record)
             if record is not None:
                 quiet_since = now
             elif now - quiet_since > _QUIET_SECONDS and offered != rebuilding.checkpoint.n:
-                digest, offered = rebuilding.rebuilt().digest, rebuilding.checkpoint.n
-                folder.offer(rebuilding.snapshot())
+                rebuilt, offered = rebuilding.rebuilt(), rebuilding.checkpoint.n
+                digest = rebuilt.digest
+                folder.offer(rebuilding.snapshot(rebuilt))
             time.sleep(_LOOK_SECONDS)
     raise JournalError(
         f"the learner has not taken the model up within {_PATIENCE_SECONDS:g} s, and goes on with its own: "
@@ -100,15 +98,14 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
 
 def _by(worker: Worker, rebuilding: Rebuilding, folder: SnapshotFolder) -> int:
     """Have it taken up by a worker that is the learner."""
-    rebuilding.follow()
-    _refuse_another(rebuilding)
+    _refuse_another(rebuilding.follow())
     if worker.checkpoint is None or worker.checkpoint.n != rebuilding.checkpoint.n:
         raise JournalError("the journal does not stand still; is another learner running?")
-    folder.offer(rebuilding.snapshot())
-    return worker.adopt(rebuilding.rebuilt()).n
+    rebuilt = rebuilding.rebuilt()
+    folder.offer(rebuilding.snapshot(rebuilt))
+    return worker.adopt(rebuilt).n
 
 
-def _refuse_another(rebuilding: Rebuilding) -> None:
-    record = rebuilding.follow()
+def _refuse_another(record: JournalRecord | None) -> None:
     if record is not None and record.kind == "adopt":
         raise JournalError(f"journal record {record.n} took up another model meanwhile: begin again")

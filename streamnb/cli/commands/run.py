@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -65,7 +63,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
                     return "while the kernels were prepared"
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
-                worker.stand_by(f"{socket.gethostname()}:{os.getpid()}", _say_waiting)
+                worker.stand_by(wiring.owner(), _say_waiting)
                 wiring.settle()
                 worker.run(until_end=options.until_end)
             finally:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
 import sys
 import time
 from array import array
@@ -127,7 +125,7 @@ def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoin
 
 def acquire(log: Log, session_timeout: float) -> None:
     """Become the learner; one that has died is waited for, until its session is over."""
-    owner = f"{socket.gethostname()}:{os.getpid()}"
+    owner = wiring.owner()
     deadline = time.monotonic() + session_timeout
     while True:
         try:

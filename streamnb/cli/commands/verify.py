@@ -13,7 +13,6 @@ from typing import Any, Self
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.forget import with_ids
-from streamnb.cli.commands.rebuild import rebuilding_of
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
 from streamnb.engine.journal.identity import Identity, Origin
@@ -40,10 +39,11 @@ def run(options: argparse.Namespace) -> int:
     )
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
-        verified = verify(source_of(config, log, folder), findings, progress)
+        source = source_of(config, log, folder)
+        verified = verify(source, findings, progress)
         if options.rebuilt or options.forgotten is not None:
             chosen = None if options.forgotten is None else with_ids(options.forgotten)
-            check_rebuilt(rebuilding_of(config, log), verified.adopted, findings, chosen)
+            check_rebuilt(source, verified.adopted, findings, chosen)
     told = " ".join(finding.text for finding in findings.all())
     for path, reason in damaged.items():
         if path not in told:  # those that nothing newer makes up for are told with what they are needed for

@@ -22,7 +22,6 @@ from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilit
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
 from streamnb.engine.labels.horizon import Horizon
 from streamnb.engine.labels.pending import ABSENT, PendingCopy, PendingEvents
-from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, merged
 from streamnb.engine.labels.voids import Voids
@@ -198,13 +197,19 @@ class LateLabels:
         self.pending.horizon.limit(settings.window, settings.memory)
         self._early.memory = settings.memory // _EARLY
 
-    def adopt(self, rebuilt: Rebuilt) -> None:
-        """Go on with another model. What was served stays, by the classes that the one before knew."""
+    def adopt(self, first: int, pruned: npt.NDArray[np.int32], gone: npt.NDArray[np.int64]) -> None:
+        """Go on with another model. What was served stays, by the classes that the one before knew.
+
+        Args:
+            first: number of an event.
+            pruned: of each event from there on, how often the model had been pruned when it learned it.
+            gone: numbers of events that wait no longer.
+        """
         self._former.append((self.pending.next, list(self._columns)))
         self._take_classes([])
-        self.pending.blank(rebuilt.gone)
-        numbers = np.arange(rebuilt.first, min(rebuilt.first + rebuilt.pruned.size, self.pending.next))
-        pruned = rebuilt.pruned[: numbers.size]
+        self.pending.blank(gone)
+        numbers = np.arange(first, min(first + pruned.size, self.pending.next))
+        pruned = pruned[: numbers.size]
         if (self.pending.column("pruned", numbers.copy()) != pruned).any():
             self.pending.write(numbers, pruned=pruned)
 

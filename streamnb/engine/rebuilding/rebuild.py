@@ -41,15 +41,13 @@ class Source:
         log: which is only read.
         snapshots: where the learner's are found.
         learner: makes one that has learned nothing.
-        identity: what the journal belongs to.
-        alive: called now and then.
+        identity: what the state has to belong to.
     """
 
     log: Log
     snapshots: Snapshots
     learner: Callable[[], Learner]
     identity: Identity
-    alive: Callable[[], None] = lambda: None
 
 
 class Rebuilding:
@@ -72,12 +70,12 @@ class Rebuilding:
 
     def __init__(self, source: Source, chosen: Chosen = nothing, at: int | None = None) -> None:
         self._source, identity = source, source.identity
-        if at is None:
-            at = standing(source.log, source.snapshots, identity, source.alive).n
-        if at < 0:
+        end = standing(source.log, source.snapshots, identity)
+        if end.n < 0:
             raise JournalError("the journal is empty: nothing has been learned yet")
+        at = end.n if at is None else at
         _check_beginning(source.log, identity)
-        known = _forgotten(source)
+        known = _forgotten(source.snapshots, end.origin.floor)
         truths = Truths(source.learner().settings, known)
         before = self._processed(truths, at)
         truths.finish()
@@ -98,10 +96,8 @@ class Rebuilding:
         if learner.late is not None:
             first = self._first_waiting()
             pruned = np.frombuffer(anew.prunings, dtype=np.int32)[truths.base + first :]
-            model = Part({}, {})  # it is there
-            forgets = self.forgotten > 0
-            learner.late.adopt(Rebuilt(model, at, first, pruned, self._gone, left_out, forgets))
-        self._following = Following(source.log, learner, identity, before, source.alive)
+            learner.late.adopt(first, pruned, self._gone)
+        self._following = Following(source.log, learner, identity, before)
 
     def follow(self) -> JournalRecord | None:
         """Go on to the journal's end; the last record that came, None where none did.
@@ -134,9 +130,9 @@ class Rebuilding:
             self.forgotten > 0,
         )
 
-    def snapshot(self) -> Snapshot:
-        """The same, as a file holds it."""
-        return snapshot_of(self.checkpoint, self.rebuilt().parts(), self._source.identity)
+    def snapshot(self, rebuilt: Rebuilt) -> Snapshot:
+        """What a file holds of the model as it stands."""
+        return snapshot_of(self.checkpoint, rebuilt.parts(), self._source.identity)
 
     def _first_waiting(self) -> int:
         """The number of the first event that may wait for a label."""
@@ -147,19 +143,18 @@ class Rebuilding:
         """Let a learner process all that the journal did; what comes out is not what was published."""
         identity = self._source.identity
         blind = replace(identity, fingerprint={**identity.fingerprint, "learned": "anew"})
-        return recover(self._source.log, NoSnapshots(), learner, blind, self._source.alive, at=at)
+        return recover(self._source.log, NoSnapshots(), learner, blind, at=at)
 
 
-def _forgotten(source: Source) -> Offsets:
+def _forgotten(snapshots: Snapshots, floor: int) -> Offsets:
     """What was forgotten before, as the newest snapshot knows. Raises JournalError where it may not."""
-    found = source.snapshots.newest()
-    end = standing(source.log, source.snapshots, source.identity, source.alive)
-    if end.origin.floor < 0:
+    if floor < 0:
         return {}
-    if found is None or found.snapshot.journal_n < end.origin.floor:
+    found = snapshots.newest()
+    if found is None or found.snapshot.journal_n < floor:
         raise JournalError(
-            f"events were forgotten at journal record {end.origin.floor}, and no snapshot from there on says "
-            "which: let the learner run, and it keeps one at once"
+            f"events were forgotten at journal record {floor}, and no snapshot from there on says which: let "
+            "the learner run, and it keeps one at once"
         )
     return offsets_of(found.snapshot.parts["forgotten"])
 

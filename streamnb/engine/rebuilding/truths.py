@@ -84,10 +84,9 @@ class Truths(Learner):
                 found |= (which[0] == number) & np.isin(which[1], offsets)
         return np.flatnonzero(found)
 
-    def finish(self) -> Truths:
+    def finish(self) -> None:
         """Note what holds of those that wait still."""
         self._note(self._chunks())
-        return self
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:  # noqa: ARG002  it keeps its own
         """Go on under other settings."""

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamnb.engine.journal.entries import missing_records
-from streamnb.engine.journal.identity import Identity, Origin
+from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.recovery import refuse_changes
-from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Log
+from streamnb.engine.rebuilding import rebuild
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import CHAIN, LEARNED, Survey, earliest_kept, survey
 from streamnb.engine.verification.log.kept_snapshots import SNAPSHOTS, KeptSnapshots
@@ -35,21 +34,13 @@ RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(rebuild.Source):
     """What is verified.
 
     Attributes:
-        log: which is only read.
-        snapshots: where they are found.
-        learner: makes one that has learned nothing.
-        identity: what the state has to belong to.
         plans: how events are counted under a configuration. May raise JournalError.
     """
 
-    log: Log
-    snapshots: Snapshots
-    learner: Callable[[], Learner]
-    identity: Identity
     plans: Callable[[Origin], RecountPlan]
 
 

@@ -110,7 +110,7 @@ def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
     assert rebuilding.checkpoint.n == worker.checkpoint.n > fixed
     scores = worker.learner.late.scores.cumulative()
     rebuilt = rebuilding.rebuilt()
-    worker._snapshots.offer(rebuilding.snapshot())
+    worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
     taken = worker.adopt(rebuilt)
     assert model_digest(worker.learner) == rebuilt.digest
     assert worker.learner.late.scores.cumulative() == scores
@@ -176,7 +176,7 @@ def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, 
     append(log, stream[250:])
     worker.run(until_end=True)
     rebuilding.follow()
-    worker._snapshots.offer(rebuilding.snapshot())
+    worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
     floor = worker.adopt(rebuilding.rebuilt()).n
     assert [file.n for file in worker._snapshots.list()] == [floor]
     assert not list(tmp_path.glob("adopt-*"))
@@ -298,7 +298,7 @@ def test_a_learner_that_died_before_its_snapshot_keeps_one_where_events_were_for
     worker = serving(log, tmp_path)
     worker.run(until_end=True)
     rebuilding = Rebuilding(source(open_log(), tmp_path), forgotten({"e3", "e4", "e5"}))
-    worker._snapshots.offer(rebuilding.snapshot())
+    worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
     with monkeypatch.context() as dying:
         dying.setattr(worker, "_begin_saving", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -388,7 +388,7 @@ def test_a_model_that_was_just_taken_up_is_not_removed_by_who_asks_next(open_log
     worker.run(until_end=True)
     second = Rebuilding(source(open_log(), tmp_path))
     first = Rebuilding(source(open_log(), tmp_path))
-    offered = worker._snapshots.offer(first.snapshot())
+    offered = worker._snapshots.offer(first.snapshot(first.rebuilt()))
     worker.adopt(first.rebuilt())
     worker.close()
     with pytest.raises(JournalError, match="took up another model meanwhile"):
