@@ -15,6 +15,7 @@ ROOT = Path(streamnb.__file__).parent
 LEVELS = {
     "errors": 0,
     "events": 1,
+    "pictures": 0,
     "compiler": 1,
     "model": 2,
     "wire": 3,

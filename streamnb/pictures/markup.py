@@ -1,0 +1,121 @@
+"""HTML that cannot be broken by what it shows, the frame of each picture, and how numbers read."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+
+__all__ = ["Markup", "count", "figure", "joined", "number", "percent", "stylesheet", "table", "tag", "whole"]
+
+_EMPTY = {"br", "col", "hr", "img", "input", "link", "meta"}
+
+
+class Markup(str):
+    """Text that is HTML already; `tag` escapes any other."""
+
+    __slots__ = ()
+
+
+def joined(parts: Iterable[object]) -> Markup:
+    """The parts one after the other; None is nothing."""
+    return Markup("".join(map(_escaped, parts)))
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """An element; of attributes `class_` is class, `_` a dash; True has no value, None is left out."""
+    given = "".join(
+        f" {_name(key)}" if value is True else f' {_name(key)}="{_escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{name}{given}>" if name in _EMPTY else f"<{name}{given}>{joined(children)}</{name}>")
+
+
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def _escaped(value: object) -> str:
+    """Of what steers how text is shown, an escape is shown, so that no value looks like another one."""
+    if isinstance(value, Markup):
+        return value
+    if value is None:
+        return ""
+    told = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if not told.isprintable():
+        told = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in told)
+    return html.escape(told)
+
+
+def figure(
+    title: str, said: str, height: int, *parts: object, key: object = None, note: object = None
+) -> Markup:
+    """A picture; `said` tells who cannot see it, `note` stands beside its title, `key` below it."""
+    drawn = tag(
+        "svg",
+        tag("title", title),
+        tag("desc", said),
+        *parts,
+        role="img",
+        width="100%",
+        height=height,
+        class_="snb-plot",
+    )
+    above = tag("figcaption", title, tag("span", note) if note else None)
+    return tag("figure", above, drawn, key, class_="snb")
+
+
+def table(header: Sequence[object], rows: Iterable[Sequence[object]], caption: object = None) -> Markup:
+    """A table; numbers stand to the right."""
+    shown = [list(row) for row in rows]
+    first = shown[0] if shown else [None] * len(header)
+    head = tag(
+        "tr",
+        *(tag("th", one, scope="col", class_=_side(cell)) for one, cell in zip(header, first, strict=True)),
+    )
+    body = (tag("tr", *map(_cell, row)) for row in shown)
+    named = tag("caption", caption) if caption else None
+    made = tag("table", named, tag("thead", head), tag("tbody", *body), class_="snb-table")
+    return tag("div", made, class_="snb-wide", tabindex=0, role="region", aria_label=caption or header[0])
+
+
+def _cell(value: object) -> Markup:
+    return tag("td", number(value) if isinstance(value, int | float) else value, class_=_side(value))
+
+
+def _side(value: object) -> str | None:
+    return "n" if isinstance(value, int | float) else None
+
+
+def whole(*pictures: Markup) -> Markup:
+    """Pictures with their stylesheet, for a notebook or a page of one file."""
+    return tag("div", tag("style", Markup(stylesheet())), *pictures)
+
+
+def stylesheet() -> str:
+    """The CSS of all pictures. Its variables, such as --snb-1, may be set by a page."""
+    return files("streamnb.pictures").joinpath("pictures.css").read_text(encoding="utf-8")
+
+
+def number(value: float | None) -> str:
+    """A number of few digits: 1,234 and 0.123; nothing of None."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
+
+
+def count(value: float) -> str:
+    """A count in three digits: 950, 12.3k, 4.5M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def percent(value: float | None) -> str:
+    """A share: 97.1 %."""
+    return (
+        "-" if value is None or not math.isfinite(value) else f"{100 * value:.1f}".removesuffix(".0") + " %"
+    )

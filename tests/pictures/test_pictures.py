@@ -1,0 +1,96 @@
+"""Pictures are whole HTML whatever they show, stand within their frame, and say in words what they are."""
+
+from __future__ import annotations
+
+import math
+import re
+from types import SimpleNamespace
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from streamnb import pictures
+from streamnb.pictures import Bar, Series
+
+EVIL = "</title><script>alert('1')</script>\"'&\u202e\x00"
+BIN = SimpleNamespace(confidence=0.9, accuracy=0.8, events=12)
+
+
+def drawn_with(name):
+    xs = [0.0, 10.0, 20.0]
+    lines = [Series(name, [0.1, None, 0.9], [0.0, None, 0.8], [0.3, None, 1.0]), Series("b", [0.9, 0.5, 0.1])]
+    return [
+        pictures.line(name, xs, lines, marks=[(10.0, name)], within=(0, 1), y=pictures.percent),
+        pictures.stacked(name, xs, lines),
+        pictures.bars(name, [Bar(name, 0.5, 0.4, 0.6, name), Bar("b", -2.0)]),
+        pictures.heat_map(name, [name, "b"], [name, "b"], [[3, 1], [0, 0]]),
+        pictures.calibration(name, [BIN]),
+        pictures.table([name, "n"], [[name, 1234.0]], name),
+        pictures.tag("p", name, class_=name),
+    ]
+
+
+@pytest.mark.parametrize("made", drawn_with(EVIL), ids=lambda made: made[1:4])
+def test_nothing_that_is_shown_becomes_markup(made):
+    tree = ET.fromstring(made)  # noqa: S314  it is well-formed
+    assert not tree.findall(".//script")
+    assert "<script" not in made
+    assert "style=" not in made
+    assert not re.search(r"[\x00\u202e]", made)
+    assert any(r"\u202e" in text for text in tree.itertext()) or r"\u202e" in tree.get("class", "")
+
+
+@pytest.mark.parametrize("made", drawn_with("name")[:5], ids=lambda made: made[8:20])
+def test_a_picture_has_a_title_a_story_and_stands_within_its_frame(made):
+    picture = ET.fromstring(made).find("svg")  # noqa: S314
+    assert picture.get("role") == "img"
+    assert picture.find("title").text == "name"
+    assert picture.find("desc").text
+    for element in picture.iter():
+        for name in ("x", "x1", "x2", "cx", "width"):
+            share = element.get(name, "0").removesuffix("%")
+            assert 0 <= float(share) <= 1000
+        for pair in element.get("points", "").split():
+            assert all(-0.1 <= float(number) <= 1000.1 for number in pair.split(","))
+
+
+def test_without_data_and_with_one_point_there_is_a_picture_too():
+    assert "no data" in pictures.line("Accuracy", [], [Series("a", [])])
+    assert "no data" in pictures.stacked("Posterior", [], [])
+    assert "no data" in pictures.bars("Evidence", [])
+    assert "no data" in pictures.calibration("Calibration", [])
+    assert "polyline" in pictures.line("Accuracy", [7.0], [Series("a", [0.5])])
+    assert "polyline" in pictures.line("Constant", [1.0, 2.0], [Series("a", [0.0, 0.0])])
+
+
+def test_many_points_are_thinned_to_few_and_the_last_one_stays():
+    n = 100_001
+    made = pictures.line("Loss", range(n), [Series("a", [0.0] * (n - 1) + [5.0])])
+    assert len(made) < 30_000
+    assert "last 5," in made
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "count", "percent"),
+    [(0.12345, "0.123", "0.123", "12.3 %"), (1234.0, "1,234", "1.23k", "123400 %"), (1.0, "1", "1", "100 %")],
+)
+def test_numbers_read_well(value, number, count, percent):
+    assert (pictures.number(value), pictures.count(value), pictures.percent(value)) == (
+        number,
+        count,
+        percent,
+    )
+    assert pictures.number(math.nan) == pictures.percent(None) == "-"
+
+
+def test_the_stylesheet_comes_with_the_package_and_knows_every_class():
+    css = pictures.stylesheet()
+    assert "prefers-color-scheme: dark" in css
+    classes = {
+        name
+        for made in drawn_with("b")
+        for one in re.findall(r'class="([^"]+)"', made)
+        for name in one.split()
+    }
+    assert {name for name in classes - {"b"} if f".{name}" not in css} == set()
+    assert pictures.whole(pictures.table(["a"], [])).startswith("<div><style>")
