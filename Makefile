@@ -53,11 +53,11 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 STREAMS ?= ../shared/data
 SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)
 bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole service, and events from produced to visible
-	$(BIN)/streamnb bench
+	$(BIN)/python tests/benchmarks/measure.py bench
 	if [ -d $(STREAMS) ]; then \
-	  $(BIN)/streamnb bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
-	  $(BIN)/streamnb bench $(STREAMS)/sms_spam.jsonl.gz; \
-	  $(BIN)/streamnb bench $(STREAMS)/20news_bydate.jsonl.gz; \
+	  $(BIN)/python tests/benchmarks/measure.py bench $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
+	  $(BIN)/python tests/benchmarks/measure.py bench $(STREAMS)/sms_spam.jsonl.gz; \
+	  $(BIN)/python tests/benchmarks/measure.py bench $(STREAMS)/20news_bydate.jsonl.gz; \
 	  $(BIN)/python tests/benchmarks/tables.py $(STREAMS)/elec2.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
 	  $(BIN)/python tests/benchmarks/single_events.py $(foreach stream,sms_spam elec2 adult,$(STREAMS)/$(stream).jsonl.gz); \
 	  $(BIN)/python tests/benchmarks/waiting_labels.py $(STREAMS)/sms_spam.jsonl.gz; \
@@ -66,21 +66,21 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	  $(BIN)/python tests/benchmarks/trees.py $(STREAMS)/nsl_kdd.jsonl.gz $(STREAMS)/adult.jsonl.gz; \
 	fi
 	$(BIN)/python tests/benchmarks/networks.py $(wildcard $(STREAMS)/nsl_kdd.jsonl.gz)
-	$(BIN)/streamnb bench --growth
+	$(BIN)/python tests/benchmarks/measure.py bench --growth
 	$(BIN)/python tests/benchmarks/sequences.py
 	$(BIN)/python tests/benchmarks/recovery.py
 	$(BIN)/python tests/benchmarks/recovery.py --kafka
-	$(BIN)/streamnb bench $(SERVED) --log sqlite:///bench.db
+	$(BIN)/python tests/benchmarks/measure.py bench $(SERVED) --log sqlite:///bench.db
 	$(BIN)/python tests/brokers/measured.py bench $(SERVED)
-	$(BIN)/streamnb latency
+	$(BIN)/python tests/benchmarks/measure.py latency
 	$(BIN)/python tests/brokers/measured.py latency
 
 # In their own order, but for the mails, which come sorted by label.
 ABLATED ?= sms_spam 20news_bydate adult elec2 nsl_kdd river_phishing river_solarflare
 ablation: $(VENV)/dev.stamp  ## what each part of the default mixture brings, stream by stream
 	if [ -d $(STREAMS) ]; then \
-	  $(BIN)/streamnb ablate --markdown $(foreach stream,$(ABLATED),$(STREAMS)/$(stream).jsonl.gz); \
-	  $(BIN)/streamnb ablate --markdown $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
+	  $(BIN)/python tests/benchmarks/measure.py ablate --markdown $(foreach stream,$(ABLATED),$(STREAMS)/$(stream).jsonl.gz); \
+	  $(BIN)/python tests/benchmarks/measure.py ablate --markdown $(STREAMS)/spamassassin.jsonl.gz --order $(STREAMS)/spamassassin.shuffle7.txt.gz; \
 	fi
 
 format: $(VENV)/dev.stamp

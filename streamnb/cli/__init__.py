@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
@@ -12,7 +13,7 @@ from streamnb.cli.parser import build_parser
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, StreamnbError
 
-__all__ = ["main"]
+__all__ = ["exit_code_of", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,10 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "module" not in options:
         parser.print_help(sys.stderr)
         return 2
-    module = importlib.import_module(f"streamnb.cli.commands.{options.module}")
+    return exit_code_of(importlib.import_module(f"streamnb.cli.commands.{options.module}").run, options)
+
+
+def exit_code_of(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Run it; what fails is said in one line."""
     try:
         with _progress():
-            code: int = module.run(options)
+            return command(options)
     except StreamnbError as error:
         print(f"streamnb: {printable(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
@@ -38,7 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = "" if error.filename is None else f"{error.filename}: "
         print(f"streamnb: {printable(place)}{printable(error.strerror or error)}", file=sys.stderr)
         return 1
-    return code
 
 
 def _progress() -> AbstractContextManager[object]:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 __all__ = ["build_parser"]
 
 _GROUPS = {
-    "to begin with": ("demo", "evaluate", "ablate"),
+    "to begin with": ("demo", "evaluate"),
     "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "inspect", "read"),
     "prove and repair": ("verify", "snapshot", "journal", "doctor"),
     "set up": ("config", "topics", "warm"),
-    "measure": ("bench", "latency"),
     "beside the stream": ("joint",),
 }
 _WITH_ACTIONS = {"journal", "labels", "snapshot"}
@@ -84,19 +83,6 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
     _add_evaluate(evaluate)
 
-    ablate = command(
-        "ablate", "show what each part of a mixture brings: progressive validation without it, on each file"
-    )
-    ablate.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input",
-    )
-    _add_order(ablate)
-    ablate.add_argument("--markdown", action="store_true", help="print tables as Markdown, for a page")
-    _add_csv(ablate)
-
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     log_option(inspect)
     inspect.add_argument(
@@ -119,7 +105,6 @@ def build_parser() -> argparse.ArgumentParser:
     config = command("config", "check or show the configuration")
     config.add_argument("action", choices=["check", "show"])
 
-    _add_measurements(command, log_option)
     _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
 
     warm = command("warm", "compile the kernels that the configuration needs now, and keep them on disk")
@@ -192,59 +177,6 @@ def _add_questions(
         default=1000.0,
         metavar="N",
         help="requests a second (default: %(default)g)",
-    )
-
-
-def _add_measurements(
-    command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
-) -> None:
-    """The commands that tell how fast it is."""
-    bench = command(
-        "bench", "time the learner beside River and others, or the whole service on a log, in one run"
-    )
-    bench.add_argument("file", nargs="?", help="JSON lines with text and label (default: generated messages)")
-    _add_order(bench)
-    bench.add_argument(
-        "--log",
-        metavar="URL",
-        help="time the whole service on this log, beside loops of the same client that only copy",
-    )
-    bench.add_argument(
-        "--events",
-        type=_positive_int,
-        default=50_000,
-        help="with --log: so many, the file's again and again (default: %(default)s)",
-    )
-    bench.add_argument(
-        "--rounds", type=_positive_int, default=3, help="turns for each contender (default: %(default)s)"
-    )
-    bench.add_argument(
-        "--growth",
-        type=_positive_int,
-        nargs="?",
-        const=10_000_000,
-        metavar="N",
-        help="instead: what a token costs and a word holds, with up to N words known (default: %(const)s)",
-    )
-
-    latency = command("latency", "time events from produced to visible, beside loops that learn nothing")
-    log_option(latency)
-    for flag, default, meaning in (
-        ("--rate", 1000.0, "events a second"),
-        ("--seconds", 30.0, "time that counts, for each contender"),
-        ("--warm-up", 5.0, "time before it, in seconds"),
-    ):
-        latency.add_argument(
-            flag, type=_positive, default=default, metavar="N", help=f"{meaning} (default: %(default)g)"
-        )
-    latency.add_argument(
-        "--bytes", type=_positive_int, default=200, metavar="N", help="of an event (default: %(default)s)"
-    )
-    latency.add_argument(
-        "--prefix",
-        default="streamnb-latency",
-        metavar="NAME",
-        help="what the topics begin with that it makes and deletes (default: %(default)s)",
     )
 
 
@@ -408,7 +340,9 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
 
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("file", help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input")
-    _add_order(evaluate)
+    evaluate.add_argument(
+        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
+    )
     evaluate.add_argument(
         "--holdout",
         metavar="split|SHARE",
@@ -457,12 +391,6 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="show all scores, the calibration curve, and the hypotheses"
     )
     _add_csv(evaluate)
-
-
-def _add_order(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
-        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
-    )
 
 
 def _add_common(made: argparse.ArgumentParser, *, configured: bool = True) -> None:

@@ -6,7 +6,8 @@ import random
 import re
 
 import pytest
-from test_commands import answer, streamnb, write_lines
+from test_commands import answer, write_lines
+from test_commands import streamnb as measure
 
 DEFAULT = {
     "whole set": 11,
@@ -118,13 +119,13 @@ def test_tables_are_for_people_or_for_pages(xor, ablation):
     def cells(line):
         return [cell.strip() for cell in line.strip("| ").split(" | ")]
 
-    told = streamnb("ablate", xor, "--markdown").stdout
+    told = measure("ablate", xor, "--markdown").stdout
     header, rule, *lines = [line for line in told.splitlines() if line.startswith("|")]
     assert cells(header) == ["variant", "hypotheses", "accuracy", "log loss", "calibration error", "time"]
     assert rule == "| --- | --: | --: | --: | --: | --: |"
     expected = [[v["variant"], *(f"{value:.4f}" for value in figures(v))] for v in ablation["variants"]]
     assert [[cells(line)[0], *cells(line)[2:5]] for line in lines] == expected
-    shown = [re.split(" {2,}", line) for line in streamnb("ablate", xor).stdout.splitlines()]
+    shown = [re.split(" {2,}", line) for line in measure("ablate", xor).stdout.splitlines()]
     assert [[row[0], *row[-4:-1]] for row in shown if row[0] in DEFAULT] == expected
     assert told.startswith(f"{xor}: 701 events, 700 scored, 1 dead letters\n")
 
@@ -137,17 +138,17 @@ def test_tables_are_for_people_or_for_pages(xor, ablation):
     ],
 )
 def test_flags_that_do_not_fit_are_refused(flags, says, tmp_path):
-    done = streamnb("ablate", *flags, cwd=tmp_path, check=False)
+    done = measure("ablate", *flags, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
 
 
 def test_a_file_without_labels_brings_a_hint(tmp_path):
     (tmp_path / "e.csv").write_text("id,text,class\n1,a,x\n")
-    done = streamnb("ablate", "e.csv", cwd=tmp_path, check=False)
+    done = measure("ablate", "e.csv", cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "the columns are id, text, class; --label-column NAME" in done.stderr
     (tmp_path / "e.jsonl").write_text('{"id": "1", "text": "a"}\n')
-    done = streamnb("ablate", "e.jsonl", cwd=tmp_path, check=False)
+    done = measure("ablate", "e.jsonl", cwd=tmp_path, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("streamnb: nothing was learned of e.jsonl: no event to learn has a label")

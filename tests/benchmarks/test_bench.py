@@ -7,10 +7,11 @@ import random
 from collections import Counter
 
 import pytest
-from test_commands import answer, streamnb, write_lines
+from measuring import contenders, growth
+from test_commands import answer, rows_of, write_lines
+from test_commands import streamnb as measure
 
 from streamnb import BayesOptimalNB
-from streamnb.cli.bench import contenders, growth
 
 ROWS = [{"id": f"{i}", "text": f"It's {w}: a|b\nc", "label": w} for i, w in enumerate(["free", "lunch"] * 40)]
 TEXTS, LABELS = [row["text"] for row in ROWS], [row["label"] for row in ROWS]
@@ -63,6 +64,15 @@ def test_ratios_and_accuracy_are_told_of_everyone(tmp_path):
     assert ("vowpalwabbit" in told["environment"]) is not bool(told["missing"])
 
 
+def test_bench_skips_what_has_no_text_or_label(tmp_path):
+    rows = ["{", {"id": "1", "label": "a"}, {"id": "2", "text": "x"}, *rows_of("a", "b")]
+    told = answer("bench", write_lines(tmp_path / "e.jsonl", rows), "--rounds", 1)
+    assert (told["events"], told["tokens"]) == (2, 2)
+    done = measure("bench", write_lines(tmp_path / "e.jsonl", rows[:3]), check=False)
+    assert done.returncode == 2
+    assert "no row has both a text with words and a label" in done.stderr
+
+
 def test_who_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(contenders, "find_spec", lambda _: None)
     assert contenders.missing() == ["vowpalwabbit"]
@@ -70,7 +80,7 @@ def test_who_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(contenders, "find_spec", lambda _: object())
     assert contenders.missing() == []
     assert VOWPAL in contenders.contenders()
-    shown = streamnb("bench", write_lines(tmp_path / "e.jsonl", ROWS), "--rounds", 1).stdout
+    shown = measure("bench", write_lines(tmp_path / "e.jsonl", ROWS), "--rounds", 1).stdout
     monkeypatch.undo()
     assert ("not timed, for it is not installed: vowpalwabbit" in shown) is bool(contenders.missing())
     assert (VOWPAL in shown) is not bool(contenders.missing())

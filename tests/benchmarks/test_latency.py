@@ -1,4 +1,4 @@
-"""How `streamnb latency` measures: its arithmetic by values, and whole runs by what they say and leave behind."""
+"""How `measure.py latency` measures: its arithmetic by values, and whole runs by what they say and leave behind."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 import commands
 import pytest
 from kafka.admin import KafkaAdminClient
+from measuring import load
+from measuring.echo_loops import paced
+from measuring.load import Produced, Seen, Turn, events, write
+from measuring.open_loop import Load, echoes_for, passages_of
+from measuring.percentiles import Figures, Passage, Schedule, breakdown, latencies, percentile, ratio
+from measuring.processes import Actor
 
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.bench import load
-from streamnb.cli.bench.echo_loops import paced
-from streamnb.cli.bench.latency import Load, echoes_for, passages_of
-from streamnb.cli.bench.load import Produced, Seen, Turn, events, write
-from streamnb.cli.bench.percentiles import Figures, Passage, Schedule, breakdown, latencies, percentile, ratio
-from streamnb.cli.bench.processes import Actor
 from streamnb.config import load as load_config
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.errors import LogError
@@ -29,6 +29,7 @@ from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import EventSchema
 
 PATIENCE = 120.0
+MEASURE = Path(__file__).with_name("measure.py")
 STEPS = ["due -> sent", "sent -> appended", "appended -> taken", "taken -> written", "written -> visible"]
 HEADER = Partition("out", 0)
 
@@ -225,8 +226,9 @@ def test_an_actor_that_ends_is_noticed_with_what_it_said(tmp_path):
 
 def test_actors_end_with_a_parent_that_is_killed(tmp_path):
     code = (
-        "import pathlib, time\n"
-        "from streamnb.cli.bench.processes import Actor\n"
+        "import pathlib, sys, time\n"
+        f"sys.path[:0] = [{str(MEASURE.parent)!r}]\n"
+        "from measuring.processes import Actor\n"
         "if __name__ == '__main__':\n"
         f"    actor = Actor('sleeper', pathlib.Path({str(tmp_path)!r}), time.sleep, 600)\n"
         "    print(actor._process.pid, flush=True)\n"
@@ -262,7 +264,7 @@ SHORT = ("--rate", "50", "--seconds", "2", "--warm-up", "1")
 
 
 def latency(*arguments, check=True, **options):
-    command = [sys.executable, "-m", "streamnb", "latency", *map(str, arguments)]
+    command = [sys.executable, MEASURE, "latency", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     assert not check or done.returncode == 0, done.stderr
     return done
@@ -355,7 +357,7 @@ def test_a_prefix_that_would_name_other_topics_is_refused(tmp_path, prefix):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_takes_everything_away(tmp_path, number):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs beside it ignore it
-    command = [sys.executable, "-m", "streamnb", "latency", "--log", f"sqlite:///{tmp_path}/log.db"]
+    command = [sys.executable, MEASURE, "latency", "--log", f"sqlite:///{tmp_path}/log.db"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         until(lambda: list(tmp_path.glob("*/streamnb.out")))
         os.kill(running.pid, number)

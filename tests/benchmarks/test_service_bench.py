@@ -1,4 +1,4 @@
-"""`streamnb bench --log`: who works off what, that all of it is done, and that nothing of the user is touched."""
+"""`measure.py bench --log`: who works off what, that all of it is done, and that nothing of the user is touched."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from itertools import islice
 
 import pytest
 from kafka.admin import KafkaAdminClient
-from test_commands import streamnb, write_lines
+from measuring import backlog
+from measuring.backlog import Spent
+from measuring.bare_clients import CLIENTS, Bare
+from measuring.open_loop import LEARNER
+from measuring.service_bench import Contender, backlog_of, contenders_for, result_of
+from measuring.topics import place
+from test_commands import streamnb as measure
+from test_commands import write_lines
 
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.cli.bench import backlog
-from streamnb.cli.bench.backlog import Spent
-from streamnb.cli.bench.bare_clients import CLIENTS, Bare
-from streamnb.cli.bench.latency import LEARNER
-from streamnb.cli.bench.service_bench import Contender, backlog_of, contenders_for, result_of
-from streamnb.cli.bench.topics import place
 from streamnb.config import load as load_config
 from streamnb.engine.ports import NewRecord
 from streamnb.wire.codec import decode_event
@@ -206,7 +207,7 @@ def test_on_the_embedded_log_nothing_of_the_user_is_touched(tmp_path):
         log.append([NewRecord("events", b"k", b"not to be read")])
         log.acquire("somebody")
         file = write_lines(tmp_path / "e.jsonl", ROWS)
-        done = streamnb("bench", file, "--log", f"sqlite:///{theirs}", *SHORT)
+        done = measure("bench", file, "--log", f"sqlite:///{theirs}", *SHORT)
         log.heartbeat()  # it has not been deposed
         assert log.topics() == {"events": 1}
     check_answer(done, [*SERVICES, "embedded alone"])
@@ -218,7 +219,7 @@ def test_on_the_embedded_log_nothing_of_the_user_is_touched(tmp_path):
 def test_on_kafka_its_own_topics_come_and_go(broker, tmp_path):
     with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
         before = {topic for topic in admin.list_topics() if not topic.startswith("__")}
-        done = streamnb("bench", "--log", f"kafka://{broker.address}", *SHORT, cwd=tmp_path)
+        done = measure("bench", "--log", f"kafka://{broker.address}", *SHORT, cwd=tmp_path)
         check_answer(done, [*SERVICES, "kafka-python alone", "confluent-kafka alone"])
         assert {topic for topic in admin.list_topics() if not topic.startswith("__")} <= before
         assert not [group for group in admin.list_groups() if "streamnb-bench" in group["group_id"]]
@@ -226,13 +227,13 @@ def test_on_kafka_its_own_topics_come_and_go(broker, tmp_path):
 
 
 def test_for_people_there_is_a_table(tmp_path):
-    done = streamnb("bench", "--log", f"sqlite:///{tmp_path}/log.db", "--events", "200", "--rounds", "1")
+    done = measure("bench", "--log", f"sqlite:///{tmp_path}/log.db", "--events", "200", "--rounds", "1")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("generated messages: 200 events of ")
     assert [line for line in lines if line.startswith(("streamnb, ", "embedded "))][-1].endswith("1.00")
 
 
 def test_what_is_of_the_service_needs_a_log():
-    done = streamnb("bench", "--set", "commit.events=10", check=False)
+    done = measure("bench", "--set", "commit.events=10", check=False)
     assert done.returncode == 2
     assert "--log" in done.stderr

@@ -24,11 +24,11 @@ from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 
+from measuring.topics import place
 from recovery import broker
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
-from streamnb.cli.bench.topics import place
 from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Sensor

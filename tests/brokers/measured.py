@@ -1,4 +1,4 @@
-"""A measuring command of `streamnb` on a broker of its own (`make bench`), where this machine can start one.
+"""A command of tests/benchmarks/measure.py on a broker of its own (`make bench`), where this machine can start one.
 
 python tests/brokers/measured.py latency --rate 200
 """
@@ -15,6 +15,8 @@ from pathlib import Path
 from cluster import Cluster
 from jars import CannotStartError, ToolMissingError
 
+MEASURE = Path(__file__).parents[1] / "benchmarks" / "measure.py"
+
 
 def main(arguments):
     with tempfile.TemporaryDirectory() as folder:
@@ -28,7 +30,7 @@ def main(arguments):
             print(f"no broker: {error}", file=sys.stderr)
             return 1
         try:
-            command = [sys.executable, "-m", "streamnb", *arguments, "--log", f"kafka://{cluster.address}"]
+            command = [sys.executable, MEASURE, *arguments, "--log", f"kafka://{cluster.address}"]
             return subprocess.call(command)
         finally:
             cluster.stop()

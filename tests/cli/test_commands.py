@@ -514,15 +514,6 @@ def test_the_demo_keeps_its_logs_and_says_how_to_look_at_them(tmp_path):
     assert "is a log already" in again.stderr
 
 
-def test_bench_skips_what_has_no_text_or_label(tmp_path):
-    rows = ["{", {"id": "1", "label": "a"}, {"id": "2", "text": "x"}, *rows_of("a", "b")]
-    told = answer("bench", write_lines(tmp_path / "e.jsonl", rows), "--rounds", 1)
-    assert (told["events"], told["tokens"]) == (2, 2)
-    done = streamnb("bench", write_lines(tmp_path / "e.jsonl", rows[:3]), check=False)
-    assert done.returncode == 2
-    assert "no row has both a text with words and a label" in done.stderr
-
-
 def test_a_byte_order_mark_is_no_part_of_the_first_event(tmp_path):
     (tmp_path / "e.jsonl").write_bytes(b'\xef\xbb\xbf{"id":"1","text":"a","label":"x"}\n')
     assert answer("evaluate", tmp_path / "e.jsonl")["learned"] == 1
@@ -577,7 +568,7 @@ def test_config_is_checked_and_shown(tmp_path):
         (["evaluate", "empty.jsonl", "--delimiter", "ab"], 2, "--delimiter: expected one character"),
         (["demo", "--folder", "empty.jsonl/x"], 1, "streamnb: empty.jsonl/x: Not a directory"),
         (["demo", "--events", "0"], 2, "--events: expected a whole number of at least 1, got '0'"),
-        (["bench", "--rounds", "x"], 2, "--rounds: expected a whole number"),
+        (["bench"], 2, "invalid choice: 'bench'"),
         (["inspect", "--top", "-1"], 2, "--top: expected a whole number"),
         (["replay", "empty.jsonl", "--rate", "nan"], 2, "--rate: expected a finite number above 0"),
         (["replay", "empty.jsonl", "--rate", "inf"], 2, "--rate: expected a finite number above 0"),

@@ -32,7 +32,7 @@ def attempt(arguments):
         os.dup2(opened, 1)
         os.dup2(opened, 2)
         try:
-            code = cli.main(arguments)
+            code = (measure if arguments[0] in measure.COMMANDS else cli).main(arguments)
         except SystemExit as end:
             code = end.code
         sys.stderr.flush()
@@ -41,6 +41,8 @@ def attempt(arguments):
 
 
 if __name__ == "__main__":
+    import measure
+
     from streamnb import cli
     from streamnb.cli import commands
 

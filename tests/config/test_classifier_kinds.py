@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
+import measure
 import pytest
 from msgspec.structs import replace
 from service import model_digest, predictions, raw_events, records
@@ -383,7 +384,7 @@ def test_snapshots_are_listed_and_compared_without_tables(capsys):
 
 @pytest.mark.usefixtures("site")
 def test_ablation_says_why_not(capsys):
-    assert main(["ablate", "missing.jsonl", "--config", "site.toml"]) == 2
+    assert measure.main(["ablate", "missing.jsonl", "--config", "site.toml"]) == 2
     assert 'model.kind is "semi_supervised", which has no [[hypotheses]]' in capsys.readouterr().err
 
 

@@ -92,8 +92,7 @@ ROOMS = {
         "reports": 4,
         "evaluation": 5,
         "serving": 5,
-        "bench": 6,
-        "commands": 7,
+        "commands": 6,
     },
 }
 """Folder -> its rooms, and the floor of each: a room imports what stands on a lower floor, and itself."""
@@ -133,7 +132,6 @@ ONLY_IN = {
         "model/naive_bayes/variants.py",
         "model/naive_bayes/semi_supervised.py",
         "model/trees/tree_augmented_nb.py",
-        "cli/bench/contenders.py",
         "cli/commands/demo.py",
     },
     "kafka": {
@@ -150,12 +148,10 @@ ONLY_IN = {
         "adapters/kafka/kafka_python.py",
         "adapters/kafka/librdkafka.py",
         "adapters/kafka/librdkafka_errors.py",
-        "cli/bench/bare_clients.py",
     },
     "confluent_kafka": {
         "adapters/kafka/librdkafka.py",
         "adapters/kafka/librdkafka_errors.py",
-        "cli/bench/bare_clients.py",
     },
     "prometheus_client": {
         "adapters/observers/prometheus.py",
@@ -165,7 +161,6 @@ ONLY_IN = {
     "fastapi": {"cli/serving/api.py"},
     "pydantic": {"cli/serving/api.py"},
     "uvicorn": {"cli/serving/server.py"},
-    "vowpalwabbit": {"cli/bench/contenders.py"},
     "sqlite3": {"adapters/sqlite/log.py", "adapters/sqlite/store.py"},
     "scipy": {"model/posterior/credible_intervals.py"},
     "pandas": {"model/naive_bayes/counting_model.py", "model/trees/tree_augmented_nb.py"},
@@ -251,7 +246,7 @@ def test_imports_run_downhill():
         ("engine/verification/exact/moments.py", "from streamnb.engine.verification.recount import recount"),
         ("adapters/kafka/log.py", "from streamnb.adapters.sqlite.log import SqliteLog"),
         ("cli/checks/stream.py", "from streamnb.cli.commands import topics"),
-        ("cli/bench/processes.py", "from streamnb.cli import main"),
+        ("cli/commands/run.py", "from streamnb.cli import main"),
         ("model/trees/kernels.py", "import numba"),
         ("engine/ports.py", "import time"),
     ],

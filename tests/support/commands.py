@@ -3,6 +3,7 @@
 A command's own work takes milliseconds and its imports a second, which a suite that runs hundreds pays hundreds of
 times. Each is a process all the same: it has its own folder, environment, files and exit code, and can be killed.
 What a start costs, imports, or keeps on disk is tested with ``python -m streamnb``; so are storms.
+Commands that measure are those of `measure`.
 """
 
 from __future__ import annotations
@@ -146,14 +147,18 @@ class Ready(Zygote):
 
 if __name__ == "__main__":
     import kafka  # noqa: F401
+    import measure
     from river import drift  # noqa: F401
 
     from streamnb import adapters, cli
     from streamnb.model.warm import warm
+
+    def program():
+        return (measure if {*sys.argv[1:2]} & {*measure.COMMANDS} else cli).main()
 
     for package in (adapters, cli):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
     warm()
     gc.freeze()  # or each collection copies all pages of this process
-    Ready(cli.main).serve()
+    Ready(program).serve()

@@ -1,1 +1,1 @@
-"""What measures speed and latency."""
+"""What measures speed and latency, and what parts bring; `measure.py` has the commands."""

@@ -1,4 +1,4 @@
-"""``streamnb ablate``: what each part of a mixture brings on a stream.
+"""``measure.py ablate``: what each part of a mixture brings on a stream.
 
 Each part is left out in turn, and progressive validation is run anew: by how much the rest is worse is what
 the part brings. Hypotheses that are left out leave their prior to the others.

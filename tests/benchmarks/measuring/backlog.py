@@ -13,9 +13,9 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+from measuring.bare_clients import CLIENTS, Bare, Pair
+from measuring.echo_loops import batches
 from streamnb.cli import wiring
-from streamnb.cli.bench.bare_clients import CLIENTS, Bare, Pair
-from streamnb.cli.bench.echo_loops import batches
 from streamnb.cli.observers import watched
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord, Partition, Record

@@ -59,8 +59,8 @@ class _KafkaPython:
     """The settings that decide about speed are those of the learner's clients."""
 
     def __init__(self, bare: Bare) -> None:
-        from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # noqa: PLC0415
-        from kafka.structs import OffsetAndMetadata  # noqa: PLC0415
+        from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+        from kafka.structs import OffsetAndMetadata
 
         settings = bare.config.kafka.settings(bare.config.log)
         self._target = bare.target
@@ -110,7 +110,7 @@ class _Librdkafka:
     """confluent-kafka. By default it rests for a second when its queue is full (`fetch.queue.backoff.ms`)."""
 
     def __init__(self, bare: Bare) -> None:
-        from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: PLC0415
+        from confluent_kafka import Consumer, Producer, TopicPartition
 
         settings = translated_settings(bare.config.kafka.settings(bare.config.log))
         self._target = bare.target

@@ -1,4 +1,4 @@
-"""``streamnb bench``: the learner beside others and beside tokenising alone, in turn in one run.
+"""``measure.py bench``: the learner beside others and beside tokenising alone, in turn in one run.
 
 Given a log, it times the whole service on it instead: see `service_bench`.
 """
@@ -15,9 +15,9 @@ from itertools import islice
 from operator import eq
 from typing import Any
 
+from measuring import growth, service_bench
+from measuring.contenders import OURS, contenders, count_words, missing
 from streamnb.cli import wiring
-from streamnb.cli.bench import growth, service_bench
-from streamnb.cli.bench.contenders import OURS, contenders, count_words, missing
 from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Who is timed by ``streamnb bench``: each predicts every text before it learns its label."""
+"""Who is timed by ``measure.py bench``: each predicts every text before it learns its label."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _vowpal_wabbit(texts: Sequence[str], labels: Sequence[str]) -> Predicted:
     It gets the words that the others cut, and is told beforehand how many labels there are. Learning leaves
     in an example what was predicted of it before, so that one call does both.
     """
-    from vowpalwabbit import Workspace  # noqa: PLC0415  it need not be installed
+    from vowpalwabbit import Workspace
 
     known = list(dict.fromkeys(labels))
     is_binary = len(known) <= 2

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TypeVar
 
-from streamnb.cli.bench.bare_clients import CLIENTS, Bare
+from measuring.bare_clients import CLIENTS, Bare
 from streamnb.config import Config
 
 __all__ = ["batches", "echo", "paced"]

@@ -1,4 +1,4 @@
-"""What a token costs, and an attribute holds, as attributes and classes grow: ``streamnb bench --growth``.
+"""What a token costs, and an attribute holds, as attributes and classes grow: ``measure.py bench --growth``.
 
 Text is generated: words are numbers, drawn from a Zipf distribution (P(word i) ~ 1 / i) over as many as the
 model is to know; their rows stand in an order that has nothing to do with how frequent they are.
@@ -151,7 +151,7 @@ def _seconds(code: str) -> float:
     best = float("inf")
     for _ in range(3):
         started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603  our own code
+        subprocess.run([sys.executable, "-c", code], check=True)
         best = min(best, time.perf_counter() - started)
     return best
 

@@ -1,4 +1,4 @@
-"""``streamnb latency``: how long an event takes from produced to visible, beside loops that learn nothing."""
+"""``measure.py latency``: how long an event takes from produced to visible, beside loops that learn nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from measuring.environment import environment
+from measuring.open_loop import LEARNER, Load, Measured, echoes_for, measure
+from measuring.percentiles import Figures, breakdown, latencies, ratio
+from measuring.topics import place
 from streamnb.cli import wiring
-from streamnb.cli.bench.environment import environment
-from streamnb.cli.bench.latency import LEARNER, Load, Measured, echoes_for, measure
-from streamnb.cli.bench.percentiles import Figures, breakdown, latencies, ratio
-from streamnb.cli.bench.topics import place
 from streamnb.cli.reports.text_tables import table
 
 __all__ = ["run"]

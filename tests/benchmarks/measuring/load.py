@@ -10,8 +10,8 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from measuring.percentiles import Schedule
 from streamnb.cli import wiring
-from streamnb.cli.bench.percentiles import Schedule
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord, Record
 from streamnb.model import synthetic

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from measuring import load
+from measuring.bare_clients import Bare
+from measuring.echo_loops import echo
+from measuring.percentiles import Passage
+from measuring.processes import Actor, AnsweringActor, learn
+from measuring.topics import Place
 from streamnb.adapters.kafka.librdkafka_settings import translated_settings
 from streamnb.cli import wiring
-from streamnb.cli.bench import load
-from streamnb.cli.bench.bare_clients import Bare
-from streamnb.cli.bench.echo_loops import echo
-from streamnb.cli.bench.percentiles import Passage
-from streamnb.cli.bench.processes import Actor, AnsweringActor, learn
-from streamnb.cli.bench.topics import Place
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import LogError

@@ -1,4 +1,4 @@
-"""``streamnb bench --log URL``: the whole service on a log, beside loops of a client that only copy."""
+"""``measure.py bench --log URL``: the whole service on a log, beside loops of a client that only copy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from measuring import backlog, load
+from measuring.backlog import Spent
+from measuring.bare_clients import Bare, Pair
+from measuring.environment import environment
+from measuring.open_loop import echoes_for
+from measuring.processes import AnsweringActor
+from measuring.topics import Place, place
 from streamnb.cli import wiring
-from streamnb.cli.bench import backlog, load
-from streamnb.cli.bench.backlog import Spent
-from streamnb.cli.bench.bare_clients import Bare, Pair
-from streamnb.cli.bench.environment import environment
-from streamnb.cli.bench.latency import echoes_for
-from streamnb.cli.bench.processes import AnsweringActor
-from streamnb.cli.bench.topics import Place, place
 from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.cli.planned_topics import group_of
 from streamnb.cli.reports.text_tables import table
@@ -43,7 +43,7 @@ class Contender(NamedTuple):
 
     Attributes:
         name: what it is called in the table.
-        client: which client it reads and writes with, one of `streamnb.cli.bench.bare_clients`.
+        client: which client it reads and writes with, one of `measuring.bare_clients`.
         model: the kind of the service's model; empty is a loop that only copies.
     """
 

@@ -123,7 +123,7 @@ def _embedded(config: Config, routes: dict[str, Route]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _kafka(config: Config, routes: dict[str, Route]) -> Iterator[str]:
-    from streamnb.adapters.kafka.admin import KafkaAdmin  # noqa: PLC0415  only Kafka needs it
+    from streamnb.adapters.kafka.admin import KafkaAdmin
 
     with closing(KafkaAdmin(config.kafka.settings(config.log))) as admin:
         brokers = admin.brokers()
@@ -138,8 +138,8 @@ def _kafka(config: Config, routes: dict[str, Route]) -> Iterator[str]:
 
 def _delete(config: Config, planned: Sequence[TopicSpec], routes: dict[str, Route]) -> None:
     """Delete what was made, topics and groups; what the user may not delete is named on standard error."""
-    from streamnb.adapters.kafka.clients import Clients  # noqa: PLC0415
-    from streamnb.adapters.kafka.error_texts import translated  # noqa: PLC0415
+    from streamnb.adapters.kafka.clients import Clients
+    from streamnb.adapters.kafka.error_texts import translated
 
     groups = [route.group for route in routes.values()]
     try:
