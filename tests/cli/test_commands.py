@@ -568,7 +568,6 @@ def test_config_is_checked_and_shown(tmp_path):
         (["evaluate", "empty.jsonl", "--delimiter", "ab"], 2, "--delimiter: expected one character"),
         (["demo", "--folder", "empty.jsonl/x"], 1, "streamnb: empty.jsonl/x: Not a directory"),
         (["demo", "--events", "0"], 2, "--events: expected a whole number of at least 1, got '0'"),
-        (["bench"], 2, "invalid choice: 'bench'"),
         (["inspect", "--top", "-1"], 2, "--top: expected a whole number"),
         (["replay", "empty.jsonl", "--rate", "nan"], 2, "--rate: expected a finite number above 0"),
         (["replay", "empty.jsonl", "--rate", "inf"], 2, "--rate: expected a finite number above 0"),
