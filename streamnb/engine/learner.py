@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.labels.late_labels import Heard, LateLabels, LateLabelsCopy
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
@@ -39,6 +38,7 @@ from streamnb.events import (
     Verdict,
 )
 from streamnb.model.attributes.expected import count, reading
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.interface.predictions import Posteriors
@@ -429,7 +429,7 @@ class Learner:
         """Raises MalformedEvent."""
         return decode_event(record.value, self.settings.schema, record.key, record.timestamp, self.rules)
 
-    def _earliest(self, records: Sequence[Record]) -> npt.NDArray[np.float64]:
+    def _earliest(self, records: Sequence[Record]) -> Floats:
         """Since when events wait for labels at each record."""
         if self.late is None:
             return np.zeros(len(records))
@@ -484,7 +484,7 @@ class Learner:
         records: Sequence[Record],
         places: Sequence[int],
         now: float,
-        earliest: npt.NDArray[np.float64],
+        earliest: Floats,
     ) -> Iterable[NewRecord]:
         """Predict and learn events, that were in these records, at these places after `consumed` others."""
         evidence = self._evidence(events[0]) if self.settings.evidence else None

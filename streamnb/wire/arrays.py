@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.signatures import Array
 
 __all__ = ["BLOCK", "Array", "Dtype", "array_blocks", "array_dtype", "read_array"]
 
-Array = npt.NDArray[Any]
 Dtype = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
 ]

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError, UnlearnError
@@ -15,11 +14,13 @@ from streamnb.model.attributes.attributes import Nominal, check_attributes
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.priors import Prior, check_prior
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.event_codes import EncodedEvents
 from streamnb.model.bayesian_network.kernels import Smoothed, run_network
 from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
 from streamnb.model.bayesian_network.network import BayesianNetwork
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BayesianNetworkClassifier"]
 
 Name = Hashable
-_Reading = tuple[Smoothed, tuple[Any, Any, Any, Any], npt.NDArray[np.float64]]
+_Reading = tuple[Smoothed, tuple[Any, Any, Any, Any], Floats]
 _ROUNDING = 1e-12  # log odds of what says nothing
 _NOT_LEARNED = np.zeros(1, dtype=np.int64)
 
@@ -205,13 +206,11 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         elif y in tables.lookup(0) or tables.admits(0):
             self._network.learn_one({**x, self.target: y}, w)
 
-    def learn_many(self, X: Any, y: Any, w: Iterable[float] | None = None) -> None:
+    def learn_many(self, X: Any, y: Any, w: Weights = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
         self.predict_then_learn_many(X, y, w)
 
-    def predict_then_learn_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Iterable[float] | None = None
-    ) -> Posteriors:
+    def predict_then_learn_many(self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
         How a stream is cut into calls changes nothing, but that classes first met in a later call have no
@@ -241,8 +240,8 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         self,
         xs: Iterable[Mapping[Any, Any]],
         ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        ws: Weights = None,
+        ts: Times = None,
         prunings: Iterable[int] | None = None,
     ) -> None:
         """Take back that these events were learned, exactly and in order; see `StreamModel`.
@@ -267,7 +266,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays.
 
         Raises TypeError for labels and names that are not strings, booleans or numbers.
@@ -275,7 +274,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         meta, arrays = self._network.state()
         return {**meta, "type": type(self).__name__}, arrays
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model of the same structure; returns self.
 
         Raises SnapshotError, and changes nothing, where it is none.

@@ -8,10 +8,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.values import declared_texts, value_text
 from streamnb.model.bayesian_network.dag import Dag
+from streamnb.model.compiled.arrays import Floats
 
 __all__ = ["given_tables"]
 
@@ -20,7 +20,7 @@ _SUM = 1e-9
 
 def given_tables(
     dag: Dag, values: Mapping[Hashable, Sequence[Any]], tables: Mapping[Hashable, Any]
-) -> tuple[dict[int, list[str]], dict[int, npt.NDArray[np.float64]]]:
+) -> tuple[dict[int, list[str]], dict[int, Floats]]:
     """The declared values of variables, and their tables as arrays: an axis for each parent, and the last.
 
     Raises ValueError for a variable that there is not, a row that is missing or too many, values that are
@@ -56,7 +56,7 @@ def _rows(dag: Dag, v: int, table: Any) -> dict[tuple[str, ...], dict[str, float
 
 def _array(
     dag: Dag, v: int, rows: Mapping[tuple[str, ...], Mapping[str, float]], declared: Mapping[int, list[str]]
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     name, parents = dag.names[v], dag.parents[v]
     for u in parents:
         if u not in declared:

@@ -8,12 +8,13 @@ from operator import getitem, itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Weights
 from streamnb.model.attributes.values import value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.family_counts import FamilyTables
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.encoding.data_frame import is_frame
 
 __all__ = ["EncodedEvents"]
@@ -41,9 +42,7 @@ class EncodedEvents:
         ValueError: for a weight out of range, or lengths that differ.
     """
 
-    def __init__(
-        self, tables: FamilyTables, xs: Any, ys: Iterable[Any] | None, ws: Iterable[float] | None
-    ) -> None:
+    def __init__(self, tables: FamilyTables, xs: Any, ys: Iterable[Any] | None, ws: Weights) -> None:
         self._tables = tables
         self._classes = len(tables.values(0))
         events = xs if is_frame(xs) else list(xs)
@@ -70,7 +69,7 @@ class EncodedEvents:
                 if v == 0 and self.codes[event, 0] < 0:  # no room for one class more
                     self.weights[event] = 0
 
-    def known(self) -> npt.NDArray[np.int64]:
+    def known(self) -> Ints:
         """How many classes had been met before each event; after `add_values`."""
         met = np.maximum.accumulate(np.concatenate([[self._classes], self.codes[:, 0] + 1]))
         return met[:-1]
@@ -103,7 +102,7 @@ class EncodedEvents:
             return
         raise TypeError("a value must be a string, a boolean or a number: there is one that has no hash")
 
-    def _encode_others(self, found: npt.NDArray[np.int64], values: list[Any], attributes: int) -> None:
+    def _encode_others(self, found: Ints, values: list[Any], attributes: int) -> None:
         """What had no code: missing, no string, or new."""
         for place in np.flatnonzero(found < 0).tolist():
             value = values[place]

@@ -12,7 +12,9 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from streamnb.model.attributes.signatures import Array
+from streamnb.model.compiled.arrays import Floats, Ints
 
 __all__ = ["MOST_CELLS", "Factor", "maximised", "product", "summed", "total"]
 
@@ -20,8 +22,8 @@ MOST_CELLS = 1 << 26
 """Of a table that elimination makes: 512 MiB of doubles."""
 _NEVER = np.int64(2**62)
 
-Logs = npt.NDArray[np.float64]
-Misses = npt.NDArray[np.int64] | None
+Logs = Floats
+Misses = Ints | None
 
 
 class Factor(NamedTuple):
@@ -69,7 +71,7 @@ def summed(factor: Factor, variables: Iterable[int]) -> Factor:
     return Factor(_without(factor.scope, axes), found, misses)
 
 
-def maximised(factor: Factor, variable: int) -> tuple[Factor, npt.NDArray[np.int64]]:
+def maximised(factor: Factor, variable: int) -> tuple[Factor, Ints]:
     """The maximum over the values of one variable, and which value it is at: of equals the first."""
     axis = factor.scope.index(variable)
     logs, misses = _of_the_fewest(factor, (axis,))
@@ -97,9 +99,9 @@ def _without(scope: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(variable for axis, variable in enumerate(scope) if axis not in axes)
 
 
-def _aligned(scope: tuple[int, ...], array: Any, wanted: tuple[int, ...]) -> npt.NDArray[Any]:
+def _aligned(scope: tuple[int, ...], array: Any, wanted: tuple[int, ...]) -> Array:
     """A view with an axis for each variable wanted, of length 1 where the factor does not have it."""
     places = sorted(range(len(scope)), key=lambda axis: wanted.index(scope[axis]))
     lengths = dict(zip(scope, array.shape, strict=True))
-    aligned: npt.NDArray[Any] = array.transpose(places).reshape([lengths.get(v, 1) for v in wanted])
+    aligned: Array = array.transpose(places).reshape([lengths.get(v, 1) for v in wanted])
     return aligned

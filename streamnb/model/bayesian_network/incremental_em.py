@@ -20,11 +20,11 @@ from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import checked, count, counts, named, reading
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import units
 from streamnb.model.bayesian_network.family_counts import FINE
 from streamnb.model.bayesian_network.network import BayesianNetwork
@@ -182,7 +182,7 @@ class NetworkEM(Savable):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned, and the kept events: JSON-able values, and arrays."""
         network_meta, network_arrays = self.network.state()
         kept_meta, kept_arrays = self._kept.state(0)
@@ -208,7 +208,7 @@ class NetworkEM(Savable):
             **{name: np.array(row, dtype=np.int64) for name, row in rows.items()},
         }
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of such a model with the same window; returns self.
 
         Raises SnapshotError where it is none.

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from streamnb.model.compiled.arrays import Floats
 
 __all__ = ["Comparison", "Independence", "compared"]
 
@@ -57,7 +58,7 @@ class Independence(NamedTuple):
 
 
 def compared(
-    table: npt.NDArray[np.float64],
+    table: Floats,
     values: Sequence[Sequence[str]],
     sides: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
     tolerance: float,

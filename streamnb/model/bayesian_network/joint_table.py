@@ -7,12 +7,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.values import declared_texts, value_text
 from streamnb.model.bayesian_network.factors import MOST_CELLS
 from streamnb.model.bayesian_network.independence import Independence, compared
+from streamnb.model.compiled.arrays import Floats
 
 __all__ = ["JointTable", "MostProbable"]
 
@@ -102,7 +102,7 @@ class JointTable:
         return {name: list(values) for name, values in self._values.items()}
 
     @property
-    def probabilities(self) -> npt.NDArray[np.float64]:
+    def probabilities(self) -> Floats:
         """The table, an axis for each variable: a copy."""
         return self._table.copy()
 
@@ -194,9 +194,7 @@ class JointTable:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _restricted(
-        self, names: Sequence[Name], given: Mapping[Name, Any]
-    ) -> tuple[list[list[str]], npt.NDArray[np.float64]]:
+    def _restricted(self, names: Sequence[Name], given: Mapping[Name, Any]) -> tuple[list[list[str]], Floats]:
         """The values of each of these variables, and P of each combination, given others."""
         if len(set(names)) < len(names) or set(names) & set(given):
             raise ValueError(f"a variable is named twice: {', '.join(map(repr, (*names, *given)))}")
@@ -235,7 +233,7 @@ class JointTable:
         return tuple(codes.get(name, slice(None)) for name in self._values)
 
 
-def _array(values: Mapping[Name, Sequence[str]], given: Any) -> npt.NDArray[np.float64]:
+def _array(values: Mapping[Name, Sequence[str]], given: Any) -> Floats:
     """As an array of the right shape, none of them negative. Raises ValueError."""
     shape = tuple(map(len, values.values()))
     if (cells := math.prod(shape)) > MOST_CELLS:

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.priors import Prior, prior_weights
 from streamnb.model.bayesian_network.factors import Factor
@@ -15,6 +14,7 @@ from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.kernels import Smoothed
 from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.bayesian_network.variable_elimination import sum_of_products
+from streamnb.model.compiled.arrays import Floats
 
 __all__ = ["LabelledNetwork"]
 
@@ -35,7 +35,7 @@ class LabelledNetwork(BayesianNetwork):
         self._prior = prior
 
     @property
-    def prior(self) -> npt.NDArray[np.float64]:
+    def prior(self) -> Floats:
         """Relative weight of each class, whether it has examples or not; empty where it is learned."""
         if self._prior == "learned":
             return np.zeros(0)
@@ -55,7 +55,7 @@ class LabelledNetwork(BayesianNetwork):
         """How the kernels are to read the counts."""
         return self._smoothing.arrays(self._tables, self.prior)
 
-    def posterior(self, codes: Sequence[int]) -> npt.NDArray[np.float64]:
+    def posterior(self, codes: Sequence[int]) -> Floats:
         """P(class | event) of each class by elimination; an event's codes, -1 where it has none.
 
         All zero where no class has any probability.

@@ -7,13 +7,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.attributes import Nominal, check_attributes
 from streamnb.model.attributes.expected import count
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.completions import Worlds
@@ -26,6 +26,7 @@ from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable
 from streamnb.model.bayesian_network.kernels import Shape, Smoothed
 from streamnb.model.bayesian_network.smoothing import NetworkSmoothing
 from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of_products
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.numerics.counter_rng import uniforms
 from streamnb.model.saving import Savable
 
@@ -417,7 +418,7 @@ class BayesianNetwork(Savable):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was counted: JSON-able values, and arrays.
 
         Raises TypeError for names that are not strings, booleans or numbers.
@@ -425,7 +426,7 @@ class BayesianNetwork(Savable):
         meta, arrays = self._tables.state()
         return {"type": type(self).__name__, "events": self._events, **meta}, dict(arrays)
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was counted by the `state` of a network of the same structure; returns self.
 
         Raises SnapshotError, and changes nothing, where it is none.
@@ -459,11 +460,11 @@ class BayesianNetwork(Savable):
         found = (x.get(name) for name in self._dag.names)
         return [None if is_missing(value) else self._text(v, value) for v, value in enumerate(found)]
 
-    def _text(self, v: int, value: Any) -> Any:  # noqa: ARG002  a label is compared as it is
+    def _text(self, v: int, value: Any) -> Any:
         """By what the values of a variable are compared."""
         return value_text(value)
 
-    def _row(self, texts: Sequence[Any], *, adds: bool) -> npt.NDArray[np.int64]:
+    def _row(self, texts: Sequence[Any], *, adds: bool) -> Ints:
         """The code of each variable, -1 where it has none."""
         row = np.full(len(texts), -1, dtype=np.int64)
         for v, text in enumerate(texts):
@@ -497,10 +498,10 @@ class BayesianNetwork(Savable):
     def _read(self, v: int, codes: Mapping[int, int]) -> Factor:
         return self._smoothing.factor(self._tables, v, codes)
 
-    def _read_shares(self, v: int, codes: Mapping[int, int]) -> npt.NDArray[np.float64]:
+    def _read_shares(self, v: int, codes: Mapping[int, int]) -> Floats:
         """As numbers: what has a factor alpha -> 0 is 0."""
         factor = self._read(v, codes)
-        shares: npt.NDArray[np.float64] = np.exp(factor.logs)
+        shares: Floats = np.exp(factor.logs)
         return shares if factor.misses is None else np.where(factor.misses > 0, 0.0, shares)
 
     def _factors(self, wanted: Iterable[int], evidence: Mapping[int, int]) -> list[Factor]:
@@ -512,7 +513,7 @@ class BayesianNetwork(Savable):
 
     def _distribution(
         self, names: Sequence[Name], given: Values | None
-    ) -> tuple[dict[Any, list[str]], npt.NDArray[np.float64]] | None:
+    ) -> tuple[dict[Any, list[str]], Floats] | None:
         """The live values of each variable, and P of each combination; None where one has none."""
         evidence = self._codes(given or {})
         numbers = self._asked(names, evidence)
@@ -521,7 +522,7 @@ class BayesianNetwork(Savable):
         shares = self._shares(numbers, evidence)
         return {name: self._live(v) for name, v in zip(names, numbers, strict=True)}, shares
 
-    def _shares(self, numbers: tuple[int, ...], evidence: Mapping[int, int]) -> npt.NDArray[np.float64]:
+    def _shares(self, numbers: tuple[int, ...], evidence: Mapping[int, int]) -> Floats:
         """P of each combination of live values. Raises ValueError where the evidence has probability 0."""
         factor = sum_of_products(self._factors({*numbers, *evidence}, evidence), numbers)
         below, misses = total(factor)
@@ -530,7 +531,7 @@ class BayesianNetwork(Savable):
         shares = np.exp(factor.logs - below)
         if factor.misses is not None:
             shares = np.where(factor.misses > misses, 0.0, shares)
-        found: npt.NDArray[np.float64] = shares / shares.sum()
+        found: Floats = shares / shares.sum()
         return found
 
     def _drawn(self, draws: Sequence[float]) -> dict[Any, str]:

@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.attributes import Nominal, check_smoothing
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.bayesian_network.factors import Factor
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
+from streamnb.model.compiled.arrays import Floats, Ints
 
 __all__ = ["NetworkSmoothing"]
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]  # or float64, where some of it is expected
+Counts = Ints  # or float64, where some of it is expected
 
 
 class Reads(NamedTuple):

@@ -9,13 +9,14 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import named
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import nearest_double
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import LARGEST
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows
@@ -138,14 +139,14 @@ class PlattScaling:
         self._units.settle(found.means, found.roots)
         return found.passes
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays."""
         kept = {f"{_KEPT}{name}": array for name, array in self._kept.arrays().items()}
         meta = {"type": type(self).__name__, "counts": list(self._counts)}
         return {**meta, "memory": self._kept.size, "seen": self._kept.seen}, {**self._units.arrays(), **kept}
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The object that `state` described, with its memory. Raises SnapshotError.
 
         After a state that has no kept pairs, such as those of versions that kept none, none are kept.
@@ -166,21 +167,19 @@ class PlattScaling:
         restored._counts = list(counts)
         return restored
 
-    def _targets(self, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _targets(self, labels: Ints) -> Floats:
         """Platt's, of so many pairs as there are: float64[n, 1]."""
         negative, positive = self._counts
         return np.array([[1 / (negative + 2)], [(positive + 1) / (positive + 2)]])[labels]
 
-    def _chunks(
-        self, pairs: Collection[tuple[float, bool]]
-    ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    def _chunks(self, pairs: Collection[tuple[float, bool]]) -> Iterator[tuple[Floats, Floats, Floats]]:
         finite = ((score, y) for score, y in pairs if math.isfinite(score))
         while chunk := list(islice(finite, _CHUNK)):
             labels = np.array([int(bool(y)) for _, y in chunk])
             yield np.array([_row(score) for score, _ in chunk]), self._targets(labels), np.ones(len(chunk))
 
 
-def _row(score: float) -> npt.NDArray[np.float64]:
+def _row(score: float) -> Floats:
     return np.array([min(max(score, -LARGEST), LARGEST), 1.0])
 
 

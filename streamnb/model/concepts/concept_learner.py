@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.concepts.conjunctions import Conjunctions
 from streamnb.model.concepts.disagreements import Disagreements
@@ -262,7 +262,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
 
         Raises TypeError for names and labels that are not strings, booleans or numbers.
@@ -270,7 +270,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         counted, arrays = self._counts.state()
         return {**self._described(), **counted}, arrays
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a learner of the same hypotheses and labels.
 
         Raises SnapshotError, and changes nothing, where it is none.

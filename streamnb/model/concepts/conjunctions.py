@@ -20,11 +20,12 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.values import declared_texts, value_text
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.hypothesis_space import Judgement
 
 __all__ = ["MOST_HYPOTHESES", "Conjunction", "Conjunctions"]
@@ -209,17 +210,17 @@ class Conjunctions:
         offsets = [self._steps[name] * self._digits[name][value] for name, value in constraints.items()]
         return 1 + sum(offsets)
 
-    def specificity(self) -> npt.NDArray[np.float64]:
+    def specificity(self) -> Floats:
         """float64[size], 2^constraints; of the empty concept, which is below them all, 2^(attributes + 1)."""
         constraints = np.zeros(self._shape, dtype=np.int64)
         for axis, size in enumerate(self._shape):
             asks = (np.arange(size) > 0).reshape([-1 if a == axis else 1 for a in range(len(self._shape))])
             constraints += asks
         asked = np.concatenate([[len(self._shape) + 1], constraints.ravel()])
-        relative: npt.NDArray[np.float64] = np.exp2(asked)
+        relative: Floats = np.exp2(asked)
         return relative
 
-    def general(self, chosen: npt.NDArray[np.bool_]) -> list[int]:
+    def general(self, chosen: Flags) -> list[int]:
         """The most general of the chosen, bool[size], which lack none that lies between two of them.
 
         Such a one is no longer the most general where one of its constraints can be dropped.
@@ -231,7 +232,7 @@ class Conjunctions:
         found: list[int] = (1 + np.flatnonzero(most)).tolist()
         return found or np.flatnonzero(chosen[:1]).tolist()
 
-    def specific(self, chosen: npt.NDArray[np.bool_]) -> list[int]:
+    def specific(self, chosen: Flags) -> list[int]:
         """The most specific of the chosen, bool[size], which lack none that lies between two of them."""
         if chosen[0]:
             return [0]

@@ -25,10 +25,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.concepts.hypothesis_space import Integers, Judgement
+from streamnb.model.attributes.signatures import Array, Flags, State
+from streamnb.model.compiled.arrays import Ints
+from streamnb.model.concepts.hypothesis_space import Judgement
 
 __all__ = ["Disagreements"]
 
@@ -52,14 +53,14 @@ class Disagreements:
         self.margin = np.zeros(size, dtype=np.int64)
         self.undecided = np.zeros(size, dtype=np.int64)
 
-    def disagreements(self) -> Integers:
+    def disagreements(self) -> Ints:
         """int64[size], the weight of the examples whose label each hypothesis denies."""
-        found: Integers = self.positives + self.margin
+        found: Ints = self.positives + self.margin
         return found
 
-    def consistent(self) -> npt.NDArray[np.bool_]:
+    def consistent(self) -> Flags:
         """bool[size], which hypotheses deny no label: the version space."""
-        found: npt.NDArray[np.bool_] = self.margin == -self.positives
+        found: Flags = self.margin == -self.positives
         return found
 
     def update(self, judgement: Judgement, *, is_positive: bool, weight: int) -> None:
@@ -89,15 +90,13 @@ class Disagreements:
         self.margin += other.margin
         self.undecided += other.undecided
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """JSON-able values, and copied arrays; equal counts give equal bytes."""
         meta = {name: getattr(self, name) for name in _COUNTS}
         return meta, {"margin": self.margin.copy(), "undecided": self.undecided.copy()}
 
     @classmethod
-    def from_state(
-        cls, size: int, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> Disagreements:
+    def from_state(cls, size: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Disagreements:
         """The counts that `state` described, of `size` hypotheses. Raises SnapshotError."""
         counts = cls(size)
         for name in _COUNTS:

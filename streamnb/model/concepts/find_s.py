@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import value_text
 from streamnb.model.concepts.conjunctions import Conjunction
 from streamnb.model.concepts.hypothesis_space import check_labels, is_positive
@@ -109,7 +109,7 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
         self._positives += other._positives
         return self
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned, as JSON-able values; the order of examples leaves no trace in it.
 
         Raises TypeError for names and labels that are not strings, booleans or numbers.
@@ -125,7 +125,7 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
             "asked": asked,
         }, {}
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a learner of the same labels; returns self.
 
         Raises SnapshotError, and changes nothing, where it is none.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
+from streamnb.model.attributes.signatures import Flags
+from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["HypothesisSpace", "Integers", "Judgement", "check_labels", "is_positive"]
-
-Integers = npt.NDArray[np.int64]
+__all__ = ["HypothesisSpace", "Ints", "Judgement", "check_labels", "is_positive"]
 
 
 class Judgement(NamedTuple):
@@ -20,8 +18,8 @@ class Judgement(NamedTuple):
         undecided: int64[], the numbers of those that cannot tell, for an attribute is missing, each once.
     """
 
-    covering: Integers
-    undecided: Integers
+    covering: Ints
+    undecided: Ints
 
 
 class HypothesisSpace(Protocol):
@@ -40,13 +38,13 @@ class HypothesisSpace(Protocol):
     def number(self, hypothesis: Any) -> int:
         """The number of this hypothesis. Raises KeyError where it is none of them."""
 
-    def specificity(self) -> npt.NDArray[np.float64]:
+    def specificity(self) -> Floats:
         """float64[size], above for a hypothesis that is more specific. Raises TypeError where none is."""
 
-    def general(self, chosen: npt.NDArray[np.bool_]) -> list[int]:
+    def general(self, chosen: Flags) -> list[int]:
         """The numbers of those among the chosen, bool[size], that no other of them is more general than."""
 
-    def specific(self, chosen: npt.NDArray[np.bool_]) -> list[int]:
+    def specific(self, chosen: Flags) -> list[int]:
         """The numbers of those among the chosen, bool[size], that no other of them is more specific than."""
 
     def described(self) -> dict[str, Any]:

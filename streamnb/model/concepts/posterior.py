@@ -19,7 +19,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.disagreements import Disagreements
 from streamnb.model.concepts.hypothesis_space import HypothesisSpace
 from streamnb.model.numerics.logspace import LN2
@@ -35,7 +37,6 @@ __all__ = [
     "prior_over",
 ]
 
-Floats = npt.NDArray[np.float64]
 ConceptPrior = Literal["uniform", "specific"] | Mapping[Any, float] | npt.ArrayLike
 
 
@@ -48,7 +49,7 @@ class LogPrior(NamedTuple):
     """
 
     logs: Floats
-    possible: npt.NDArray[np.bool_]
+    possible: Flags
 
 
 def log_prior(relative: npt.ArrayLike, size: int) -> LogPrior:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Flags
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.hypothesis_space import Judgement
 
 __all__ = ["Predicate", "Predicates"]
@@ -59,15 +60,15 @@ class Predicates:
         """The number of the function of this name. Raises KeyError."""
         return self._numbers[hypothesis]
 
-    def specificity(self) -> npt.NDArray[np.float64]:
+    def specificity(self) -> Floats:
         """Raise TypeError: which function is more specific cannot be seen from outside."""
         _no_order()
 
-    def general(self, chosen: npt.NDArray[np.bool_]) -> list[int]:  # noqa: ARG002  as every space
+    def general(self, chosen: Flags) -> list[int]:
         """Raise TypeError, as `specificity`."""
         _no_order()
 
-    def specific(self, chosen: npt.NDArray[np.bool_]) -> list[int]:  # noqa: ARG002  the same
+    def specific(self, chosen: Flags) -> list[int]:
         """Raise TypeError, as `specificity`."""
         _no_order()
 

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.concepts.hypothesis_space import HypothesisSpace
 
 __all__ = ["VersionSpace"]
@@ -67,7 +67,7 @@ class VersionSpace:
         Mitchell, Machine Learning (1997), sections 2.4 to 2.6.
     """
 
-    def __init__(self, space: HypothesisSpace, members: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, space: HypothesisSpace, members: Flags) -> None:
         self._space = space
         self._members = members
 

@@ -9,12 +9,13 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.kinds import BERNOULLI, NOMINAL
 from streamnb.model.attributes.ranges import is_above_zero
+from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout, Name
 from streamnb.model.encoding.repeats import mark_repeats
@@ -132,9 +133,7 @@ class EventWriter:
         self._whole.append(whole)
         self._amount.append(amount)
 
-    def _rows(
-        self, group: npt.NDArray[np.int32], adds: npt.NDArray[np.bool_], vocabulary: Vocabulary
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Tokens | None]:
+    def _rows(self, group: Codes, adds: Flags, vocabulary: Vocabulary) -> tuple[Ints, Codes, Tokens | None]:
         """Where the rows of each item of a known group begin and end, the rows, and their tokens."""
         known = group >= 0
         items = self._item if known.all() else list(compress(self._item, known))
@@ -145,12 +144,7 @@ class EventWriter:
         return tokens.item_tokens, vocabulary.rows(tokens, group[known], adds[known]), tokens
 
 
-def _numbers(
-    names: dict[Any, int],
-    places: npt.NDArray[np.int32],
-    adds: npt.NDArray[np.bool_],
-    number: Callable[..., int],
-) -> npt.NDArray[np.int32]:
+def _numbers(names: dict[Any, int], places: Codes, adds: Flags, number: Callable[..., int]) -> Codes:
     """The number of each group or field that was written, -1 where it is not known.
 
     Those that are new get theirs in the order in which they are first met in an event that adds, and are not
@@ -175,7 +169,7 @@ def _numbers(
     return np.where(np.arange(places.size) < first[places], before, numbers[places])
 
 
-def _kept(ends: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+def _kept(ends: Ints, numbers: Codes) -> Ints:
     """Where each event's known items end, of those where all of them do."""
     kept = np.zeros(numbers.size + 1, dtype=np.int64)
     np.cumsum(numbers >= 0, out=kept[1:])

@@ -32,10 +32,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.events import DETECTORS
+from streamnb.model.attributes.signatures import Array
 
 __all__ = ["HORIZON", "RECENT", "Detection", "DriftDetectors"]
 
@@ -131,7 +131,7 @@ class DriftDetectors:
         chosen = DriftDetectors(names)
         self._detectors = {name: self._detectors.get(name, new) for name, new in chosen._detectors.items()}
 
-    def state(self) -> tuple[dict[str, object], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, object], dict[str, Array]]:
         """Everything, as JSON-able values and copied arrays; equal streams give equal bytes.
 
         What each was told is packed, eight bits a byte, the oldest in the highest bit of the first byte.
@@ -142,7 +142,7 @@ class DriftDetectors:
         return {"observations": observations}, arrays
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]) -> DriftDetectors:
+    def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> DriftDetectors:
         """The object that `state` described; it goes on as if it had never stopped.
 
         Raises:
@@ -160,7 +160,7 @@ class DriftDetectors:
         return detectors
 
 
-def _unpacked(name: str, count: object, packed: npt.NDArray[Any]) -> bytes:
+def _unpacked(name: str, count: object, packed: Array) -> bytes:
     """`count` zeros and ones out of bytes that hold just these."""
     if type(count) is not int or not 0 <= count < HORIZON:
         raise SnapshotError(f"{name} cannot have been told {count!r} observations")

@@ -19,11 +19,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.events import Scores
 from streamnb.model.attributes.expected import checked, count, reading, reject, whole
+from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import BINS, ProgressiveValidation, score_each, scores_of
 
 __all__ = ["NOTHING", "Score", "ServedScores", "nats", "scored"]
@@ -51,16 +52,16 @@ class Score(NamedTuple):
         terms: int64[n, 3], loss, Brier score and confidence, each times 2^44.
     """
 
-    truth: npt.NDArray[np.int64]
-    predicted: npt.NDArray[np.int64]
-    terms: npt.NDArray[np.int64]
+    truth: Ints
+    predicted: Ints
+    terms: Ints
 
-    def at(self, places: slice | npt.NDArray[Any]) -> Score:
+    def at(self, places: slice | Array) -> Score:
         """Those at some places."""
         return Score(self.truth[places], self.predicted[places], self.terms[places])
 
 
-def scored(probabilities: npt.NDArray[np.float64], truths: npt.NDArray[np.int64]) -> Score:
+def scored(probabilities: Floats, truths: Ints) -> Score:
     """The scores of n events.
 
     Args:
@@ -88,13 +89,7 @@ class _Sums:
         for first in range(0, truth.size, _AT_ONCE):
             self._add(truth[first:][:_AT_ONCE], predicted[first:][:_AT_ONCE], terms[first:][:_AT_ONCE], times)
 
-    def _add(
-        self,
-        truth: npt.NDArray[np.int64],
-        predicted: npt.NDArray[np.int64],
-        terms: npt.NDArray[np.int64],
-        times: int,
-    ) -> None:
+    def _add(self, truth: Ints, predicted: Ints, terms: Ints, times: int) -> None:
         codes, counts = np.unique((truth << _HALF) + predicted + 1, return_counts=True)
         for code, n in zip(codes.tolist(), counts.tolist(), strict=True):
             cell = code >> _HALF, (code & _LOW) - 1
@@ -190,7 +185,7 @@ class ServedScores:
         sums.add(Score(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
         return sums.scores()
 
-    def confusion(self, classes: Sequence[int]) -> npt.NDArray[np.int64]:
+    def confusion(self, classes: Sequence[int]) -> Ints:
         """Events by truth and prediction, shape (K, K + 1): the last column counts an empty model's.
 
         Args:
@@ -203,7 +198,7 @@ class ServedScores:
                 found[place[truth], place[predicted]] = n
         return found
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """Everything, as JSON-able values and arrays; equal scores give equal bytes."""
         cells = sorted((*cell, n) for cell, n in self._all.cells.items())
         meta = {
@@ -220,7 +215,7 @@ class ServedScores:
 
     @classmethod
     @reading("scores of what was served", ValueError)
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> ServedScores:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> ServedScores:
         """The object that `state` described. Raises SnapshotError where it is none."""
         made = cls(count(meta, "window_size", least=1))
         made._first = count(meta, "first")
@@ -243,6 +238,6 @@ class ServedScores:
         made._terms = found["window_terms"].copy()
         return made
 
-    def _write(self, numbers: npt.NDArray[np.int64], score: Score) -> None:
+    def _write(self, numbers: Ints, score: Score) -> None:
         places = numbers % self.window_size
         self._truth[places], self._predicted[places], self._terms[places] = score

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Flags
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.expected_counts import expect
 from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
-from streamnb.model.hidden_markov.transitions import Counts, Floats
+from streamnb.model.hidden_markov.transitions import Counts
 
 __all__ = ["BaumWelch", "ExpectedCounts", "baum_welch", "expected_counts", "stated_model"]
 
@@ -123,7 +124,7 @@ def baum_welch(
 
 class _Data(NamedTuple):
     codes: Counts
-    begins: npt.NDArray[np.bool_]
+    begins: Flags
 
 
 def _as_data(told: list[list[Any]], symbols: list[Any]) -> _Data:
@@ -156,9 +157,7 @@ class _Climb:
             self._has_converged = now <= before + tolerance * self._data.codes.size
 
 
-def expected_counts(
-    codes: Counts, begins: npt.NDArray[np.bool_], chain: Chain, log_rows: Floats
-) -> ExpectedCounts:
+def expected_counts(codes: Counts, begins: Flags, chain: Chain, log_rows: Floats) -> ExpectedCounts:
     """The E step: of events int64[n], rows of `log_rows` or -1; `begins` bool[n] says where sequences do.
 
     An impossible observation counts as its symbol, but tells nothing of its state.

@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.hidden_markov.transitions import Counts, Floats, log_m_estimate
+from streamnb.model.compiled.arrays import Floats
+from streamnb.model.hidden_markov.transitions import Counts, log_m_estimate
 
 __all__ = ["Emissions"]
 
@@ -126,13 +128,13 @@ class Emissions:
         own_and_rest = np.stack([counts, self.totals[states] - counts], axis=-1)
         return log_m_estimate(own_and_rest, m, np.stack([spread, 1.0 - spread], axis=-1))[..., 0].copy()
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """The counts, as JSON-able values and copied arrays; `from_state` goes on from them."""
         meta = {"symbols": self.symbols, "states": self.states, "declared": self.declared}
         return meta, {"table": self.table.copy()}
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The emissions that `state` described. Raises SnapshotError."""
         symbols, states = count(meta, "symbols"), count(meta, "states")
         declared = count(meta, "declared", most=symbols)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.signatures import Array, Flags
+from streamnb.model.compiled.arrays import Ints
 
 __all__ = ["Entities"]
 
@@ -48,14 +48,12 @@ class Entities:
         arrays = self.beliefs.nbytes + self.last.nbytes + self.seen.nbytes
         return arrays + self._text_bytes + _OBJECTS * len(self.rows)
 
-    def find(self, names: Iterable[str | None]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def find(self, names: Iterable[str | None]) -> tuple[Ints, Flags]:
         """The row of each, -1 where there is none; and that none of them begins."""
         rows = [-1 if name is None else self.rows.get(name, -1) for name in names]
         return np.array(rows, dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
 
-    def meet(
-        self, names: Iterable[str | None], K: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def meet(self, names: Iterable[str | None], K: int) -> tuple[Ints, Flags]:
         """The row of each in order, and whether it begins there; then there is room for K states in each.
 
         A new one takes the row of the one not seen the longest where all are taken. No name (None), no row.
@@ -96,7 +94,7 @@ class Entities:
             self.last = np.pad(self.last, (0, more), constant_values=-1)
             self.seen = np.pad(self.seen, (0, more), constant_values=np.nan)
 
-    def merge(self, other: Entities, places: npt.NDArray[np.int64], K: int) -> None:
+    def merge(self, other: Entities, places: Ints, K: int) -> None:
         """Take over all of `other`, whose names are others, as if they had been seen after all of these.
 
         Args:
@@ -113,7 +111,7 @@ class Entities:
         if places.size:
             self.beliefs[np.ix_(rows, places)] = other.beliefs[theirs, : places.size]
 
-    def state(self, K: int) -> dict[str, npt.NDArray[Any]]:
+    def state(self, K: int) -> dict[str, Array]:
         """All of it as arrays, the entity not seen the longest first; K states."""
         rows = np.fromiter(self.rows.values(), dtype=np.int64, count=len(self.rows))
         names = [name.encode("utf-8", "surrogatepass") for name in self.rows]
@@ -131,7 +129,7 @@ class Entities:
         }
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]], limit: int, K: int) -> Entities:
+    def from_state(cls, arrays: Mapping[str, Array], limit: int, K: int) -> Entities:
         """The entities of a `state` of K states; the latest, where there are more. Raises SnapshotError."""
         if set(arrays) != set(_ARRAYS) or any(arrays[n].dtype != kind for n, kind in _ARRAYS.items()):
             raise SnapshotError(f"entities of the arrays {sorted(arrays)}")
@@ -156,7 +154,7 @@ def _text_bytes(name: str) -> int:
     return len(name) if name.isascii() else len(name.encode("utf-16-le", "surrogatepass"))
 
 
-def names_in(arrays: Mapping[str, npt.NDArray[Any]]) -> Sequence[str]:
+def names_in(arrays: Mapping[str, Array]) -> Sequence[str]:
     """The names in a `state`, the one not seen the longest first. Raises SnapshotError."""
     arena, ends = arrays["arena"].tobytes(), arrays["ends"]
     if ends.ndim != 1 or ends.size < 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(arena):

@@ -7,15 +7,15 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.attributes.weights import units
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.hidden_markov.forward_backward import filter_forward
 from streamnb.model.hidden_markov.parameters import HiddenMarkovTables
-from streamnb.model.hidden_markov.transitions import Floats
 
 __all__ = ["RunningSequence"]
 
@@ -26,10 +26,10 @@ class _Scratch(NamedTuple):
     """What the kernel takes of one event, and memory to work in: nothing in it outlives a step."""
 
     K: int
-    symbol: npt.NDArray[np.int64]
-    begins: npt.NDArray[np.bool_]
+    symbol: Ints
+    begins: Flags
     filtered: Floats
-    is_log: npt.NDArray[np.bool_]
+    is_log: Flags
     work: Floats
     no_rows: tuple[Floats, Floats]
 
@@ -144,7 +144,7 @@ class RunningSequence:
         rows = np.exp(self._tables.log_rows(self._tables.codes(symbols)))
         return dict(zip(symbols, (rows @ following).tolist(), strict=True))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """Where the sequence stands, as JSON-able values and arrays.
 
         Raises TypeError for states that are not strings, booleans or numbers.
@@ -160,7 +160,7 @@ class RunningSequence:
         evidence = 0.0 if impossible else self._log_evidence
         return meta, {"now": self._now.copy(), "log_evidence": np.array([evidence])}
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Go on from a `state`; returns self. Raises SnapshotError, and changes nothing, where it is none."""
         states, events = checked_names(meta.get("states")), meta.get("events")
         now, evidence = arrays.get("now"), arrays.get("log_evidence")

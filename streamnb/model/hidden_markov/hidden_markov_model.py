@@ -7,16 +7,17 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.parameters import check_mapping
+from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.attributes.weights import units
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.filtering import RunningSequence
 from streamnb.model.hidden_markov.forward_backward import Chain, as_logs, filter_forward, smooth_backward
 from streamnb.model.hidden_markov.initial_parameters import Distributions
 from streamnb.model.hidden_markov.parameters import HiddenMarkovTables, Prior
-from streamnb.model.hidden_markov.transitions import Counts, Floats
+from streamnb.model.hidden_markov.transitions import Counts
 from streamnb.model.hidden_markov.viterbi import viterbi_path
 from streamnb.model.saving import Savable
 
@@ -42,7 +43,7 @@ class EncodedObservations(NamedTuple):
 
     states: list[Any]
     symbols: Counts
-    begins: npt.NDArray[np.bool_]
+    begins: Flags
     log_rows: Floats
     chain: Chain
 
@@ -280,7 +281,7 @@ class HiddenMarkovModel(Savable):
         begins[:1] = True
         return EncodedObservations(states, row_of[codes], begins, self._tables.log_rows(used), chain)
 
-    def _filtered(self, encoded: EncodedObservations) -> tuple[Floats, npt.NDArray[np.bool_], float]:
+    def _filtered(self, encoded: EncodedObservations) -> tuple[Floats, Flags, float]:
         """What `filter_forward` fills, and log evidence; symbols that are impossible become -1."""
         states, symbols, begins, log_rows, chain = encoded
         K = len(states)
@@ -304,7 +305,7 @@ class HiddenMarkovModel(Savable):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned, as JSON-able values and arrays; what was stated is not in it.
 
         Raises TypeError for states and symbols that are not strings, booleans or numbers.
@@ -312,7 +313,7 @@ class HiddenMarkovModel(Savable):
         meta, arrays = self._tables.state()
         return {"type": type(self).__name__, **meta}, arrays
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model with the same parameters; returns self.
 
         Sequences that are running go on with what was learned before. Raises SnapshotError, and changes

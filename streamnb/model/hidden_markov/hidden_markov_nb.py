@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel
 from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.priors import UNIFORM, Prior
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, Flags, Times, Weights
 from streamnb.model.attributes.values import value_text
 from streamnb.model.attributes.weights import units
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.hidden_markov.entities import Entities
@@ -167,11 +168,7 @@ class HiddenMarkovNB(SmoothedModel):
         super().unlearn_one(x, y, w)
 
     def learn_late_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> None:
         """Learn what events that were predicted earlier say of their classes, now that these are known.
 
@@ -212,7 +209,7 @@ class HiddenMarkovNB(SmoothedModel):
         arrays = {f"{prefix}{name}": array for prefix, part in parts.items() for name, array in part.items()}
         return self._statistics.copying(type(self).__name__, {"chains": meta}, arrays)
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of such a model; returns self. Errors as of any."""
         if meta.get("type") == type(self).__name__:
             with reading(f"a {type(self).__name__}"):
@@ -225,7 +222,7 @@ class HiddenMarkovNB(SmoothedModel):
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _first_of_chains(self, encoded: Encoded) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    def _first_of_chains(self, encoded: Encoded) -> tuple[Flags, Ints]:
         """Events without an entity are sequences by themselves: what they began can be undone."""
         assert isinstance(encoded, _OfEntities)  # noqa: S101  as `_encode` makes them
         alone = np.array([name is None for name in encoded.entities], dtype=np.bool_)
@@ -265,11 +262,7 @@ class HiddenMarkovNB(SmoothedModel):
         return {name: value for name, value in x.items() if name != self.entity} if self.entity in x else x
 
     def _encode(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any] | None = None,
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
     ) -> Encoded:
         rows: Any = xs
         if is_frame(rows):
@@ -292,14 +285,7 @@ class HiddenMarkovNB(SmoothedModel):
         unlabelled = bool((encoded.batch.label < 0).any())
         self._filtered(encoded, learn=True, predict=unlabelled)
 
-    def _filtered(
-        self,
-        encoded: Encoded,
-        *,
-        learn: bool,
-        predict: bool,
-        predicted: npt.NDArray[np.float64] = _NONE,
-    ) -> npt.NDArray[np.float64]:
+    def _filtered(self, encoded: Encoded, *, learn: bool, predict: bool, predicted: Floats = _NONE) -> Floats:
         """Predict events in order, and go on with their chains; P(s_t | x_1..t), where it was asked for.
 
         `predicted` gets P(s_t | x_1..t-1) where it has rows.
@@ -358,7 +344,7 @@ class HiddenMarkovNB(SmoothedModel):
             items = [*items, Item(self.entity, name, max(-LIMIT, min(LIMIT, beyond)))]
         return prior, ranked(items)
 
-    def linear_view(self, positive: Any, negative: Any = None) -> NoReturn:  # noqa: ARG002
+    def linear_view(self, positive: Any, negative: Any = None) -> NoReturn:
         """Refused with ValueError: what is known of an entity is no linear function of the event."""
         raise ValueError("what is known of an entity is no linear function of an event")
 

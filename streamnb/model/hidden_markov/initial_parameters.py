@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.hidden_markov.transitions import Floats
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.numerics.counter_rng import uniforms
 
 __all__ = ["Distributions", "start_symbols", "start_transitions"]

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import FINITE, MOST, Expected, checked
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.hidden_markov.baum_welch import stated_model
 from streamnb.model.hidden_markov.forward_backward import Chain
 from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
@@ -216,7 +216,7 @@ class OnlineBaumWelch(Savable):
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned and what is held back, as JSON-able values and copied arrays.
 
         Raises TypeError for symbols that are not strings, booleans or numbers.
@@ -225,7 +225,7 @@ class OnlineBaumWelch(Savable):
         arrays["emitted"] = arrays["emitted"][: len(self._symbols)]
         return {**self._parameters(), "symbols": [*map(plain, self._symbols)], "begins": self._begins}, arrays
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model with the same parameters; returns self.
 
         Raises SnapshotError, and changes nothing, where it is none.
@@ -270,7 +270,7 @@ def _nothing(starts: int, states: int, length: int) -> OnlineCounts:
     )
 
 
-def _checked(arrays: Mapping[str, npt.NDArray[Any]], own: OnlineCounts, symbols: int) -> OnlineCounts:
+def _checked(arrays: Mapping[str, Array], own: OnlineCounts, symbols: int) -> OnlineCounts:
     """The counts whose arrays these are, of the shapes of `own`; raises SnapshotError."""
     lowest = {"log_entry": -np.inf, "log_now": -np.inf, "recent": -FINITE, "evidence": -FINITE}
     lowest |= {"held": -1, "scale": SMALLEST}

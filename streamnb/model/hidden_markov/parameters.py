@@ -8,16 +8,17 @@ from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.emissions import Emissions
 from streamnb.model.hidden_markov.forward_backward import Chain
 from streamnb.model.hidden_markov.initial_parameters import Distributions
-from streamnb.model.hidden_markov.transitions import Counts, Floats, Transitions
+from streamnb.model.hidden_markov.transitions import Counts, Transitions
 
 __all__ = ["Derived", "HiddenMarkovTables", "Prior"]
 
@@ -274,7 +275,7 @@ class HiddenMarkovTables:
         symbols = [self._names[i] for i in rows.tolist()]
         return KeptParameters(states, symbols, self._living(numbers), self._emissions.part(rows, numbers))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All names met, in order, and their counts, as JSON-able values and copied arrays.
 
         Raises TypeError for names that are not strings, booleans or numbers.
@@ -285,9 +286,7 @@ class HiddenMarkovTables:
         return meta, {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
-    def from_state(
-        cls, prior: Prior, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> Self:
+    def from_state(cls, prior: Prior, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The counts of a `state` under the same prior. Raises SnapshotError."""
         states = checked_names(meta.get("states"), prior.states)
         symbols = checked_names(meta.get("symbols"), prior.emission.columns)

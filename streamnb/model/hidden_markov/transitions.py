@@ -15,15 +15,16 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 
 __all__ = ["Transitions", "log_m_estimate"]
 
-Counts = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Counts = Ints
 
 
-def log_m_estimate(counts: npt.NDArray[np.int64], m: float, p: npt.ArrayLike | None = None) -> Floats:
+def log_m_estimate(counts: Ints, m: float, p: npt.ArrayLike | None = None) -> Floats:
     """Log of (n_c + m p_c) / (n + m) along the last axis, with n the sum of the n_c; m = 0 is the limit.
 
     In the limit a row without counts is p itself, and in others what was never counted has probability 0.
@@ -162,12 +163,12 @@ class Transitions:
         """float64[K, K], contiguous: log P(s_t+1 | s_t) by rows, p of shape (K,) or (K, K); likewise."""
         return log_m_estimate(self.table, m, p) if self.states else np.zeros((0, 0))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """The counts, as JSON-able values and copied arrays; `from_state` goes on from them."""
         return {"states": self.states}, {"first": self.first.copy(), "table": self.table.copy()}
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The transitions that `state` described. Raises SnapshotError."""
         k = count(meta, "states")
         found = checked(arrays, {"first": counts("states"), "table": counts("states", "states")}, states=k)

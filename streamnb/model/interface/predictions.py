@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from streamnb.model.compiled.arrays import Floats, Ints
 
 __all__ = ["Posteriors"]
 
@@ -22,9 +23,9 @@ class Posteriors(NamedTuple):
     """
 
     classes: list[Any]
-    probabilities: npt.NDArray[np.float64]
-    known: npt.NDArray[np.int64]
-    hypotheses: npt.NDArray[np.float64] | None = None
+    probabilities: Floats
+    known: Ints
+    hypotheses: Floats | None = None
 
     def labels(self) -> list[Any]:
         """The most probable class of each event, None where the model was empty; of equals the first met."""

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from streamnb.model.attributes.ranges import is_above_zero, is_missing
+from streamnb.model.attributes.signatures import Array, State
 
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
@@ -86,7 +85,7 @@ def prunings_of(classifier: Any) -> int:
     return int(getattr(classifier, "n_prunings", 0))
 
 
-def state_of(classifier: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def state_of(classifier: Any) -> State:
     """All that a classifier has learned, by its own `state`. Raises TypeError where it has none."""
     if not hasattr(classifier, "state"):
         raise TypeError(f"a {type(classifier).__name__} has no state() that a snapshot could hold")
@@ -94,7 +93,7 @@ def state_of(classifier: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any
     return dict(meta), dict(arrays)
 
 
-def load_state_of(classifier: Any, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def load_state_of(classifier: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Replace all that a classifier has learned. Raises TypeError where it has no `load_state`."""
     if not hasattr(classifier, "load_state"):
         raise TypeError(f"a {type(classifier).__name__} has no load_state() to go on from a snapshot by")

@@ -7,13 +7,14 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, count, reading
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.predictions import Posteriors
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RiverStreamModel", "WholeState"]
 
-State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
-
 
 class WholeState:
     """A state that was copied at once; see `StateCopying`."""
@@ -42,7 +41,7 @@ class WholeState:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def advance(self, n_bytes: int) -> bool:  # noqa: ARG002
+    def advance(self, n_bytes: int) -> bool:
         """There is nothing left to copy."""
         return True
 
@@ -132,11 +131,7 @@ class RiverStreamModel:
         """Of the classifier; 0 where it does not say."""
         return prunings_of(self.classifier)
 
-    def predict_posteriors(
-        self,
-        xs: Iterable[Any],
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
-    ) -> Posteriors:
+    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
         """P(v | x) of many events by the classifier as it is; times are not asked for."""
         columns = dict(self._weights)
         answers = []
@@ -148,7 +143,7 @@ class RiverStreamModel:
         weighed = None if hypotheses is None else np.tile(hypotheses, (len(answers), 1))
         return _posteriors(answers, list(columns), [len(columns)] * len(answers), weighed)
 
-    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:  # noqa: ARG002
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What the classifier says for its prediction; empty where it says nothing."""
         explain = getattr(self.classifier, "explain_one", None)
         return [] if explain is None else explain(x, top)
@@ -156,11 +151,7 @@ class RiverStreamModel:
     # -- learning -----------------------------------------------------------------------------------------
 
     def predict_then_learn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order."""
         answers, known, hypotheses = [], [], []
@@ -174,22 +165,12 @@ class RiverStreamModel:
         weighed = np.array(hypotheses) if hypotheses and hypotheses[0] is not None else None
         return _posteriors(answers, self.classes, known, weighed)
 
-    def learn_many(
-        self,
-        X: Any,
-        y: Any,
-        w: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
-    ) -> None:
+    def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order; what is predicted of them on the way is thrown away."""
         self.predict_then_learn_many(X, y, w, ts)
 
     def learn_late_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> None:
         """Learn events that were predicted earlier, when their labels were not known, in order.
 
@@ -202,8 +183,8 @@ class RiverStreamModel:
         self,
         xs: Iterable[Any],
         ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        ws: Weights = None,
+        ts: Times = None,
         prunings: Iterable[int] | None = None,
     ) -> None:
         """Take back that these events were learned, in order, as far as the classifier can.
@@ -248,7 +229,7 @@ class RiverStreamModel:
         """The `state` as it is now."""
         return WholeState(self.state())
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model of the same kind; returns self.
 
         Raises ValueError for one of another kind, and SnapshotError for one that is damaged.
@@ -267,7 +248,7 @@ class RiverStreamModel:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _hypotheses(self) -> npt.NDArray[np.float64] | None:
+    def _hypotheses(self) -> Floats | None:
         """P(h | all learned so far)."""
         posterior = self.posterior
         return None if posterior is None else np.array(list(posterior.probabilities.values()))
@@ -281,10 +262,7 @@ class RiverStreamModel:
 
 
 def _posteriors(
-    answers: Sequence[Mapping[Any, float]],
-    classes: list[Any],
-    known: list[int],
-    hypotheses: npt.NDArray[np.float64] | None,
+    answers: Sequence[Mapping[Any, float]], classes: list[Any], known: list[int], hypotheses: Floats | None
 ) -> Posteriors:
     """Answers as a table with a column for each class."""
     rows = [[answer.get(label, 0.0) for label in classes] for answer in answers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import numpy.typing as npt
+from streamnb.model.attributes.signatures import Array, State, Times, Weights
 
 if TYPE_CHECKING:
     from streamnb.model.interface.evidence import Item
@@ -33,7 +33,7 @@ class StateCopying(Protocol):
         """Copy about so many bytes more; whether that is all."""
         ...
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """JSON-able values and arrays, which belong to the caller."""
         ...
 
@@ -85,11 +85,7 @@ class StreamModel(Protocol):
         ...
 
     def predict_then_learn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
@@ -97,22 +93,16 @@ class StreamModel(Protocol):
         """
         ...
 
-    def predict_posteriors(self, xs: Iterable[Any], ts: Iterable[float | None] | None = None) -> Posteriors:
+    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
         """P(v | x) of many events by the model as it is, which stays as it is."""
         ...
 
-    def learn_many(
-        self, X: Any, y: Any, w: Iterable[float] | None = None, ts: Iterable[float | None] | None = None
-    ) -> None:
+    def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order, as `predict_then_learn_many` does."""
         ...
 
     def learn_late_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> None:
         """Learn events that `predict_then_learn_many` predicted earlier without a label, in order.
 
@@ -124,8 +114,8 @@ class StreamModel(Protocol):
         self,
         xs: Iterable[Any],
         ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        ws: Weights = None,
+        ts: Times = None,
         prunings: Iterable[int] | None = None,
     ) -> None:
         """Take back that these events were learned with these labels and weights, as far as the model can.
@@ -149,7 +139,7 @@ class StreamModel(Protocol):
         """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
         ...
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
         ...
 
@@ -157,6 +147,6 @@ class StreamModel(Protocol):
         """The `state` as it is now, to be copied while the model goes on learning."""
         ...
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
         """Replace all that was learned. Raises where the state is not one of such a model."""
         ...

@@ -15,18 +15,18 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.names import plain_attribute
 from streamnb.model.attributes.ranges import nearest_double
 from streamnb.model.attributes.values import LARGEST, value_text
+from streamnb.model.compiled.arrays import Floats, Ints
 
 __all__ = ["Design", "Row", "is_no_target", "real"]
 
 _PLAIN = (str, bool, int, float, type(None))
 """What a name or label may be that is to be written down."""
-Row = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+Row = tuple[Ints, Floats]
 """The columns of an event, and their values; no column occurs twice, and but for column 0 no value is 0."""
 
 
@@ -92,7 +92,7 @@ class Design:
             )
         ]
 
-    def take_in(self, other: Design) -> npt.NDArray[np.int64]:
+    def take_in(self, other: Design) -> Ints:
         """Where each of another's columns stands here; those that are new here are added.
 
         Raises ValueError, and adds none, where there would be too many.
@@ -104,13 +104,13 @@ class Design:
         places = [0] + [self._of(nominal).setdefault(key, len(self)) for key, nominal in keys]
         return np.array(places, dtype=np.int64)
 
-    def dense(self, row: Row) -> npt.NDArray[np.float64]:
+    def dense(self, row: Row) -> Floats:
         """A row as a vector with a value for every column."""
         vector = np.zeros(len(self))
         vector[row[0]] = row[1]
         return vector
 
-    def named(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
+    def named(self, values: Floats) -> dict[Any, float]:
         """Column -> its value in a vector, column 0 left out."""
         return dict(zip(self.columns, values[1:].tolist(), strict=True))
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import checked, real
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.linear.design_matrix import Design, Row
 
 __all__ = ["WeightedSum"]
@@ -55,14 +55,14 @@ class WeightedSum:
         """w_k += amount x_k."""
         self._weights[row[0]] += amount * row[1]
 
-    def state(self, kind: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self, kind: str) -> State:
         """Columns and weights, for a model of this kind."""
         meta = {"type": kind, "columns": self._design.described()}
         return meta, {"weights": self._weights[: len(self._design)].copy()}
 
     @classmethod
     def from_state(
-        cls, kind: str, features: int, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+        cls, kind: str, features: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> Self:
         """The sum that `state` described, of the same kind. Raises SnapshotError."""
         if meta.get("type") != kind:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.linear.comoments import SecondMoments
 from streamnb.model.linear.design_matrix import Design, is_no_target, real
 from streamnb.model.linear.least_squares import Fit, fit
@@ -182,7 +182,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays.
 
         Raises TypeError for names that are not strings, booleans, numbers or None.
@@ -194,7 +194,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         }
         return meta, self._moments.arrays(len(self._design))
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
         if meta.get("type") != type(self).__name__:
             raise SnapshotError(f"this is the state of {meta.get('type')!r}, not of a {type(self).__name__}")
@@ -206,7 +206,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _update(self, columns: npt.NDArray[np.int64], values: npt.NDArray[np.float64], weight: int) -> None:
+    def _update(self, columns: Ints, values: Floats, weight: int) -> None:
         self._moments.reserve(len(self._design))
         self._moments.update(columns, values, weight)
         self._fit = None
@@ -216,7 +216,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
             self._fit = fit(self._moments.about_the_mean(len(self._design)), self.l2)
         return self._fit
 
-    def _dense(self, x: Mapping[Any, Any]) -> npt.NDArray[np.float64]:
+    def _dense(self, x: Mapping[Any, Any]) -> Floats:
         return self._design.dense(self._design.row(x, adds=False))[1:]
 
     @classmethod

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
 from river import base
 
+from streamnb.model.attributes.signatures import State
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.linear.design_matrix import is_no_target, real
 from streamnb.model.linear.gradient_unit import WeightedSum
 from streamnb.model.saving import Savable
@@ -77,14 +77,14 @@ class LinearUnit(Savable, base.Regressor):  # type: ignore[misc]  # River is unt
             step = min(self.rate, 1.0 / float(row[1] @ row[1]))
             self._sum.move(row, step * (target - self._sum.net(row)))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays.
 
         Raises TypeError for names that are not strings, booleans, numbers or None.
         """
         return self._sum.state(type(self).__name__)
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[np.float64]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Self:
         """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
         self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, arrays)
         return self

@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError
@@ -16,7 +15,9 @@ from streamnb.model.attributes.expected import named
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.linear.design_matrix import Design, Row
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
@@ -210,7 +211,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays.
 
         Raises TypeError for labels and names that are not strings, booleans, numbers or None.
@@ -226,7 +227,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         kept = {f"{_KEPT}{name}": array for name, array in self._kept.arrays().items()}
         return meta, {**self._units.arrays(), **kept}
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model of the same C and memory; returns self.
 
         After a state that has no kept events, such as those of versions that kept none, none are kept.
@@ -275,7 +276,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             self._units.add(0)
         self._goals = self._targets(np.arange(k + 1))
 
-    def _targets(self, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _targets(self, labels: Ints) -> Floats:
         """Of events by the numbers of their labels, whether they are for each unit: float64[n, units]."""
         targets = np.zeros((labels.size, len(self._units)))
         if len(self._labels) >= 3:
@@ -286,7 +287,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
 
     def _chunks(
         self, events: Collection[tuple[Mapping[Any, Any], Any]]
-    ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    ) -> Iterator[tuple[Floats, Floats, Floats]]:
         """All labelled events, as rows, targets and weights."""
         labelled = ((x, y) for x, y in events if not is_missing(y))
         while chunk := list(islice(labelled, _CHUNK)):
@@ -302,12 +303,12 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             raise ValueError(f"there are {len(self._labels)} classes, not two: see weights_of")
         return list(self._labels)[1]
 
-    def _weights_for(self, label: Any) -> npt.NDArray[np.float64]:
+    def _weights_for(self, label: Any) -> Floats:
         if label not in self._labels or len(self._labels) < 2:
             raise ValueError(f"nothing tells {label!r} from other classes yet")
         k, means = self._labels[label], self._units.means
         unit = 1 + k if len(self._labels) > 2 else 1
-        weights: npt.NDArray[np.float64] = means[unit]
+        weights: Floats = means[unit]
         return -weights if unit == 1 and k == 0 and len(self._labels) == 2 else weights
 
     @property

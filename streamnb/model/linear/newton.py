@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from streamnb.model.compiled.arrays import Floats
 
 __all__ = ["Optimum", "optimum"]
 
-Array = npt.NDArray[np.float64]
-Chunks = Callable[[], Iterable[tuple[Array, Array, Array]]]
+Chunks = Callable[[], Iterable[tuple[Floats, Floats, Floats]]]
 _ENOUGH = 1e-12  # of f: by how much the next step would lower it
 
 
@@ -36,15 +36,15 @@ class Optimum(NamedTuple):
         converged: whether a further one would change nothing but rounding.
     """
 
-    means: Array
-    roots: Array
-    values: Array
-    before: Array
+    means: Floats
+    roots: Floats
+    values: Floats
+    before: Floats
     passes: int
     converged: bool
 
 
-def optimum(start: Array, chunks: Chunks, precision: float, passes: int) -> Optimum:
+def optimum(start: Floats, chunks: Chunks, precision: float, passes: int) -> Optimum:
     """Minimise f, of each unit on its own, from weights float64[units, columns].
 
     Args:
@@ -80,7 +80,7 @@ def optimum(start: Array, chunks: Chunks, precision: float, passes: int) -> Opti
     return Optimum(np.where(done[:, None], tried, best), roots, values, before, made, bool(done.all()))
 
 
-def _pass(weights: Array, chunks: Chunks, precision: float) -> tuple[Array, Array, Array]:
+def _pass(weights: Floats, chunks: Chunks, precision: float) -> tuple[Floats, Floats, Floats]:
     """f, its gradient and its Hessian, of each unit."""
     value = 0.5 * precision * np.square(weights).sum(axis=1)
     gradient = precision * weights
@@ -98,14 +98,14 @@ def _pass(weights: Array, chunks: Chunks, precision: float) -> tuple[Array, Arra
     return value, gradient, hessian
 
 
-def _root_of_inverse(hessian: Array) -> Array:
+def _root_of_inverse(hessian: Floats) -> Floats:
     """F with F F^T = H^-1; eigenvalues (of the scaled matrix) that are rounding are read as rounding."""
     scale = 1.0 / np.sqrt(hessian.diagonal())
     scaled = hessian * scale * scale[:, None]
     try:
         factor = np.linalg.cholesky(scaled)
         if np.square(factor.diagonal()).min() > 1e6 * scale.size**2 * 2.0**-52:  # far from it
-            root: Array = scale[:, None] * np.linalg.inv(factor).T
+            root: Floats = scale[:, None] * np.linalg.inv(factor).T
             return root
     except np.linalg.LinAlgError:
         pass

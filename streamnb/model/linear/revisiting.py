@@ -27,15 +27,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits
 
 __all__ = ["go_back"]
 
-Targets = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]
+Targets = Callable[[Ints], Floats]
 _FAR = 1 / 8  # of squared steps for each column
 _LEAST, _MOST = 1 / 32, 1 / 8  # of the kept rows, and of all: so many are learned between two revisits
 _PASSES = 50
@@ -49,7 +49,7 @@ def go_back(units: LaplaceUnits, kept: KeptRows, targets: Targets) -> None:
             _revisit(units, kept, due, targets)
 
 
-def _revisit(units: LaplaceUnits, kept: KeptRows, due: npt.NDArray[np.int64], targets: Targets) -> None:
+def _revisit(units: LaplaceUnits, kept: KeptRows, due: Ints, targets: Targets) -> None:
     wanted = targets(kept.labels)[:, due]
     rows, weights = kept.rows, kept.weights
     wide = units.means.shape[1]

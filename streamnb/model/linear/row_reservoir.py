@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import checked, count, counts, real, whole
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.values import LARGEST
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.numerics.counter_rng import uniforms
 
 __all__ = ["KeptRows"]
@@ -45,17 +46,17 @@ class KeptRows:
         return min(self.seen, self.size)
 
     @property
-    def rows(self) -> npt.NDArray[np.float64]:
+    def rows(self) -> Floats:
         """float64[kept, columns], a view; columns may be more, or fewer where the last have no value."""
         return self._rows[: len(self)]
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
+    def labels(self) -> Ints:
         """int64[kept], a view."""
         return self._labels[: len(self)]
 
     @property
-    def weights(self) -> npt.NDArray[np.float64]:
+    def weights(self) -> Floats:
         """float64[kept]: of each row its weight, times how many rows it stands for."""
         kept = self._weights[: len(self)]
         return kept * (self.seen / kept.size) if kept.size else kept
@@ -65,14 +66,7 @@ class KeptRows:
         """Memory, bytes, spare capacity included."""
         return self._rows.nbytes + self._labels.nbytes + self._weights.nbytes
 
-    def offer(
-        self,
-        columns: npt.NDArray[np.int64],
-        values: npt.NDArray[np.float64],
-        label: int,
-        weight: float,
-        width: int,
-    ) -> None:
+    def offer(self, columns: Ints, values: Floats, label: int, weight: float, width: int) -> None:
         """Keep one more row, or not; `width` columns there are so far."""
         if not self.size:
             return
@@ -87,7 +81,7 @@ class KeptRows:
         self._rows[place, columns] = values
         self._labels[place], self._weights[place] = label, weight
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The rows: what is not 0 of them, one row behind another, and where each ends."""
         at, columns = np.nonzero(self.rows)
         return {
@@ -100,7 +94,7 @@ class KeptRows:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, npt.NDArray[Any]], size: int, seen: Any, columns: int, labels: int
+        cls, arrays: Mapping[str, Array], size: int, seen: Any, columns: int, labels: int
     ) -> Self:
         """The rows of these arrays, of models of so many columns and labels. Raises SnapshotError."""
         restored = cls(size)

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.expected import checked, count
 from streamnb.model.attributes.expected import real as numbers
+from streamnb.model.attributes.signatures import State
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.linear.design_matrix import is_no_target, real
 from streamnb.model.linear.gradient_unit import WeightedSum
 from streamnb.model.linear.sequential_laplace import sigmoid
@@ -105,7 +106,7 @@ class SigmoidUnit(Savable):
             self._sum.move(row, self.rate * (d - sigmoid(net)))
         self.n += len(rows)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays.
 
         Raises TypeError for names that are not strings, booleans, numbers or None.
@@ -113,7 +114,7 @@ class SigmoidUnit(Savable):
         meta, arrays = self._sum.state(type(self).__name__)
         return {**meta, "n": self.n}, {**arrays, "cross_entropy": np.array([self.cross_entropy])}
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[np.float64]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Self:
         """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
         n = count(meta, "n")
         total = {name: array for name, array in arrays.items() if name == "cross_entropy"}

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_above_zero, is_missing
+from streamnb.model.attributes.signatures import Array, State, Times, Weights
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.interface.evidence import Item
@@ -148,8 +149,8 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         self,
         xs: Iterable[dict[Any, Any]],
         ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        ws: Weights = None,
+        ts: Times = None,
         prunings: Iterable[int] | None = None,
     ) -> None:
         """Take back that these events were learned, in order, from all models that can; see `StreamModel`.
@@ -218,7 +219,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         """Memory of the models that say how much they take, bytes."""
         return sum(getattr(model, "n_bytes", 0) for model in self._classifiers())
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """The posterior and the state of every model: JSON-able values, and arrays.
 
         Raises TypeError where a model has no `state`.
@@ -232,7 +233,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             found |= {f"{_model(i)}{name}": array for name, array in model_arrays.items()}
         return {"type": type(self).__name__, "posterior": meta, "models": models}, found
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a mixture of the same models; returns self.
 
         Raises ValueError for a state of others, of another prior or switching rate, and SnapshotError for one
@@ -249,7 +250,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         self._posterior = posterior
         return self
 
-    def _load(self, models: Sequence[tuple[Any, Any]], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _load(self, models: Sequence[tuple[Any, Any]], arrays: Mapping[str, Array]) -> None:
         """Let each model go on from its part of a state, or, where one cannot, none."""
         before = [state_of(model) for model, _ in models]
         loaded = 0
@@ -290,7 +291,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
     def _classifiers(self) -> list[Any]:
         return list(self.models.values() if isinstance(self.models, Mapping) else self.models)
 
-    def _listened(self) -> npt.NDArray[np.float64]:
+    def _listened(self) -> Floats:
         """The weight of each model in the next prediction; they sum to 1."""
         posterior = self._posterior
         if self.prediction == "mixture":

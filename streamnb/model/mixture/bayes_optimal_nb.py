@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
@@ -17,6 +16,8 @@ from streamnb.model.attributes.kinds import text_kind
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, Times, Weights
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.bags import bags_of
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.event_reader import EventReader
@@ -189,7 +190,7 @@ class BayesOptimalNB(CountingModel):
             for hypothesis, joints in zip(self.hypotheses, answers.joints[0], strict=True)
         }
 
-    def linear_view(self, positive: Any, negative: Any = None) -> LinearView:  # noqa: ARG002
+    def linear_view(self, positive: Any, negative: Any = None) -> LinearView:
         """Refused with ValueError: a mixture is no linear function of the event."""
         raise ValueError("what many hypotheses say together is no linear function of an event")
 
@@ -212,11 +213,7 @@ class BayesOptimalNB(CountingModel):
         super().unlearn_one(x, y, w)
 
     def learn_late_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> None:
         """Learn events that were predicted earlier, when their labels were not known.
 
@@ -225,7 +222,7 @@ class BayesOptimalNB(CountingModel):
         """
         self._answer(self._encode_earlier(xs, ys, ws, ts), learn=True, late=True)
 
-    def merge(self, other: Self) -> Self:  # noqa: ARG002
+    def merge(self, other: Self) -> Self:
         """Refused with ValueError: posteriors of two streams are no posterior of both.
 
         What a hypothesis would have said of the other stream's events, had it learned this one's before, is
@@ -254,7 +251,7 @@ class BayesOptimalNB(CountingModel):
             | {f"{_TREES}{name}": array for name, array in of_trees.items()},
         )
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model with the same hypotheses; returns self.
 
         Raises ValueError for one of another model or hypotheses, and SnapshotError for one that is damaged.
@@ -280,11 +277,7 @@ class BayesOptimalNB(CountingModel):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _encode(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any] | None = None,
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
     ) -> Encoded:
         """As any model, and the keys of features."""
         return super()._encode(xs, ys, ws, ts).with_keys()
@@ -292,7 +285,7 @@ class BayesOptimalNB(CountingModel):
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)
 
-    def _taken_out(self, encoded: Encoded, batch: Batch) -> int:  # noqa: ARG002
+    def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
         """Out of counts, presence, moments and the counts of trees; all else keeps what it saw."""
         bags, statistics, n = bags_of(batch), self._statistics, batch.label.size
         of_trees = self._trees.unlearn(batch, statistics)
@@ -351,7 +344,7 @@ class BayesOptimalNB(CountingModel):
         )
         return found[-1], ranked(items)
 
-    def _shares(self) -> npt.NDArray[np.float64]:
+    def _shares(self) -> Floats:
         """Of the hypotheses in what is predicted next. Shape (H,)."""
         log_posterior = self._posterior.weights.log_posterior
         if self.prediction == "mixture":
@@ -441,7 +434,7 @@ class BayesOptimalNB(CountingModel):
         presence = self._statistics.presence
         return presence.tables(len(self._readings)) if presence else NO_PRESENCE
 
-    def _smoothed(self) -> npt.NDArray[np.float64]:
+    def _smoothed(self) -> Floats:
         """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""
         self._smoothings = self._by_group(
             self._smoothings, lambda name: [self._smoothing_of(name, *h.smoothing) for h in self._readings]
@@ -454,7 +447,7 @@ class BayesOptimalNB(CountingModel):
         return self._sizes, np.zeros(0), LEARNED
 
 
-def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> SequentialPosterior:
+def posterior_in(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> SequentialPosterior:
     """The posterior in the `state` of such a model. Raises KeyError where it has none, and SnapshotError."""
     return SequentialPosterior.from_state(meta["posterior"], named(arrays, _PREFIX))
 

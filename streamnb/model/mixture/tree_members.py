@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.expected import named
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.priors import LEARNED
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.components import AnyHypothesis, Tree
@@ -29,7 +30,6 @@ __all__ = ["TreeOpinions"]
 _ALPHA = 1.0
 _UNKNOWN = object()
 """In place of a value that has no row."""
-Array = npt.NDArray[Any]
 
 
 class TreeOpinions:
@@ -50,7 +50,7 @@ class TreeOpinions:
         """Memory, bytes."""
         return sum(model.counts.n_bytes for model in self._models)
 
-    def joints(self, batch: Batch, statistics: Statistics, *, learn: bool) -> npt.NDArray[np.float64]:
+    def joints(self, batch: Batch, statistics: Statistics, *, learn: bool) -> Floats:
         """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it."""
         n, K = batch.label.size, len(statistics.classes)
         found = np.empty((len(self._models), n, K))
@@ -83,7 +83,7 @@ class TreeOpinions:
 
     def log_odds(
         self, batch: Batch, statistics: Statistics, parts: Batch, classes: tuple[int, int]
-    ) -> npt.NDArray[np.float64]:
+    ) -> Floats:
         """What each part of an event adds to the log odds of two classes, and the prior at last.
 
         Args:

@@ -8,13 +8,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.event_reader import EventReader
@@ -112,7 +113,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
         return self._by_class(self.predict_posteriors([x]).probabilities[0])
 
-    def predict_posteriors(self, xs: Iterable[Any], ts: Iterable[float | None] | None = None) -> Posteriors:
+    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
         """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""
         return self._posteriors(self._encode(xs, ts=ts))
 
@@ -160,18 +161,12 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         if t is not None or not self._learned(x, y, w):
             self._learn(self._encode([x], [y], [w], [t]))
 
-    def learn_many(
-        self, X: Any, y: Any, w: Iterable[float] | None = None, ts: Iterable[float | None] | None = None
-    ) -> None:
+    def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
         self._learn(self._encode(X, y, w, ts))
 
     def predict_then_learn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
@@ -202,8 +197,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         self,
         xs: Iterable[Any],
         ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        ws: Weights = None,
+        ts: Times = None,
         prunings: Iterable[int] | None = None,
     ) -> None:
         """Take back that these events were learned, in order; see `StreamModel`.
@@ -233,11 +228,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             raise events.never_learned(done)
 
     def learn_late_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> None:
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
         self._learn(self._encode_earlier(xs, ys, ws, ts))
@@ -258,7 +249,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
 
         Raises TypeError for labels and names that are not strings, booleans or numbers.
@@ -269,7 +260,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """The `state` as it is now, to be copied while the model goes on learning."""
         return self._statistics.copying(type(self).__name__)
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model of the same class; returns self.
 
         Raises ValueError for one of another class, and SnapshotError for one that is damaged.
@@ -302,16 +293,12 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def _reading(self) -> Reading:
         """Smoothing (alpha, m, p, declared) of groups, weights of given priors, and the prior's mode, now."""
 
-    def _learned(self, x: Any, y: Any, w: float) -> bool:  # noqa: ARG002
+    def _learned(self, x: Any, y: Any, w: float) -> bool:
         """Learn an event without a batch; False, and nothing learned, where it needs one."""
         return False
 
     def _encode(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any] | None = None,
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
     ) -> Encoded:
         """Events as arrays; those with a label and a weight get their class, groups and rows."""
         rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
@@ -321,11 +308,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return self._statistics.encode(self._reader.written(rows), targets)
 
     def _encode_earlier(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any] | None = None,
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
     ) -> Encoded:
         """As `_encode`, of events that were taken earlier: other values may have been listed then."""
         reader = self._reader
@@ -370,7 +353,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             done = step(done)
         return done if done >= 0 else -1 - done
 
-    def _first_of_chains(self, encoded: Encoded) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:  # noqa: ARG002
+    def _first_of_chains(self, encoded: Encoded) -> tuple[Flags, Ints]:
         """Which events are chains by themselves, and the counts of first states; empty without chains."""
         return np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64)
 
@@ -378,9 +361,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """The statistics as the kernels take them, with the smoothing and priors to read them by."""
         return self._statistics.tables(self._reading())
 
-    def _by_group(
-        self, columns: npt.NDArray[np.float64], column: Callable[[Any], Any]
-    ) -> npt.NDArray[np.float64]:
+    def _by_group(self, columns: Floats, column: Callable[[Any], Any]) -> Floats:
         """`columns` of the groups, and one for each met since then, which `column` makes of its attribute."""
         groups = self._statistics.layout.groups
         if columns.shape[-1] == len(groups):
@@ -421,7 +402,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         weights = self._statistics.class_weights
         return {label: k for label, k in self._statistics.classes.items() if weights[k] > 0}
 
-    def _by_class(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
+    def _by_class(self, values: Floats) -> dict[Any, float]:
         return {label: float(values[k]) for label, k in self._known().items()}
 
 

@@ -25,8 +25,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.stats.moments import NO_SPREAD
 
@@ -41,7 +41,6 @@ __all__ = [
     "smoothing",
 ]
 
-Array = npt.NDArray[Any]
 _FARTHEST = 1e150  # standard deviations from a mean; the model's density falls no further than there
 
 

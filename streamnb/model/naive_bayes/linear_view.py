@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.kinds import BERNOULLI
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
@@ -30,8 +30,6 @@ from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Tables
 
 __all__ = ["LinearView", "Weight", "linear_view"]
-
-Array = npt.NDArray[Any]
 
 
 class Weight(NamedTuple):

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.attributes import Attribute, EventModel, check_smoothing
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.interface.evidence import Item, odds, ranked, single_events
@@ -85,13 +85,7 @@ class SmoothedModel(CountingModel):
             return None
         return self._single_events.of_shape(self._statistics, x, self._reader.kind)
 
-    def _taken_apart(
-        self,
-        x: Any,
-        encoded: Encoded,  # noqa: ARG002  for models of many hypotheses
-        first: Any,
-        second: Any,
-    ) -> tuple[float, list[Item]]:
+    def _taken_apart(self, x: Any, encoded: Encoded, first: Any, second: Any) -> tuple[float, list[Item]]:
         singles = list(single_events(*self._reader.texts(x)))
         joints = self._joints([{}, *(event for single in singles for event in single[2:])])
         items = (
@@ -117,11 +111,11 @@ class SmoothedModel(CountingModel):
         self,
         encoded: Encoded,
         tables: Callable[[], Tables],
-        joints: npt.NDArray[np.float64] = _NONE,
+        joints: Floats = _NONE,
         *,
         predict: bool = False,
         learn: bool = False,
-    ) -> npt.NDArray[np.float64]:
+    ) -> Floats:
         """Predict and learn events in order; the probabilities, where they were asked for.
 
         By `tables`, made anew where they grew. `joints` gets log P(v, x) where it has rows.

@@ -31,13 +31,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, count, named, reading
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item
@@ -104,11 +104,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
     """
 
     def __init__(
-        self,
-        model: NaiveBayes,
-        unlabelled_weight: float = 0.1,
-        window: int | None = 200,
-        revisits: int = 1,
+        self, model: NaiveBayes, unlabelled_weight: float = 0.1, window: int | None = 200, revisits: int = 1
     ) -> None:
         if type(model).unlearn_one is not NaiveBayes.unlearn_one:
             raise ValueError(f"what a {type(model).__name__} has learned cannot always be unlearned")
@@ -292,8 +288,8 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self,
         xs: Iterable[Any],
         ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        ws: Weights = None,
+        ts: Times = None,
         prunings: Iterable[int] | None = None,
     ) -> None:
         """Take back that these events were learned with their labels, in order; see `StreamModel`.
@@ -332,7 +328,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """All that was learned and the kept events: JSON-able values, and arrays."""
         model_meta, model_arrays = self.model.state()
         kept_meta, kept_arrays = self._kept.state(len(self.classes))
@@ -349,7 +345,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             **{f"{_KEPT}{name}": array for name, array in kept_arrays.items()},
         }
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a model with the same window; returns self.
 
         Raises ValueError for one of another model or window, and SnapshotError for one that is damaged.

@@ -18,6 +18,8 @@ import numpy.typing as npt
 
 from streamnb.compiler.pinned import PINNED_WORDS
 from streamnb.model.attributes.kinds import BERNOULLI, CONTINUOUS, NOMINAL
+from streamnb.model.attributes.signatures import Codes
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.tokenizer import SPARE, character_table, encode_text
 from streamnb.model.naive_bayes.single_event_kernel import ModelArrays, pin_arrays, run_single, scratch_words
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
@@ -27,11 +29,11 @@ __all__ = ["EncodedEvent", "SingleEvents"]
 
 EncodedEvent = tuple[
     npt.NDArray[np.uint8],  # the text of all items, with bytes to spare
-    npt.NDArray[np.int64],  # (1 or 2, items): how many bytes each has, and how often it occurs; else once
-    npt.NDArray[np.int32],  # the group of each item, or of all, and ~group where it is one token; then fields
-    npt.NDArray[np.float64],  # the values of the fields
+    Ints,  # (1 or 2, items): how many bytes each has, and how often it occurs; else once
+    Codes,  # the group of each item, or of all, and ~group where it is one token; then fields
+    Floats,  # the values of the fields
 ]
-_Encoded = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]  # the first two of it
+_Encoded = tuple[npt.NDArray[np.uint8], Ints]  # the first two of it
 Kind = Callable[[Any, Any], int]
 
 _MOST_SHAPES = 256
@@ -65,7 +67,7 @@ class _Shape(NamedTuple):
     numbers: Callable[[Any], Any] | None
     pack_values: Callable[..., None]
     fields: int
-    attributes: npt.NDArray[np.int32]
+    attributes: Codes
 
 
 class SingleEvents:
@@ -83,7 +85,7 @@ class SingleEvents:
         self._last_text: tuple[str, _Encoded] | None = None
         self._last_bag: tuple[Any, Any, _Encoded] | None = None
         self._last_strings: tuple[_Shape, Any, _Encoded] | None = None
-        self._groups: dict[int, npt.NDArray[np.int32]] = {}
+        self._groups: dict[int, Codes] = {}
         self._statistics: Statistics | None = None  # whose groups and fields the shapes name
 
     def __reduce__(self) -> tuple[type[SingleEvents], tuple[()]]:
@@ -128,7 +130,7 @@ class SingleEvents:
             last = self._last_bag = words, counts, (text, sizes)
         return *last[2], self._alone(~group), _NO_VALUE
 
-    def _alone(self, group: int) -> npt.NDArray[np.int32]:
+    def _alone(self, group: int) -> Codes:
         """A group as an array."""
         found = self._groups.get(group)
         if found is None:
@@ -298,17 +300,17 @@ class _Pinned(NamedTuple):
     """
 
     edition: object
-    smoothing: npt.NDArray[np.float64]
-    prior: npt.NDArray[np.float64]
+    smoothing: Floats
+    prior: Floats
     mode: int
     n_classes: int
-    words: npt.NDArray[np.int64]
+    words: Ints
     arrays: ModelArrays
 
 
 def _sent(
     statistics: Statistics, reading: Reading, event: EncodedEvent, label: int, weight: int
-) -> tuple[int, npt.NDArray[np.float64]]:
+) -> tuple[int, Floats]:
     """Send an event through the kernel: its answer, and the scratch memory."""
     pinned = _pinned(statistics, reading)  # held here, whatever other threads replace meanwhile
     text, lengths, attributes, value = event

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import (
@@ -27,7 +26,9 @@ from streamnb.model.attributes.expected import (
 )
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
+from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import Growable, Pin
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import Columns
@@ -191,7 +192,7 @@ class Statistics(Growable):
         }
 
     @property
-    def _groups(self) -> npt.NDArray[np.int32]:
+    def _groups(self) -> Codes:
         """Of which group each row is."""
         return self.vocabulary.groups[: self.vocabulary.size]
 
@@ -262,7 +263,7 @@ class Statistics(Growable):
             self.presence.derive(self._groups)
         return int(stopped.size + dropped.size)
 
-    def rows_learned(self, batch: Batch, prunings: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int32]:
+    def rows_learned(self, batch: Batch, prunings: Ints | None) -> Codes:
         """The rows of a batch that was learned before, each event after so many prunings (by default all).
 
         What was forgotten since is STOPPED. So is a row that was met since: it is of a word that had been
@@ -278,12 +279,12 @@ class Statistics(Growable):
         is_gone = (rows >= first) | ((rows == UNKNOWN) & (first < _NEVER))
         return np.where(is_gone, np.int32(STOPPED), rows)
 
-    def _row_tables(self) -> list[npt.NDArray[Any]]:
+    def _row_tables(self) -> list[Array]:
         """Every table that has a row for each word and value."""
         decayed = [self.decayed.tables.table] if self.sources.decays else []
         return [self.counts.table, *decayed, *([self.presence.counts.table] if self.presence else [])]
 
-    def _take_from_totals(self, rows: npt.NDArray[np.int64]) -> None:
+    def _take_from_totals(self, rows: Ints) -> None:
         """Class totals lose the tokens of `rows`; a Bernoulli total counts texts and stays."""
         groups = self.vocabulary.groups[rows]
         tokens = self.counts.slot[groups] < 0
@@ -293,7 +294,7 @@ class Statistics(Growable):
         self,
         kind: str,
         more: Mapping[str, Any] = MappingProxyType({}),
-        arrays: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
+        arrays: Mapping[str, Array] = MappingProxyType({}),
     ) -> StateCopy:
         """The state of a model of this kind as it is now, to be copied while learning goes on.
 
@@ -338,7 +339,7 @@ class Statistics(Growable):
         self._copy = StateCopy({"type": kind, **self.described(), **more}, small, growing, tables)
         return self._copy
 
-    def keep(self, rows: npt.NDArray[np.int32]) -> None:
+    def keep(self, rows: Codes) -> None:
         """Say that these rows are about to change."""
         if self._copy is not None:
             self._copy.keep(rows)
@@ -368,7 +369,7 @@ class Statistics(Growable):
 
     @classmethod
     @reading("counts of events", ValueError)
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Statistics:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Statistics:
         """The statistics of a `state`, which may hold other arrays. Raises SnapshotError."""
         statistics = cls(Sources.from_description(meta.get("sources", {})))
         statistics.events = count(meta, "events", least=-MOST)  # parts of one event are unlearned one by one
@@ -381,7 +382,7 @@ class Statistics(Growable):
         statistics._load(arrays)
         return statistics
 
-    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _load(self, arrays: Mapping[str, Array]) -> None:
         """Take over the arrays of a state of these classes, groups and fields."""
         G, F, K = self.counts.kinds.size, len(self.layout.fields), len(self.classes)
         expected = self._expected(G)

@@ -56,14 +56,14 @@ class _WordsReader(EventReader):
 class _NominalReader(EventReader):
     _implied: ClassVar[Mapping[Any, Attribute]] = {}
 
-    def kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+    def kind(self, name: Any, value: Any) -> int:
         return NOMINAL
 
 
 class _NumberReader(EventReader):
     _implied: ClassVar[Mapping[Any, Attribute]] = {}
 
-    def kind(self, name: Any, value: Any) -> int:  # noqa: ARG002
+    def kind(self, name: Any, value: Any) -> int:
         return CONTINUOUS
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.numerics.rising_factorial import log_rising_ratio
 from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
 from streamnb.model.posterior.credible_intervals import beta_intervals
@@ -137,12 +137,12 @@ class BetaBernoulli(Conjugate):
         (a, b), h, t = self._prior, self.successes, self.failures
         return log_rising_ratio(a, b, h) + log_rising_ratio(b, a + h, t)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """Prior and counts, as JSON-able values and arrays."""
         return self._prior._asdict(), {"counts": np.array([self._successes, self._failures], dtype=np.int64)}
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The posterior that `state` described. Raises SnapshotError."""
         counts = checked_counts(arrays, 2)
         with reading("a Beta posterior", ValueError):

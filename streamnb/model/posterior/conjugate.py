@@ -14,9 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy.typing as npt
-
 from streamnb.model.attributes.expected import checked, counts
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
 
 __all__ = ["Conjugate", "checked_counts", "examples", "positive"]
@@ -48,7 +47,7 @@ class Conjugate(ABC):
         """
 
     @abstractmethod
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """Prior and statistics, as JSON-able values and copied arrays; `from_state` goes on from them."""
 
     def predictive(self, x: Any) -> float:
@@ -118,7 +117,7 @@ def positive(name: str, value: float) -> float:
     return float(value)
 
 
-def checked_counts(arrays: Mapping[str, npt.NDArray[Any]], size: int) -> list[int]:
+def checked_counts(arrays: Mapping[str, Array], size: int) -> list[int]:
     """The counts of a state; raises SnapshotError unless there are `size`, none of them below zero."""
     found: list[int] = checked(arrays, {"counts": counts(size)})["counts"].tolist()
     return found

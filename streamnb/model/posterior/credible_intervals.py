@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.compiled.arrays import Floats
+
 __all__ = ["beta_intervals", "inverse_gamma_interval", "student_t_interval"]
 
 _MOST_STEPS = 10
 _LARGE, _HUGE = 1e10, 1e30
-
-Floats = npt.NDArray[np.float64]
 
 
 def beta_intervals(a: npt.ArrayLike, b: npt.ArrayLike, mass: float) -> tuple[Floats, Floats]:

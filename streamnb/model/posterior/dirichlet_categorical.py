@@ -8,12 +8,12 @@ from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.numerics.rising_factorial import log_beta, log_rising_ratio
 from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
 from streamnb.model.posterior.credible_intervals import beta_intervals
@@ -176,7 +176,7 @@ class DirichletCategorical(Conjugate):
             before += n
         return math.fsum(terms)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """Prior and counts, as JSON-able values and arrays.
 
         Raises:
@@ -190,7 +190,7 @@ class DirichletCategorical(Conjugate):
         return meta, {"counts": np.array(list(self._counts.values()), dtype=np.int64)}
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The posterior that `state` described. Raises SnapshotError."""
         with reading("a Dirichlet posterior", ValueError):
             labels, alpha = checked_names(meta["labels"]), meta["alpha"]

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-import numpy.typing as npt
-
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import checked, counts, reading, real
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.numerics.rising_factorial import log_rising
 from streamnb.model.posterior.conjugate import Conjugate, examples, positive
@@ -174,13 +173,13 @@ class NormalInverseGamma(Conjugate):
         more = math.log1p(times) if times < math.inf else math.log(gained) - math.log(beta)
         return log_rising(alpha, 0.5 * n) - alpha * more - normal
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """Prior and moments, as JSON-able values and copied arrays."""
         n, mean, M2 = (array[0, :1].copy() for array in self._moments)
         return self._prior._asdict(), {"n": n, "mean": mean, "M2": M2}
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The posterior that `state` described. Raises SnapshotError."""
         with reading("a normal-inverse-gamma posterior", ValueError):
             posterior = cls(*(meta[name] for name in NormalInverseGammaParameters._fields))

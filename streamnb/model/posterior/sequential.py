@@ -37,6 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.numerics.counter_rng import choose, uniforms
 from streamnb.model.posterior.hypothesis_weights import (
     Floats,
@@ -296,7 +297,7 @@ class SequentialPosterior:
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> State:
         """Everything, as JSON-able values and copied arrays; equal streams give equal bytes.
 
         Raises TypeError for hypotheses that are not strings, booleans or numbers.
@@ -308,7 +309,7 @@ class SequentialPosterior:
         return {"hypotheses": self.hypotheses, "switching_rate": self._switching_rate}, arrays
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The object that `state` described; it goes on as if it had never stopped. Raises SnapshotError."""
         weights = restored(arrays)
         hypotheses, switching_rate = meta.get("hypotheses"), meta.get("switching_rate")

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import checked, count, counts, reading, whole
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_missing, nearest_double
+from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import LARGEST, value_text
 
 __all__ = ["KeptEvent", "KeptEvents", "apportioned", "as_plain"]
@@ -106,7 +106,7 @@ class KeptEvents:
         self._next -= place < self._next
         return event
 
-    def state(self, classes: int) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self, classes: int) -> State:
         """Everything, as JSON-able values and arrays, of a model of so many classes.
 
         Raises TypeError for names of attributes that are not strings, booleans or numbers.
@@ -124,9 +124,7 @@ class KeptEvents:
 
     @classmethod
     @reading("kept events", ValueError)
-    def from_state(
-        cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], classes: int
-    ) -> Self:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], classes: int) -> Self:
         """The events that `state` described. Raises SnapshotError."""
         kept = cls()
         found = checked(

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.priors import UNIFORM
+from streamnb.model.attributes.signatures import Array, Codes, State, Weights
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.saving import Savable
@@ -21,7 +22,6 @@ from streamnb.model.trees.value_codes import Kinds
 
 __all__ = ["ChowLiuTree"]
 
-Array = npt.NDArray[Any]
 _ONE_CLASS = 1
 
 
@@ -124,7 +124,7 @@ class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is un
         """
         return float(self.log_likelihood_many([x])[0])
 
-    def log_likelihood_many(self, xs: Iterable[Any]) -> npt.NDArray[np.float64]:
+    def log_likelihood_many(self, xs: Iterable[Any]) -> Floats:
         """Log P(x) of many events, by the model as it is. Shape (n,)."""
         rows: Any = xs if is_frame(xs) else list(xs)
         nobody = np.full(len(rows), -1)
@@ -140,7 +140,7 @@ class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is un
         """
         self.learn_many([x], [w])
 
-    def learn_many(self, X: Any, w: Iterable[float] | None = None) -> npt.NDArray[np.float64]:
+    def learn_many(self, X: Any, w: Weights = None) -> Floats:
         """Learn many events in order; log P(x) of each by all that was learned before it. Shape (n,)."""
         rows: Any = X if is_frame(X) else list(X)
         weights = Targets.of(len(rows), None, None if w is None else list(w), None).weights
@@ -173,7 +173,7 @@ class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is un
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
         meta, arrays = self._model.state()
         return {"type": type(self).__name__, **meta}, arrays
@@ -192,14 +192,7 @@ class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is un
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _run(
-        self,
-        codes: npt.NDArray[np.int32],
-        labels: npt.NDArray[np.int64],
-        weights: npt.NDArray[np.int64],
-        *,
-        learn: bool,
-    ) -> npt.NDArray[np.float64]:
+    def _run(self, codes: Codes, labels: Ints, weights: Ints, *, learn: bool) -> Floats:
         """Log P(x) of each event, learned in order where they are to be."""
         joints = np.empty((labels.size, _ONE_CLASS))
         m, alpha = float(self.prior_weight * UNIT), float(self.alpha * UNIT)

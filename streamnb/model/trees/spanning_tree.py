@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from streamnb.model.compiled.arrays import Floats, Ints
 
 __all__ = ["maximum_spanning_tree"]
 
 
-def maximum_spanning_tree(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def maximum_spanning_tree(weights: Floats) -> Ints:
     """The parent of each vertex in the tree that weighs most, -1 of the root, which is vertex 0.
 
     Prim's algorithm, in O(d^2): of all vertices outside, that with the heaviest edge to the tree is next; of

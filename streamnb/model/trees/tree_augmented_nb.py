@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
 from streamnb.errors import SnapshotError, UnlearnError
@@ -15,7 +14,9 @@ from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
 __all__ = ["TreeAugmentedNB"]
-
-Array = npt.NDArray[Any]
 
 
 class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
@@ -172,17 +171,13 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         probabilities = self._asked(X)
         return pd.DataFrame({label: probabilities[:, k] for label, k in self._known().items()}, index=X.index)
 
-    def predict_posteriors(
-        self,
-        xs: Iterable[Any],
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
-    ) -> Posteriors:
+    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
         """P(v | x) of many events by the model as it is; times are not asked for."""
         probabilities = self._asked(xs)
         known = np.full(len(probabilities), len(self._classes), dtype=np.int64)
         return Posteriors(self.classes, probabilities, known)
 
-    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:  # noqa: ARG002
+    def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What each attribute value, given its parent's, adds to the log odds of the first two classes.
 
         The strongest first, at most `top`. With the prior's they add up to the log odds of the predicted
@@ -212,33 +207,19 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         """
         self._run([x], Targets.of(1, [y], [w], None))
 
-    def learn_many(
-        self,
-        X: Any,
-        y: Any,
-        w: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
-    ) -> None:
+    def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
         xs = X if is_frame(X) else list(X)
         self._run(xs, Targets.of(len(xs), list(y), None if w is None else list(w), None))
 
     def learn_late_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> None:
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
         self.learn_many(xs, ys, ws, ts)
 
     def predict_then_learn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
@@ -277,8 +258,8 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         self,
         xs: Iterable[Any],
         ys: Iterable[Any],
-        ws: Iterable[float] | None = None,
-        ts: Iterable[float | None] | None = None,  # noqa: ARG002
+        ws: Weights = None,
+        ts: Times = None,
         prunings: Iterable[int] | None = None,
     ) -> None:
         """Take back that these events were learned, in order: counts exactly; the tree stays until it is due.
@@ -315,7 +296,7 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
 
     # -- state --------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes.
 
         Raises TypeError for labels and names that are not strings, booleans or numbers.
@@ -359,7 +340,7 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
             prior_mode(self.prior),
         )
 
-    def _asked(self, xs: Iterable[Any], *, joints: bool = False) -> npt.NDArray[np.float64]:
+    def _asked(self, xs: Iterable[Any], *, joints: bool = False) -> Floats:
         """P(v | x) of events that are only predicted, or log P(v, x). Shape (n, K)."""
         rows: Any = xs if is_frame(xs) else list(xs)
         n, K = len(rows), len(self._classes)
@@ -369,9 +350,7 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         self._model.run(codes, nobody, nobody, K, self._reading(), learn=False, **kind)
         return found
 
-    def _run(
-        self, xs: Any, targets: Targets, *, predict: bool = False
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    def _run(self, xs: Any, targets: Targets, *, predict: bool = False) -> tuple[Floats, Ints]:
         """Learn events in order, and predict each before where that is asked for."""
         for label in targets.labels:
             hash(label)
@@ -390,5 +369,5 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         weights = self._model.counts.tables.classes
         return {label: k for label, k in self._classes.items() if weights[k] > 0}
 
-    def _by_class(self, values: npt.NDArray[np.float64]) -> dict[Any, float]:
+    def _by_class(self, values: Floats) -> dict[Any, float]:
         return {label: float(values[k]) for label, k in self._known().items()}

@@ -26,12 +26,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import MOST, checked, count, reject, whole
 from streamnb.model.attributes.expected import counts as counts_of
+from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.trees.kernels import (
     TreeReading,
     TreeTables,
@@ -45,7 +46,7 @@ from streamnb.model.trees.spanning_tree import maximum_spanning_tree
 
 __all__ = ["TreeCounts", "moments"]
 
-Counts = npt.NDArray[np.int64]
+Counts = Ints
 _FIRST_MOMENT = 32
 
 
@@ -105,7 +106,7 @@ class TreeCounts:
         self._settle()
         return self.tables.parent.copy()
 
-    def information(self) -> npt.NDArray[np.float64]:
+    def information(self) -> Floats:
         """I(a; b | class) of all pairs of attributes, nats; zero where they are not counted. Shape (d, d)."""
         d, P = self.sizes.size, self.tables.pair_first.shape[0]
         found = np.zeros((d, d))
@@ -133,14 +134,14 @@ class TreeCounts:
 
     def run(
         self,
-        codes: npt.NDArray[np.int32],
+        codes: Codes,
         labels: Counts,
         weights: Counts,
         reading: TreeReading,
         *,
         learn: bool = False,
-        joints: npt.NDArray[np.float64] | None = None,
-        probabilities: npt.NDArray[np.float64] | None = None,
+        joints: Floats | None = None,
+        probabilities: Floats | None = None,
     ) -> None:
         """Predict events in order, and learn those that have a label; for all of them there is room."""
         self._settle()
@@ -171,7 +172,7 @@ class TreeCounts:
                     self.grow_tree()
             done = stop
 
-    def unlearn_many(self, codes: npt.NDArray[np.int32], labels: Counts, weights: Counts) -> int:
+    def unlearn_many(self, codes: Codes, labels: Counts, weights: Counts) -> int:
         """Take out events in order, as long as the counts hold the next one; how many.
 
         The tree stays until it is due.
@@ -181,7 +182,7 @@ class TreeCounts:
         self.events -= done
         return done
 
-    def learn_again(self, codes: npt.NDArray[np.int32], labels: Counts, weights: Counts) -> None:
+    def learn_again(self, codes: Codes, labels: Counts, weights: Counts) -> None:
         """Put back events that were taken out."""
         unlearn_events(self.tables, codes, labels, -weights)
         self.events += labels.size
@@ -228,7 +229,7 @@ class TreeCounts:
         self._plant(parents)
         self._is_stale = False
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         """All counts, without spare capacity, and the parents."""
         tables, K = self.tables, self.classes
         P = tables.pair_first.shape[0]
@@ -246,11 +247,7 @@ class TreeCounts:
 
     @classmethod
     def from_state(
-        cls,
-        memory: int,
-        sizes: Counts,
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, npt.NDArray[Any]],
+        cls, memory: int, sizes: Counts, meta: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> TreeCounts:
         """Of a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
         counts = cls(memory)
@@ -288,7 +285,7 @@ class TreeCounts:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _information(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _information(self) -> tuple[Floats, Floats]:
         """I(a; b | class) of all attributes that are counted in pairs, and the weight of those with both."""
         P = self.tables.pair_first.shape[0]
         information, weight = np.zeros((P, P)), np.zeros((P, P))
@@ -384,7 +381,7 @@ def _rows(first: Counts, sizes: Counts) -> Counts:
     return np.repeat(first, sizes) + offsets
 
 
-def _check(arrays: Mapping[str, npt.NDArray[Any]], bare: TreeTables, paired: int) -> None:
+def _check(arrays: Mapping[str, Array], bare: TreeTables, paired: int) -> None:
     """Raise SnapshotError where counts contradict each other, or the parents are no forest."""
     for name in ("class_weights", "values", "pairs"):
         reject(name, arrays[name].sum(dtype=np.float64) > MOST, "counts whose sum overflows")

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.parameters import check_capacity
 from streamnb.model.attributes.ranges import lies_between
+from streamnb.model.attributes.signatures import Array, Codes, Flags, State
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_counts import TreeCounts
 from streamnb.model.trees.value_codes import REST, CodedValues, KeyColumn, Kinds, key_columns
 
 __all__ = ["Edge", "TreeModel", "check_smoothing_of_trees"]
 
-Array = npt.NDArray[Any]
 _LEAST = 1e-6
 
 
@@ -49,11 +49,11 @@ class TreeModel:
         self.coded = CodedValues(max_values)
         self.counts = TreeCounts(memory)
 
-    def encode(self, xs: Iterable[Any], kinds: Kinds, adds: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    def encode(self, xs: Iterable[Any], kinds: Kinds, adds: Flags) -> Codes:
         """Events as codes; what those bring that add gets numbers. Shape (n, attributes)."""
         return self.encoded(key_columns(xs, kinds), adds)
 
-    def encoded(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    def encoded(self, columns: Sequence[KeyColumn], adds: Flags) -> Codes:
         """The same of attributes that were read already."""
         codes = self.coded.encode(columns, adds)
         self._rank()
@@ -65,15 +65,15 @@ class TreeModel:
 
     def run(
         self,
-        codes: npt.NDArray[np.int32],
-        labels: npt.NDArray[np.int64],
-        weights: npt.NDArray[np.int64],
+        codes: Codes,
+        labels: Ints,
+        weights: Ints,
         classes: int,
         reading: TreeReading,
         *,
         learn: bool,
-        joints: npt.NDArray[np.float64] | None = None,
-        probabilities: npt.NDArray[np.float64] | None = None,
+        joints: Floats | None = None,
+        probabilities: Floats | None = None,
     ) -> None:
         """Predict events in order, and learn them; see `kernels.run_tree`."""
         sizes = self.coded.sizes
@@ -95,9 +95,7 @@ class TreeModel:
                 self._learn_one(codes[one], labels[one], weights[one], reading)
         self.counts.reserve(sizes, classes)
 
-    def _predict_one(
-        self, codes: npt.NDArray[np.int32], reading: TreeReading
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _predict_one(self, codes: Codes, reading: TreeReading) -> tuple[Floats, Floats]:
         """Log P(class, event) and P(class | event), by what has been counted so far."""
         sizes, K = self.counts.sizes, self.counts.classes
         known = codes[:, : sizes.size]
@@ -107,13 +105,7 @@ class TreeModel:
         self.counts.run(known, nobody, nobody, reading, joints=joints, probabilities=shares)
         return joints[0], shares[0]
 
-    def _learn_one(
-        self,
-        codes: npt.NDArray[np.int32],
-        labels: npt.NDArray[np.int64],
-        weights: npt.NDArray[np.int64],
-        reading: TreeReading,
-    ) -> None:
+    def _learn_one(self, codes: Codes, labels: Ints, weights: Ints, reading: TreeReading) -> None:
         """Reserve what an event brings, and for nothing that comes after it; then learn it."""
         before = np.pad(self.counts.sizes, (0, codes.shape[1] - self.counts.sizes.size))
         sizes = np.maximum(before, codes[0] + 1)
@@ -130,9 +122,7 @@ class TreeModel:
             raise UnlearnError("the counts do not hold this event with this class and weight")
         self.counts.forget_tree()
 
-    def unlearn_many(
-        self, columns: Sequence[KeyColumn], labels: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]
-    ) -> int:
+    def unlearn_many(self, columns: Sequence[KeyColumn], labels: Ints, weights: Ints) -> int:
         """Take out events in order; how many: fewer than all where the next one was never learned.
 
         The tree stays as it is until it is due.
@@ -143,20 +133,14 @@ class TreeModel:
                 n = next((e for e, key in enumerate(keys[:n]) if key is not None), n)
         return self.counts.unlearn_many(self._known(columns, labels.size), labels[:n], weights)
 
-    def learn_again(
-        self,
-        columns: Sequence[KeyColumn],
-        labels: npt.NDArray[np.int64],
-        weights: npt.NDArray[np.int64],
-        part: slice,
-    ) -> None:
+    def learn_again(self, columns: Sequence[KeyColumn], labels: Ints, weights: Ints, part: slice) -> None:
         """Put back a part of the events that were taken out."""
         self.counts.learn_again(self._known(columns, labels.size)[part], labels[part], weights[part])
 
-    def _known(self, columns: Sequence[KeyColumn], n: int) -> npt.NDArray[np.int32]:
+    def _known(self, columns: Sequence[KeyColumn], n: int) -> Codes:
         return self.coded.encode(columns, np.zeros(n, dtype=np.bool_))
 
-    def merge(self, other: TreeModel, columns: npt.NDArray[np.int64], classes: int) -> None:
+    def merge(self, other: TreeModel, columns: Ints, classes: int) -> None:
         """Add all that `other` has learned, of whose classes these are the columns here, of so many."""
         attributes, codes = self.coded.adopt(other.coded)
         self._rank()
@@ -179,7 +163,7 @@ class TreeModel:
             if parent >= 0
         ]
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def state(self) -> State:
         """All that was learned: JSON-able values, and arrays."""
         meta = {
             "max_values": self.coded.most,

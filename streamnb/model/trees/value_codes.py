@@ -26,7 +26,6 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.attributes import TEXT, Attribute, Continuous, Nominal, Text, check_attributes
@@ -34,7 +33,9 @@ from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, plain_attribute
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.attributes.values import LARGEST, value_text
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
 
 __all__ = ["LEFT_OUT", "MISSING", "REST", "CodedValues", "KeyColumn", "Kinds", "key_columns", "magnitudes"]
@@ -49,7 +50,6 @@ _SHIFT = 52 - _DIGITS
 _FEW = 4  # so many values are read sooner one by one than as an array
 _AS_DOUBLE, _AS_BITS = struct.Struct("<d"), struct.Struct("<q")
 Key = str | int | None
-Codes = npt.NDArray[np.int32]
 
 
 class Kinds:
@@ -114,12 +114,12 @@ class CodedValues:
         self.codes: list[dict[Key, int]] = []
 
     @property
-    def sizes(self) -> npt.NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """How many codes each attribute has, the REST among them."""
         return np.array([len(codes) for codes in self.codes], dtype=np.int64)
 
     @property
-    def ranks(self) -> npt.NDArray[np.int64]:
+    def ranks(self) -> Ints:
         """The place of each attribute by name, whenever it came. Shape (attributes,)."""
         by_name = sorted(self.numbers.items(), key=lambda one: (repr(one[0][1]), one[0][0]))
         ranks = np.empty(len(by_name), dtype=np.int64)
@@ -148,7 +148,7 @@ class CodedValues:
             found = codes[key] = len(codes)
         return found
 
-    def encode(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> Codes:
+    def encode(self, columns: Sequence[KeyColumn], adds: Flags) -> Codes:
         """The codes of n events, attribute by attribute; shape (n, attributes).
 
         Args:
@@ -170,7 +170,7 @@ class CodedValues:
             matrix[:, number] = found
         return matrix
 
-    def adopt(self, other: CodedValues) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[np.int64]]]:
+    def adopt(self, other: CodedValues) -> tuple[Ints, list[Ints]]:
         """Add all of `other`: the number of each of its attributes here, and of each of its codes."""
         attributes = [self.attribute(*attribute) for attribute in other.numbers]
         codes = [
@@ -199,7 +199,7 @@ class CodedValues:
                 raise SnapshotError(f"attribute {name!r} is there twice, or a value of it is")
         return values
 
-    def _number(self, columns: Sequence[KeyColumn], adds: npt.NDArray[np.bool_]) -> None:
+    def _number(self, columns: Sequence[KeyColumn], adds: Flags) -> None:
         """Give numbers to new attributes, in the order of events that add; within an event by their names."""
         met = []
         for kind, name, keys in columns:
@@ -211,7 +211,7 @@ class CodedValues:
             self.attribute(kind, name)
 
 
-def magnitudes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def magnitudes(values: Floats) -> Ints:
     """Sign, power of two and first digits of finite numbers, as one integer each. Minus zero is zero."""
     return (np.clip(values, -LARGEST, LARGEST) + 0.0).view(np.int64) >> _SHIFT
 

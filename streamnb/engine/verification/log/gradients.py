@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.verification.findings import Findings
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL
@@ -52,7 +52,7 @@ class Names(NamedTuple):
         return any(isinstance(h, Pool) or _is_pooled(h) or _reads_bins(h) for h in self.hypotheses)
 
     def place(
-        self, name: str, index: Sequence[int], labels: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]
+        self, name: str, index: Sequence[int], labels: Sequence[str], arrays: Mapping[str, Array]
     ) -> tuple[str, dict[str, str | int]]:
         """What a number of an array is, and where it belongs."""
         kind = name.removeprefix(OF_LEARNERS)
@@ -77,7 +77,7 @@ class Names(NamedTuple):
         return what, place | {"opinion": ", ".join(opinions[i] for i in index[1:])}
 
     def _of_features(
-        self, kind: str, index: Sequence[int], labels: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]
+        self, kind: str, index: Sequence[int], labels: Sequence[str], arrays: Mapping[str, Array]
     ) -> tuple[str, dict[str, str | int]]:
         """Of features by their keys, and of what they are made of by the place in its array."""
         if kind == "features_met_once":
@@ -119,8 +119,8 @@ def _reads_bins(hypothesis: AnyHypothesis) -> bool:
 
 
 def compare_learned(
-    state: tuple[Mapping[str, Any], Mapping[str, npt.NDArray[Any]]],
-    replayed: Mapping[str, npt.NDArray[Any]],
+    state: tuple[Mapping[str, Any], Mapping[str, Array]],
+    replayed: Mapping[str, Array],
     names: Names,
     check: str,
     at: int,
@@ -165,7 +165,7 @@ def compare_learned(
     return same
 
 
-def _bits(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _bits(array: Array) -> Array:
     """Floats as integers: a nan equals itself, and zeros of two signs do not."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 

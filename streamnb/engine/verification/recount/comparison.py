@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.engine.learner import Learner
 from streamnb.engine.verification.exact.decay import Group, Row
@@ -20,7 +19,9 @@ from streamnb.engine.verification.recount.entity_chains import ChainRecount, com
 from streamnb.engine.verification.recount.posterior_books import Books
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
@@ -69,7 +70,7 @@ class LearnedState(NamedTuple):
             raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
 
 
-def _check_features(arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def _check_features(arrays: Mapping[str, Array]) -> None:
     """Raise ValueError for a feature that is there twice, or out of order: a model that loads it hides it."""
     if "learned_features" in arrays:
         rows, once = arrays["learned_features"][:, KEY], arrays["learned_features_met_once"]
@@ -120,7 +121,7 @@ def _rows(statistics: Statistics) -> Iterator[_Row]:
         yield _Row(((kind, str(name)), key.decode(errors="backslashreplace")), found, presence, group < 0)
 
 
-def _totals(statistics: Statistics, table: npt.NDArray[np.int64]) -> dict[Group, dict[str, int]]:
+def _totals(statistics: Statistics, table: Ints) -> dict[Group, dict[str, int]]:
     """The totals of groups, by class."""
     return {
         (kind, str(name)): {

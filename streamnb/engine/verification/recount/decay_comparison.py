@@ -8,12 +8,10 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from streamnb.engine.verification.exact.decay import DecayedCount, DecayedMoments, Group, Row
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 
 __all__ = ["DecayComparison"]
@@ -121,7 +119,7 @@ class DecayComparison:
         first, latest = (None if math.isnan(time) else time for time in self._tables.clock.tolist())
         return first, latest
 
-    def _by_class(self, weights: npt.NDArray[np.float64]) -> dict[str, float]:
+    def _by_class(self, weights: Floats) -> dict[str, float]:
         """Those that are not zero; a nan is not."""
         found = weights[: len(self._labels)].tolist()
         return {label: weight for label, weight in zip(self._labels, found, strict=True) if weight != 0.0}

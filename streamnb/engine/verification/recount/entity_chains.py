@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
 from streamnb.events import Event
 from streamnb.model.attributes.expected import named
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.entities import Entities
 from streamnb.model.hidden_markov.hidden_markov_nb import ENTITIES, TRANSITIONS, HiddenMarkovNB
@@ -87,7 +86,7 @@ class ChainRecount:
         self.entities[str(name)] = _Stand(label, max(times, default=None))
 
     @classmethod
-    def of_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> ChainRecount | None:
+    def of_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> ChainRecount | None:
         """Those of a model's state; None where it has none. Raises SnapshotError where they are none."""
         if "chains" not in meta:
             return None

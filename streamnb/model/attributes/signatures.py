@@ -1,0 +1,21 @@
+"""Short names of what stands in many signatures: arrays, states, and the weights and times of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "Codes", "Flags", "State", "Times", "Weights"]
+
+Array = npt.NDArray[Any]
+Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+State = tuple[dict[str, Any], dict[str, Array]]
+"""All that was learned: JSON-able values, and arrays."""
+Weights = Iterable[float] | None
+"""Of events, in examples; None: 1 of each."""
+Times = Iterable[float | None] | None
+"""Of events, in seconds; None: not known."""
