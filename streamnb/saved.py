@@ -28,8 +28,6 @@ from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.saving import Savable
 from streamnb.wire.snapshot import Part, Snapshot, part_digest
 
-__all__ = ["Loaded", "digest", "found", "load", "newest", "save"]
-
 _MODEL, _CLASSIFIER = "model", "classifier"
 _VALUES = (
     "Conjunction",

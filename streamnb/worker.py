@@ -36,8 +36,6 @@ from streamnb.engine.sensor import SILENT, Committed, Sensor, WorkerState
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.attributes.parameters import brief
 
-__all__ = ["Pace", "Worker"]
-
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
 _LOOK_SECONDS = 1.0

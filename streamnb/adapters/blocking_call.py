@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 from streamnb.errors import Unavailable
 
-__all__ = ["BlockingCall", "SerialThread", "call_blocking"]
-
 _TURN_SECONDS = 0.2
 
 R = TypeVar("R")

@@ -24,8 +24,6 @@ import zstandard
 from streamnb.errors import ConfigError, LogError
 from streamnb.wire.event_csv import MAX_ROW, CsvColumns, rows_to_events
 
-__all__ = ["MAX_LINE", "CountedEvents", "open_counted", "read_events", "read_rows_order"]
-
 MAX_LINE = MAX_ROW
 """The longest line, in bytes (of CSV: in characters). A longer one ends the reading with an error."""
 

@@ -11,8 +11,6 @@ import unicodedata
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["cpu_level", "cpu_model", "fingerprint"]
-
 # The levels of the x86-64 psABI, named as /proc/cpuinfo names their features (pni = SSE3, abm = LZCNT).
 _X86_LEVELS = (
     ("x86-64-v2", {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}),

@@ -32,8 +32,6 @@ from streamnb.wire.snapshot import (
     segment_names,
 )
 
-__all__ = ["Damaged", "FoundSnapshotFile", "SnapshotFile", "SnapshotFolder", "read_file", "save_file"]
-
 _NAME = re.compile(r"snapshot-([0-9]{20})\.snb")
 _TEMPORARY_NAME = re.compile(r"((?:snapshot|adopt)-[0-9]{20}\.snb|[0-9a-f]{64})\.[0-9a-f]{16}\.tmp")
 _SEGMENTS = "segments"

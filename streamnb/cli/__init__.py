@@ -13,8 +13,6 @@ from streamnb.cli.parser import build_parser
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, StreamnbError
 
-__all__ = ["exit_code_of", "main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration."""

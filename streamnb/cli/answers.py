@@ -14,8 +14,6 @@ from streamnb.model.encoding.tokenizer import words
 from streamnb.model.interface.evidence import LIMIT, Explanation, Item
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
-__all__ = ["explained", "known_of"]
-
 _MOST_LEFT_OUT = 100
 _NEAREST = 5
 

@@ -26,8 +26,6 @@ from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["Asked", "asked", "asked_of", "log_odds"]
-
 
 class Asked(NamedTuple):
     """A model that is asked.

@@ -12,8 +12,6 @@ from tqdm import tqdm
 
 from streamnb.compiler.kept_code import own_folder
 
-__all__ = ["Progress", "heard"]
-
 _SECONDS = 60  # for the default model: measured with numba 0.68 on an AMD EPYC; a second core does not help
 
 

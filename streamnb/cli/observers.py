@@ -15,8 +15,6 @@ from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
 from streamnb.errors import Unavailable
 from streamnb.events import MetricsReport
 
-__all__ = ["Ticker", "Waiting", "watched"]
-
 _TICK_SECONDS = 1.0
 
 

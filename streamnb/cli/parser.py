@@ -8,8 +8,6 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping
 
-__all__ = ["build_parser"]
-
 _GROUPS = {
     "to begin with": ("demo", "evaluate"),
     "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),

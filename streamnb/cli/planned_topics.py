@@ -10,8 +10,6 @@ from streamnb.engine.topic_plan import (
     plan_topics,
 )
 
-__all__ = ["acls_of", "group_of", "planned_topics"]
-
 _MEANINGS = {
     "missing": "not there; `streamnb topics create` creates what is missing",
     "hidden": "not there, or hidden from the user that asks",

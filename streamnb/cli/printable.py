@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
-
 
 def printable(text: object) -> str:
     r"""The text in one line; what is no letter, mark or space is escaped as Python does, an ESC as \x1b.

@@ -11,8 +11,6 @@ from streamnb.events import Verdict
 from streamnb.wire.codec import encode_verdict
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["rehearse"]
-
 _EVENTS = 60  # enough for a tree to be drawn
 _VALUES = {"text": "one two", "nominal": "red", "continuous": 1.5}
 

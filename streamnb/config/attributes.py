@@ -20,8 +20,6 @@ from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
 from streamnb.wire.paths import render_path
 
-__all__ = ["ATTRIBUTES", "AttributeConfig", "check_smoothing"]
-
 
 class AttributeConfig(Section, frozen=True):
     """One attribute: its name, its kind, where it lies in the event and how it is smoothed.

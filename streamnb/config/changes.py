@@ -23,8 +23,6 @@ from streamnb.config.schema import Config
 from streamnb.config.writing import shaping_of
 from streamnb.errors import JournalError
 
-__all__ = ["Changed", "changes", "restored"]
-
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*|transition_m)
         | attributes\.([\w-]+|".*")\.(alpha|m|p|values|n_values)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["CLASSIFIERS", "ClassifierKind", "ModelKind", "is_classifier"]
-
 ModelKind = Literal[
     "naive_bayes",
     "mixture",

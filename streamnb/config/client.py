@@ -12,8 +12,6 @@ from streamnb.config.kinds import BOOLEAN, NAME, PROXY_URL, Kind, choice, whole
 from streamnb.config.sections import unknown
 from streamnb.errors import ConfigError
 
-__all__ = ["CLIENT", "ELSEWHERE", "OWN", "SETTINGS"]
-
 _INT32 = whole(1, (1 << 31) - 1)
 
 SETTINGS: dict[str, Kind[Any]] = {

@@ -14,8 +14,6 @@ from streamnb.config.sections import Section
 from streamnb.config.values import Secret, parse_address
 from streamnb.errors import ConfigError
 
-__all__ = ["HttpConfig", "KafkaConfig", "LogConfig"]
-
 _SQLITE = "sqlite:///"
 _KAFKA = "kafka://"
 

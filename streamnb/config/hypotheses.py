@@ -30,14 +30,6 @@ from streamnb.model.attributes.attributes import EventModel
 if TYPE_CHECKING:
     from streamnb.model.mixture.components import AnyHypothesis
 
-__all__ = [
-    "HYPOTHESES",
-    "HypothesisConfig",
-    "PosteriorConfig",
-    "default_hypotheses",
-    "misfits_of_attributes",
-]
-
 _OWN: dict[str, dict[str, Any]] = {
     "naive_bayes": {
         "likelihood": None,

@@ -24,39 +24,6 @@ from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.values import nominal
 
-__all__ = [
-    "ABOVE_ZERO",
-    "ADDRESS",
-    "BOOLEAN",
-    "JSON_PATH",
-    "LIMIT",
-    "LOG_URL",
-    "NAME",
-    "NO_TOPIC",
-    "PARENTS",
-    "PRIOR_WEIGHT",
-    "PROPORTION",
-    "PROXY_URL",
-    "RANKS",
-    "RATE",
-    "SECRET",
-    "SHARE",
-    "SIZE",
-    "SOURCE_WEIGHTS",
-    "STRING",
-    "TOPIC",
-    "TOPICS",
-    "VALUES",
-    "VARIANCE",
-    "WEIGHTS",
-    "Kind",
-    "choice",
-    "duration",
-    "number",
-    "refused",
-    "whole",
-]
-
 T = TypeVar("T")
 
 _USER_INFO = re.compile(r"(?<=://).*@")

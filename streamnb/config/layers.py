@@ -20,8 +20,6 @@ from streamnb.config.values import format_duration, from_literal, literal
 from streamnb.errors import ConfigError
 from streamnb.wire.schema import ENTITY
 
-__all__ = ["load", "variable"]
-
 _PREFIX = "STREAMNB_"
 # Kubernetes gives every container such variables for a service whose name begins with "streamnb".
 _SERVICE_LINK = re.compile(

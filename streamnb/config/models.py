@@ -20,8 +20,6 @@ from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
-__all__ = ["model"]
-
 
 def model(config: Config) -> StreamModel:
     """A model that has learned nothing yet: naive Bayes, a mixture of hypotheses, or another classifier."""

@@ -44,21 +44,6 @@ from streamnb.config.values import literal
 from streamnb.events import DETECTORS, DetectorName
 from streamnb.model.attributes.attributes import EventModel
 
-__all__ = [
-    "KEYS",
-    "CommitConfig",
-    "Config",
-    "DriftConfig",
-    "EventsConfig",
-    "LabelsConfig",
-    "MetricsConfig",
-    "ModelConfig",
-    "PredictionsConfig",
-    "PruneConfig",
-    "SnapshotsConfig",
-    "TopicsConfig",
-]
-
 Repeats = Literal["learn", "skip", "dead-letter"]
 _DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: which of them is right changes as a stream grows
 

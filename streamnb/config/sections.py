@@ -16,18 +16,6 @@ from streamnb.config.kinds import Kind, refused
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.parameters import brief
 
-__all__ = [
-    "Member",
-    "Section",
-    "kinds_of",
-    "members",
-    "nearest_key",
-    "read_entries",
-    "unknown",
-    "walk",
-    "write_tables",
-]
-
 _SHOWN = 200  # characters of a key that is unknown
 
 

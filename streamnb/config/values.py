@@ -15,19 +15,6 @@ from decimal import Decimal
 
 import msgspec
 
-__all__ = [
-    "BYTES",
-    "SECONDS",
-    "Secret",
-    "format_duration",
-    "format_size",
-    "from_literal",
-    "literal",
-    "parse_address",
-    "parse_duration",
-    "parse_size",
-]
-
 SECONDS = {"d": Decimal(86400), "h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
 """Unit of time -> seconds, the longest first."""
 

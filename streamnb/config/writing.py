@@ -14,8 +14,6 @@ from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.sections import Section, members
 from streamnb.config.values import Secret
 
-__all__ = ["config_hash", "shaping_of", "show"]
-
 _SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
 """The sections that change neither what is learned nor what is published."""
 

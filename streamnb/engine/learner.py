@@ -55,8 +55,6 @@ from streamnb.wire.dead_letter import dead_letter_record
 from streamnb.wire.snapshot import Part
 from streamnb.wire.values import LONGEST_NAME
 
-__all__ = ["Learner", "LearnerTally", "PartsCopy"]
-
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
 _UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from streamnb.errors import Unavailable
 
-__all__ = ["CommitUnderWay", "Log", "NewRecord", "Partition", "Patience", "Record", "Transaction", "tuples"]
-
 T = TypeVar("T", bound=tuple[Any, ...])
 
 

@@ -27,8 +27,6 @@ from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.posterior.sequential import SequentialPosterior
 
-__all__ = ["class_rates", "posterior_of", "posterior_report", "why_nothing_is_forgotten", "with_interval"]
-
 _JEFFREYS = 0.5
 _MANY = 1000  # events, after which one with a time would have come
 

@@ -9,8 +9,6 @@ from enum import StrEnum
 from streamnb.engine.ports import Partition
 from streamnb.events import MetricsReport
 
-__all__ = ["SILENT", "Committed", "Sensor", "Sensors", "WorkerState"]
-
 
 class WorkerState(StrEnum):
     """What a worker is doing."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["LabelSettings", "Pruning", "Settings"]
-
 
 @dataclass(frozen=True)
 class Pruning:

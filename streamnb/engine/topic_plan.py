@@ -8,20 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-__all__ = [
-    "BATCH_BYTES",
-    "HEADER_BYTES",
-    "Acl",
-    "Difference",
-    "Found",
-    "FoundTopic",
-    "TopicAdmin",
-    "TopicSpec",
-    "differences",
-    "plan_acls",
-    "plan_topics",
-]
-
 HEADER_BYTES = 64 << 10
 """Room for what a record holds beside its value: its key, the headers of a dead letter, Kafka's own bytes."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-__all__ = ["Savable"]
-
 
 class Savable:
     """A model with `state` and `load_state`, whose parameters are attributes of it by their names."""

@@ -11,8 +11,6 @@ import numpy as np
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
-__all__ = ["ComparedParameter", "Parameters", "compare", "messages"]
-
 LABELS = ("alert", "chat", "news")
 CHANNELS = ("mail", "phone", "web")
 _SHOWN_WORDS = 3

@@ -27,8 +27,6 @@ from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.stats.counts import Counts
 from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
-__all__ = ["warm"]
-
 
 def warm() -> None:
     """Send a few events through all that learns, predicts, unlearns, prunes, loads and scores."""

@@ -13,8 +13,6 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array
 
-__all__ = ["BLOCK", "Array", "Dtype", "array_blocks", "array_dtype", "read_array"]
-
 Dtype = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
 ]

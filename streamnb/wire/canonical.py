@@ -8,8 +8,6 @@ from typing import Any
 
 from streamnb.errors import SnapshotError
 
-__all__ = ["MAX_DEPTH", "canonical", "refuse_unportable"]
-
 MAX_DEPTH = 64
 
 

@@ -33,22 +33,6 @@ from streamnb.wire.values import (
     undeclared,
 )
 
-__all__ = [
-    "IN_EVENT",
-    "READING",
-    "UNNAMED",
-    "Rules",
-    "decode_event",
-    "decode_label",
-    "decode_metrics",
-    "decode_prediction",
-    "encode_event",
-    "encode_metrics",
-    "encode_prediction",
-    "encode_predictions",
-    "encode_verdict",
-]
-
 READING = 3
 """The rules by which events are read and counted; raised where the same bytes come to mean something else.
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from streamnb.events import DeadLetter
 
-__all__ = ["dead_letter_record", "largest_body"]
-
 _LARGEST = 960 << 10  # below Kafka's usual limit of 1 MiB a record, by as much as key and headers may take
 _RESERVE = 64 << 10
 _MOST_KEY = 16 << 10

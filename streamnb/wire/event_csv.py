@@ -20,8 +20,6 @@ import msgspec
 
 from streamnb.errors import ConfigError, LogError
 
-__all__ = ["MAX_ROW", "CsvColumns", "delimiter_of", "rows_to_events"]
-
 MAX_ROW = 16 << 20
 """The longest row, in characters: a quote that is never closed must not take the rest of a file with it."""
 

@@ -12,8 +12,6 @@ from streamnb.wire.paths import Keys
 from streamnb.wire.records import refuse
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["EARLIEST", "LATEST", "refuse_ahead", "refuse_label_record", "refuse_odd_time"]
-
 EARLIEST = -2208988800.0
 """1900-01-01, in seconds since the epoch."""
 

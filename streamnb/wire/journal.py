@@ -30,19 +30,6 @@ import msgspec
 
 from streamnb.errors import ForeignRecord, JournalError
 
-__all__ = [
-    "START",
-    "JournalRecord",
-    "Kind",
-    "Slice",
-    "chain_outputs",
-    "crc",
-    "decode_journal",
-    "encode_journal",
-    "last_number",
-    "seal",
-]
-
 VERSION = 1
 START = hashlib.sha256(b"streamnb journal").hexdigest()
 """Both digests before the first record."""

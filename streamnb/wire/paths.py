@@ -12,8 +12,6 @@ import re
 
 from streamnb.errors import ConfigError
 
-__all__ = ["Keys", "parse_path", "render_path"]
-
 Keys = tuple[str | int, ...]
 """The steps of a path: a str enters an object, an int an array; () is the whole record."""
 

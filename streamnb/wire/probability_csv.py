@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from streamnb.errors import ConfigError
 from streamnb.model.bayesian_network.joint_table import JointTable
 
-__all__ = ["read_joint_table"]
-
 _NAMES = ("probability", "count")
 
 

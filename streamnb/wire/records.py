@@ -20,8 +20,6 @@ import msgspec
 from streamnb.errors import MalformedEvent
 from streamnb.wire.paths import Keys, render_path
 
-__all__ = ["MAX_DEPTH", "SHALLOW", "find", "is_nonfinite", "maybe_deep", "parse", "refuse"]
-
 MAX_DEPTH = 100
 """How deep arrays and objects may nest. Python's own limit depends on the caller's stack, so that a replay
 could judge a record otherwise than the run did; this one lies far below it."""

@@ -10,8 +10,6 @@ import msgspec
 from streamnb.errors import ConfigError
 from streamnb.wire.paths import parse_path
 
-__all__ = ["ENTITY", "AttributePlace", "AttributeSpec", "EventSchema"]
-
 ENTITY = "entity"
 """The attribute that names an event's entity, where one is read."""
 

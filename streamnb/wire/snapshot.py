@@ -22,24 +22,9 @@ import msgspec
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.wire.arrays import BLOCK, Array, Dtype, array_blocks, array_dtype, read_array
+from streamnb.model.attributes.signatures import Array
+from streamnb.wire.arrays import BLOCK, Dtype, array_blocks, array_dtype, read_array
 from streamnb.wire.canonical import canonical, refuse_unportable
-
-__all__ = [
-    "DIGEST",
-    "FLOOR",
-    "VERSION",
-    "Part",
-    "Snapshot",
-    "decode",
-    "encode",
-    "encode_chunks",
-    "floor_of",
-    "load",
-    "load_parts",
-    "part_digest",
-    "segment_names",
-]
 
 VERSION = 1
 

@@ -11,20 +11,6 @@ from typing import Any, NoReturn
 from streamnb.wire.paths import Keys
 from streamnb.wire.records import refuse
 
-__all__ = [
-    "LONGEST_NAME",
-    "READERS",
-    "look_up",
-    "moment",
-    "name",
-    "nominal",
-    "number",
-    "refuse_type",
-    "required_name",
-    "text",
-    "undeclared",
-]
-
 LONGEST_NAME = 1000
 """Characters of an id or a label."""
 

@@ -27,8 +27,6 @@ from streamnb.adapters.kafka.error_texts import translate
 from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
 from streamnb.errors import LogError
 
-__all__ = ["Group", "KafkaAdmin", "Member", "NotAuthorised", "OpenTransaction"]
-
 R = TypeVar("R")
 
 _RESOURCES = {

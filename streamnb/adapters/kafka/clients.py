@@ -15,8 +15,6 @@ from streamnb.adapters.kafka.partitioner import KeyPartitioner
 from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.errors import LogError, Unavailable
 
-__all__ = ["MAX_POLL_INTERVAL", "Clients", "forget_coordinators"]
-
 _ANSWER_MS = 10_000  # the longest that one request waits
 _BOOTSTRAP_MS = 5_000
 _FOR_EVER_MS = (1 << 31) - 1

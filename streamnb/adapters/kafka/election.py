@@ -21,8 +21,6 @@ from streamnb.adapters.kafka.error_texts import translated
 from streamnb.adapters.kafka.group import GroupMember, is_learner, members_of, strangers
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable
 
-__all__ = ["Election"]
-
 _POLL_MS = 100
 _MOST_PATIENT = 40.0  # seconds: a member that hangs holds an election up for its max_poll_interval, 30 s
 _LATELY = 60.0  # seconds within which whoever stood still for too long notices that it was expired

@@ -15,8 +15,6 @@ from kafka import errors
 
 from streamnb.errors import Fenced, JournalError, NotElected, OutOfRange, SnapshotError, Unavailable
 
-__all__ = ["NO_SUCH_TOPIC", "Action", "Refusal", "classify", "decisive", "meant", "whole"]
-
 
 class Action(Enum):
     """What is to be done about an error."""

@@ -23,8 +23,6 @@ from streamnb.adapters.kafka.error_actions import (
 )
 from streamnb.errors import Fenced, LogError, OutOfRange, Unavailable, UnknownTopic
 
-__all__ = ["ANY", "listen", "translate", "translated"]
-
 ANY = "READ, WRITE or DESCRIBE"
 """Leave of which one is enough: a topic that may be used in no way is as good as hidden."""
 

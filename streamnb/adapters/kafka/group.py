@@ -10,8 +10,6 @@ from kafka import TopicPartition
 
 from streamnb.adapters.kafka.tool_line import ToolLine
 
-__all__ = ["GroupMember", "client_id_of", "is_learner", "members_of", "owner_of", "strangers"]
-
 _LEARNER = "streamnb-"
 _FORMER = re.compile(r"\S+:\d+")  # HOST:PID, as learners called themselves before they said what they are
 

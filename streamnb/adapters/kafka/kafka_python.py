@@ -16,8 +16,6 @@ from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.library import Patiently
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 
-__all__ = ["KafkaPython", "headers_of", "of_record", "send", "send_all"]
-
 _APPENDS_WITH = ("self", "tp", "timestamp_ms", "key", "value", "headers", "now", "abort_on_new_batch")
 """What kafka-python 3.0.9 to 3.0.12 need to know to append a record."""
 

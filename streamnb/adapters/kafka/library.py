@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 from streamnb.engine.ports import NewRecord, Partition, Record
 
-__all__ = ["Library", "Patiently", "Producer", "Reader", "TransactionalProducer"]
-
 Patiently = Callable[[Callable[[], Any], str, str], Any]
 """Asks until there is an answer: the question, which leave it needs, of which topic."""
 

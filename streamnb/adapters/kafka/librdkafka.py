@@ -26,8 +26,6 @@ from streamnb.adapters.kafka.librdkafka_settings import producing, reading, tran
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 from streamnb.errors import LogError
 
-__all__ = ["Librdkafka", "membership_bytes"]
-
 _ANSWER_SECONDS = 10.0
 _TURN_SECONDS = 0.2  # of calls that no signal interrupts
 _DELIVERY_TURNS = 25

@@ -13,8 +13,6 @@ from kafka import errors
 
 from streamnb.adapters.kafka.librdkafka_settings import LOGGER
 
-__all__ = ["as_kafka_python", "raised_as_kafka_python"]
-
 _OWN = {
     KafkaError._ALL_BROKERS_DOWN: errors.KafkaConnectionError,
     KafkaError._AUTHENTICATION: errors.SaslAuthenticationFailedError,

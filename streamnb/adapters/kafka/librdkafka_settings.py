@@ -8,8 +8,6 @@ from typing import Any
 
 from streamnb.errors import LogError
 
-__all__ = ["LOGGER", "producing", "reading", "transacting", "translated_settings"]
-
 _NAMES = {
     "client_dns_lookup": "client.dns.lookup",
     "connections_max_idle_ms": "connections.max.idle.ms",

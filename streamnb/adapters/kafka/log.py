@@ -34,8 +34,6 @@ from streamnb.engine.topic_plan import BATCH_BYTES
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 from streamnb.wire.journal import last_number
 
-__all__ = ["KafkaLog"]
-
 _POLL_SECONDS = 0.05
 _TURN_SECONDS = 0.5
 _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer

@@ -9,8 +9,6 @@ from kafka import TopicPartition, errors
 
 from streamnb.adapters.kafka.tool_line import ToolLine
 
-__all__ = ["OpenedBy", "open_transactions", "waits"]
-
 
 class OpenedBy(NamedTuple):
     """Who has a transaction open on a partition: the id is empty where this user may not see it."""

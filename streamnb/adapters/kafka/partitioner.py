@@ -6,8 +6,6 @@ from typing import Any
 
 from kafka.partitioner import DefaultPartitioner
 
-__all__ = ["KeyPartitioner"]
-
 
 class KeyPartitioner(DefaultPartitioner):  # type: ignore[misc]  # kafka-python is untyped here
     """kafka-python's default; a key is not hashed, in Python, where its topic has a single partition."""

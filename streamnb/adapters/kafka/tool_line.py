@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["COMMAND_CONFIG", "ToolLine"]
-
 COMMAND_CONFIG = "admin.properties"
 """How the lines call the file in which the tools find their own way to log in."""
 

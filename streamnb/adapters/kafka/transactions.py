@@ -15,8 +15,6 @@ from streamnb.adapters.kafka.library import Library, TransactionalProducer
 from streamnb.engine.ports import NewRecord, Transaction
 from streamnb.errors import LogError, Unavailable
 
-__all__ = ["Attempt", "Transactions"]
-
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 _GIVEN_UP_AFTER = 3  # transaction timeouts
 

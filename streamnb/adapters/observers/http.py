@@ -18,8 +18,6 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from streamnb.engine.sensor import Sensor, WorkerState
 from streamnb.errors import ConfigError
 
-__all__ = ["MOST_CLIENTS", "Endpoints", "Health"]
-
 MOST_CLIENTS = 64
 """How many clients are answered at a time."""
 

@@ -18,8 +18,6 @@ from streamnb.events import (
     VerdictReport,
 )
 
-__all__ = ["LONGEST_NAME", "MOST_NAMES", "BoundedNames", "Quality"]
-
 MOST_NAMES = 100
 LONGEST_NAME = 200
 

@@ -12,8 +12,6 @@ from streamnb.adapters.blocking_call import call_blocking
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import Unavailable
 
-__all__ = ["Watchdog"]
-
 _TICK_SECONDS = 1.0
 _TELL_SECONDS = 5.0
 _STDERR = 2

@@ -9,8 +9,6 @@ from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
 from streamnb.errors import LogError
 
-__all__ = ["SqliteAdmin"]
-
 
 class SqliteAdmin:
     """The topics in one file. Looking creates nothing, not even the file.

@@ -15,12 +15,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
-from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, Extent, SqliteStore, wal_reset_bug
+from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, Extent, SqliteStore
 from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 from streamnb.wire.journal import last_number
-
-__all__ = ["SqliteLog", "wal_reset_bug"]
 
 CHECKPOINT_COMMITS: Final = 100
 _LOOK_BACK: Final = 100  # offsets, in search of the journal's last record

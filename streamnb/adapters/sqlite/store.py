@@ -20,8 +20,6 @@ import msgspec
 from streamnb.engine.ports import NewRecord, Partition, Patience, Record, tuples
 from streamnb.errors import LogError, OutOfRange, Unavailable, UnknownTopic
 
-__all__ = ["CHECKPOINT_BYTES", "FETCH_BYTES", "Extent", "SqliteStore", "wal_reset_bug"]
-
 APPLICATION_ID: Final = 0x736E_626C  # "snbl": tells a log from any other SQLite database
 SCHEMA_VERSION: Final = 1
 BUSY_TIMEOUT: Final = 5.0  # seconds for which a writer waits for another

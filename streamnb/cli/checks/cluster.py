@@ -11,15 +11,6 @@ from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.engine.topic_plan import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
 
-__all__ = [
-    "SeenCluster",
-    "check_brokers",
-    "check_group",
-    "check_permissions",
-    "check_topics",
-    "check_transaction",
-]
-
 _OLDEST = (2, 7)  # group metadata goes with a transaction, and an epoch that is too old is no fatal error
 _GRACE = 15.0  # seconds beyond its timeout after which an open transaction is a hanging one
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from streamnb.errors import JournalError, StreamnbError
 
-__all__ = ["Finding", "Severity", "finding_of"]
-
 
 class Severity(StrEnum):
     """How bad it is."""

@@ -9,8 +9,6 @@ from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Acl, Difference
 
-__all__ = ["KafkaTools", "principal_of"]
-
 _ANYBODY = "User:NAME"
 
 

@@ -9,14 +9,6 @@ from typing import NamedTuple
 
 from streamnb.cli.checks.findings import Finding, Severity
 
-__all__ = [
-    "DiskSpace",
-    "check_disk_space",
-    "check_kernels",
-    "check_sqlite",
-    "disk_space",
-]
-
 _MIB = 1 << 20
 _AT_LEAST = 256 * _MIB  # bytes; less is little on any disk
 

@@ -14,8 +14,6 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import SnapshotError
 
-__all__ = ["Sample", "Work", "check_duration", "sampled", "work_of"]
-
 _LONG = 60.0  # seconds
 _LARGE = 256 << 20  # bytes; of a larger snapshot the time is not tried, but estimated from a smaller one's
 _SAMPLE_EVENTS = 2000

@@ -11,16 +11,6 @@ from streamnb.engine.journal.history import Stray
 from streamnb.engine.ports import Log, Partition
 from streamnb.wire.journal import JournalRecord
 
-__all__ = [
-    "Kept",
-    "check_clock",
-    "check_journal",
-    "check_recovery",
-    "check_snapshots",
-    "check_strays",
-    "kept_of",
-]
-
 _SOON = 24 * 3600.0  # seconds; a shorter outage needs nobody to notice it on a Sunday
 _SKEW = 5.0  # seconds
 

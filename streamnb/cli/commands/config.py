@@ -9,8 +9,6 @@ import tomllib
 from streamnb.cli import wiring
 from streamnb.config import config_hash, show
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Load the configuration, build what can be built without touching a log, and show it where asked to."""

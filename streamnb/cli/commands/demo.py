@@ -31,8 +31,6 @@ from streamnb.model import synthetic
 from streamnb.wire.codec import encode_event
 from streamnb.wire.snapshot import part_digest
 
-__all__ = ["run"]
-
 _PARTS = 5
 
 

@@ -12,7 +12,8 @@ from importlib.metadata import version
 from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.admin import KafkaAdmin, NotAuthorised
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog, wal_reset_bug
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.adapters.sqlite.store import wal_reset_bug
 from streamnb.cli import wiring
 from streamnb.cli.checks.cluster import (
     SeenCluster,
@@ -43,8 +44,6 @@ from streamnb.engine.journal.history import entries, find, last
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topic_plan import Found
 from streamnb.errors import LogError, SnapshotError
-
-__all__ = ["run"]
 
 _WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
 _PACKAGES = {"kafka-python": "kafka-python", "librdkafka": "confluent-kafka"}

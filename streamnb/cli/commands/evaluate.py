@@ -35,8 +35,6 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.wire.snapshot import part_digest
 
-__all__ = ["run"]
-
 _TELLING, _MOST_CLASSES = 8, 10
 
 

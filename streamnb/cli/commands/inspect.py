@@ -29,8 +29,6 @@ from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.wire.snapshot import part_digest
 
-__all__ = ["describe", "print_description", "run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""

@@ -19,8 +19,6 @@ from streamnb.model.bayesian_network.joint_query import Answer, Query, answer, p
 from streamnb.model.bayesian_network.joint_table import JointTable
 from streamnb.wire.probability_csv import read_joint_table
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Read the table, ask it each question in turn, and print what it says."""

@@ -17,8 +17,6 @@ from streamnb.engine.ports import Log, Partition
 from streamnb.errors import JournalError
 from streamnb.model.attributes.attributes import some_of
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Write down that they are passed over. Raises JournalError for one that the journal needs."""

@@ -16,8 +16,6 @@ from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Verdict, Withdrawal
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
-__all__ = ["append_verdict", "labels_topic", "labels_writer", "run"]
-
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that a label waits for others
 

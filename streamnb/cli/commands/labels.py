@@ -11,8 +11,6 @@ from streamnb.errors import ConfigError
 from streamnb.events import Withdrawal
 from streamnb.wire.codec import IN_EVENT
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Write the withdrawal; whoever learns works through the events that wait, while it goes on."""

@@ -16,8 +16,6 @@ from streamnb.cli.printable import printable
 from streamnb.errors import LogError, MalformedEvent
 from streamnb.events import Event
 
-__all__ = ["run"]
-
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
 _FILE = re.compile(r"\S+\.(jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?")

@@ -13,8 +13,6 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.engine.ports import Log, Record
 
-__all__ = ["run"]
-
 _AT_ONCE = 1000
 
 

@@ -22,8 +22,6 @@ from streamnb.wire.codec import decode_event
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import ENTITY, EventSchema
 
-__all__ = ["run", "write_events"]
-
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that an event waits for others
 

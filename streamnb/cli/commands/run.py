@@ -21,8 +21,6 @@ from streamnb.engine.learner import Learner
 from streamnb.errors import NotElected, Unavailable
 from streamnb.worker import Worker
 
-__all__ = ["run"]
-
 _SIGN_SECONDS = 1.0
 
 

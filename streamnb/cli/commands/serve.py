@@ -19,8 +19,6 @@ from streamnb.config.values import parse_address
 from streamnb.errors import ConfigError
 from streamnb.events import Verdict
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Answer until SIGTERM or SIGINT."""

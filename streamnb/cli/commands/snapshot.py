@@ -24,8 +24,6 @@ from streamnb.engine.journal.recovery import recover, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
 
-__all__ = ["acquire", "run"]
-
 _TRY_AGAIN_SECONDS = 0.2
 
 

@@ -12,8 +12,6 @@ from streamnb.cli.asked import asked
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Counts and weights in every attribute that has it; 1 and what comes near where none has."""

@@ -22,8 +22,6 @@ from streamnb.engine.topic_plan import (
 )
 from streamnb.errors import ConfigError
 
-__all__ = ["Row", "compare", "run"]
-
 
 class Row(NamedTuple):
     """One topic of the plan.

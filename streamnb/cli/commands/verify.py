@@ -23,8 +23,6 @@ from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, Verified, verify
 
-__all__ = ["run", "source_of"]
-
 _PROGRESS_SECONDS = 0.5
 
 

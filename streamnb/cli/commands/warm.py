@@ -7,8 +7,6 @@ import json
 
 from streamnb.cli import wiring
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Compile the kernels, or find them."""

@@ -23,8 +23,6 @@ from streamnb.wire.codec import decode_event, encode_verdict
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["LABELS", "Feedback", "feedback_of"]
-
 LABELS = "labels"
 """The topic on which labels come, where none is configured."""
 _SCORED_ALONE = (

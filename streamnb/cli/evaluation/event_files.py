@@ -20,8 +20,6 @@ from streamnb.wire.codec import decode_event
 from streamnb.wire.event_csv import CsvColumns
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["begun", "columns_of", "events_of", "labelled_texts", "numbered", "parts_of"]
-
 T = TypeVar("T")
 
 _CSV = CsvColumns()

@@ -28,8 +28,6 @@ from streamnb.model.interface.river_classifier import answer_of, teach_one
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.numerics.counter_rng import uniforms
 
-__all__ = ["run_with_hidden_labels", "share_hidden"]
-
 _AT_ONCE = 1000
 _TAUGHT_BY_ALL = ("model.kind=semi_supervised", "hypotheses=[]")
 """Over whatever kind is configured."""

@@ -10,8 +10,6 @@ import msgspec
 
 from streamnb.errors import ConfigError
 
-__all__ = ["Row", "divide", "share_of"]
-
 Row = tuple[int, bytes]
 """A row's 0-based number in its file, and the raw event."""
 

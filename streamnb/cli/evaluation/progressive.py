@@ -21,8 +21,6 @@ from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.events import Drift, Event
 from streamnb.wire.codec import decode_metrics
 
-__all__ = ["outputs_of", "say_why_nothing_was_learned"]
-
 _BYTES_AT_ONCE = 16 << 20  # of outputs
 
 

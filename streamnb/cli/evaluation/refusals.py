@@ -10,8 +10,6 @@ from streamnb.events import Event
 from streamnb.wire.codec import decode_event
 from streamnb.wire.schema import EventSchema
 
-__all__ = ["Tally"]
-
 _MOST_SHOWN = 10
 
 

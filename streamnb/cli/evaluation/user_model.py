@@ -13,8 +13,6 @@ from typing import Any
 from streamnb.errors import ConfigError
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 
-__all__ = ["given_model"]
-
 
 def given_model(named: str) -> RiverStreamModel:
     """The classifier NAME of the Python module MODULE, or what NAME() makes, as a model of the engine.

@@ -9,8 +9,6 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.stream_model import StreamModel
 
-__all__ = ["chains", "print_chains"]
-
 _MOST_SHOWN = 20
 """Classes of which the transitions are shown: there is a column for each."""
 

@@ -20,8 +20,6 @@ from streamnb.model.mixture.components import AnyHypothesis
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
-__all__ = ["as_naive_bayes", "map_hypothesis", "with_state"]
-
 
 def map_hypothesis(model: BayesOptimalNB) -> AnyHypothesis:
     """The most probable hypothesis."""

@@ -18,8 +18,6 @@ from streamnb.engine.ports import Log, Patience
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.wire.snapshot import Snapshot
 
-__all__ = ["listed", "print_list"]
-
 
 def listed(config: Config) -> dict[str, Any]:
     """What every file says, and whether the journal knows it; where there is no log, what the files say."""

@@ -20,8 +20,6 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 
-__all__ = ["StateAt", "differences", "print_differences", "time_of"]
-
 Key = tuple[Any, bytes]
 """Name of an attribute, and a word or value of it."""
 

@@ -10,8 +10,6 @@ from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 
-__all__ = ["edges", "print_edges"]
-
 
 def edges(model: StreamModel) -> list[dict[str, Any]] | None:
     """Parent and child of every edge, of a tree with the information between them (nats); None of others."""

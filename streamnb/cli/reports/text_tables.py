@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from streamnb.cli.printable import printable
 from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
 
-__all__ = ["markdown_table", "print_posterior", "print_report", "print_summary", "table"]
-
 _MOST_CLASSES = 10
 
 

@@ -29,14 +29,6 @@ from streamnb.wire.journal import (
 )
 from streamnb.wire.snapshot import FLOOR, Part, Snapshot
 
-__all__ = [
-    "BEFORE",
-    "Checkpoint",
-    "origin_of",
-    "positions_of",
-    "snapshot_of",
-]
-
 _PART = "journal"
 
 

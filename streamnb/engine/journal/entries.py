@@ -18,20 +18,6 @@ from streamnb.errors import Fenced, ForeignRecord, JournalError
 from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord
 
-__all__ = [
-    "accept_loss",
-    "adopt",
-    "adopt_configuration",
-    "adopt_program",
-    "begin",
-    "missing_records",
-    "partitions_of",
-    "pass_over",
-    "refuse_forgotten",
-    "restate",
-    "roll_back",
-]
-
 
 def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
     """Write the genesis record: learning starts with the earliest records kept."""

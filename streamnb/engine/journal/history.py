@@ -17,20 +17,6 @@ from streamnb.engine.ports import Log, Partition
 from streamnb.errors import ForeignRecord, JournalError
 from streamnb.wire.journal import JournalRecord, decode_journal
 
-__all__ = [
-    "Entry",
-    "Stray",
-    "decoded",
-    "each_alive",
-    "entries",
-    "find",
-    "is_on",
-    "last",
-    "path_to",
-    "place_of",
-    "strays_listed",
-]
-
 _STRAYS_TOLD = 5  # with what they are, in a message
 _OFFSETS_TOLD = 100
 _READ_AT_ONCE = 10_000

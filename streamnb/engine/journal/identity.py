@@ -13,8 +13,6 @@ from streamnb.wire.journal import (
     JournalRecord,
 )
 
-__all__ = ["Change", "Configuration", "Identity", "Origin"]
-
 PROGRAM = "streamnb"
 """The key of a fingerprint that holds the program's version."""
 

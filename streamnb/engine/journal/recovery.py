@@ -33,9 +33,6 @@ from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
-__all__ = ["Following", "recover", "refuse_changes", "standing"]
-
-
 Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
 
 

@@ -15,8 +15,6 @@ from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import JournalError, OutOfRange
 from streamnb.wire.journal import JournalRecord, Slice, crc
 
-__all__ = ["FREE", "SliceReader", "replay"]
-
 FREE: AbstractContextManager[object] = nullcontext()
 """Nobody else looks at the learner."""
 _AHEAD = 10_000  # records

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from streamnb.wire.snapshot import Snapshot
 
-__all__ = ["NoSnapshots", "SnapshotStore", "Snapshots"]
-
 
 class FoundSnapshot(Protocol):
     """A snapshot that a store found."""

@@ -16,8 +16,6 @@ from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.learner import Learner
 from streamnb.errors import SnapshotError
 
-__all__ = ["LONGEST_WRITE", "Saving"]
-
 _SLICE = 4 << 20  # bytes
 _TURN_SECONDS = 0.2
 LONGEST_WRITE = 600.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import JournalError
 
-__all__ = ["JournalTopic"]
-
 
 class JournalTopic:
     """Remembers the topic as it is now; to be made before the journal is read.

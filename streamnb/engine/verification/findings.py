@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-__all__ = ["Findings", "Verdict", "VerificationFinding"]
-
 _MOST = 5
 
 

@@ -28,8 +28,6 @@ from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
-__all__ = ["Source", "Verified", "verify"]
-
 RECOUNT, CONFIGURATION, LOG = "recount", "configuration", "log"
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Codes", "Flags", "State", "Times", "Weights"]
-
 Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]

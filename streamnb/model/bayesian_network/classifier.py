@@ -29,8 +29,6 @@ from streamnb.model.saving import Savable
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["BayesianNetworkClassifier"]
-
 Name = Hashable
 _Reading = tuple[Smoothed, tuple[Any, Any, Any, Any], Floats]
 _ROUNDING = 1e-12  # log odds of what says nothing

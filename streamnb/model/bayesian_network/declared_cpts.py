@@ -13,8 +13,6 @@ from streamnb.model.attributes.values import declared_texts, value_text
 from streamnb.model.bayesian_network.dag import Dag
 from streamnb.model.compiled.arrays import Floats
 
-__all__ = ["given_tables"]
-
 _SUM = 1e-9
 
 

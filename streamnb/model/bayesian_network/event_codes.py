@@ -17,8 +17,6 @@ from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.encoding.data_frame import is_frame
 
-__all__ = ["EncodedEvents"]
-
 
 class EncodedEvents:
     """Events, their labels and weights as arrays, for a network whose variable 0 is the label.

@@ -16,8 +16,6 @@ import numpy as np
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["MOST_CELLS", "Factor", "maximised", "product", "summed", "total"]
-
 MOST_CELLS = 1 << 26
 """Of a table that elimination makes: 512 MiB of doubles."""
 _NEVER = np.int64(2**62)

@@ -31,8 +31,6 @@ from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.saving import Savable
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
 
-__all__ = ["NetworkEM"]
-
 _NETWORK, _KEPT = "network_", "kept_"  # of the names of arrays in a state
 
 Parts = tuple["NetworkPart", ...]

@@ -11,8 +11,6 @@ import numpy as np
 
 from streamnb.model.compiled.arrays import Floats
 
-__all__ = ["Comparison", "Independence", "compared"]
-
 
 class Comparison(NamedTuple):
     """One combination of values.

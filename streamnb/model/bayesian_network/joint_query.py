@@ -20,8 +20,6 @@ from typing import NamedTuple
 from streamnb.model.bayesian_network.independence import Independence
 from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable
 
-__all__ = ["Answer", "Query", "answer", "parse_query"]
-
 _TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|([,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|$)))\s*')
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORDS = (

@@ -14,8 +14,6 @@ from streamnb.model.bayesian_network.factors import MOST_CELLS
 from streamnb.model.bayesian_network.independence import Independence, compared
 from streamnb.model.compiled.arrays import Floats
 
-__all__ = ["JointTable", "MostProbable"]
-
 Name = Hashable
 _SUM = 1e-9
 

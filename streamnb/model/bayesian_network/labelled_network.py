@@ -16,8 +16,6 @@ from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.bayesian_network.variable_elimination import sum_of_products
 from streamnb.model.compiled.arrays import Floats
 
-__all__ = ["LabelledNetwork"]
-
 Name = Hashable
 
 

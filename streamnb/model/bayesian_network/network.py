@@ -30,8 +30,6 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.numerics.counter_rng import uniforms
 from streamnb.model.saving import Savable
 
-__all__ = ["BayesianNetwork"]
-
 _WORLDS = 1 << 12  # ways to fill the gaps of an event that are counted through; of more, by elimination
 _PATTERNS, _FEW = 256, 64  # of events with gaps, of which it is kept how they can be filled in so few ways
 Name = Hashable

@@ -15,8 +15,6 @@ from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
 from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["NetworkSmoothing"]
-
 Counts = Ints  # or float64, where some of it is expected
 
 

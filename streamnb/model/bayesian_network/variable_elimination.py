@@ -15,8 +15,6 @@ from itertools import combinations
 
 from streamnb.model.bayesian_network.factors import Factor, maximised, product, summed, total
 
-__all__ = ["maximum", "sum_of_products"]
-
 
 def sum_of_products(factors: Iterable[Factor], kept: tuple[int, ...]) -> Factor:
     """The product of all factors, summed over every variable that is not in `kept`.

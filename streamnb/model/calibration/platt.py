@@ -22,8 +22,6 @@ from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits, sigmoid
 
-__all__ = ["PlattScaling"]
-
 _VARIANCE = 1e12  # as good as flat, for scores of any sensible scale
 _COLUMNS = np.arange(2)
 _CHUNK = 4096

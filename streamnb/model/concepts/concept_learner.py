@@ -13,13 +13,13 @@ from river import base
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.conjunctions import Conjunctions
 from streamnb.model.concepts.disagreements import Disagreements
 from streamnb.model.concepts.hypothesis_space import HypothesisSpace, check_labels, is_positive
 from streamnb.model.concepts.posterior import (
     ConceptPosterior,
     ConceptPrior,
-    Floats,
     check_noise,
     concept_posterior,
     log_prior,
@@ -29,8 +29,6 @@ from streamnb.model.concepts.predicates import Predicate, Predicates
 from streamnb.model.concepts.version_space import VersionSpace
 from streamnb.model.numerics.counter_rng import choose, uniforms
 from streamnb.model.saving import Savable
-
-__all__ = ["ConceptLearner"]
 
 
 class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here

@@ -28,8 +28,6 @@ from streamnb.model.attributes.values import declared_texts, value_text
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.hypothesis_space import Judgement
 
-__all__ = ["MOST_HYPOTHESES", "Conjunction", "Conjunctions"]
-
 MOST_HYPOTHESES = 10_000_000
 """A space of more is refused: a learner takes some 40 bytes for each of them."""
 

@@ -31,8 +31,6 @@ from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.concepts.hypothesis_space import Judgement
 
-__all__ = ["Disagreements"]
-
 _COUNTS = ("events", "positives", "total")
 _BEYOND = 2**62  # so that no sum of two of them overflows
 

@@ -15,8 +15,6 @@ from streamnb.model.concepts.conjunctions import Conjunction
 from streamnb.model.concepts.hypothesis_space import check_labels, is_positive
 from streamnb.model.saving import Savable
 
-__all__ = ["FindS"]
-
 
 class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped here
     """The most specific conjunction that covers all positive examples, met attribute by attribute.

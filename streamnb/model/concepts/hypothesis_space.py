@@ -7,8 +7,6 @@ from typing import Any, NamedTuple, Protocol
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["HypothesisSpace", "Ints", "Judgement", "check_labels", "is_positive"]
-
 
 class Judgement(NamedTuple):
     """What the hypotheses say of one instance; those in neither array say that it is not in the concept.

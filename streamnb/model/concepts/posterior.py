@@ -26,17 +26,6 @@ from streamnb.model.concepts.disagreements import Disagreements
 from streamnb.model.concepts.hypothesis_space import HypothesisSpace
 from streamnb.model.numerics.logspace import LN2
 
-__all__ = [
-    "ConceptPosterior",
-    "ConceptPrior",
-    "Floats",
-    "LogPrior",
-    "check_noise",
-    "concept_posterior",
-    "log_prior",
-    "prior_over",
-]
-
 ConceptPrior = Literal["uniform", "specific"] | Mapping[Any, float] | npt.ArrayLike
 
 

@@ -11,8 +11,6 @@ from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.hypothesis_space import Judgement
 
-__all__ = ["Predicate", "Predicates"]
-
 Predicate = Callable[[Any], bool | None]
 """Whether an instance is in the concept; None where that cannot be told."""
 

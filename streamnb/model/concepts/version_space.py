@@ -19,8 +19,6 @@ import numpy as np
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.concepts.hypothesis_space import HypothesisSpace
 
-__all__ = ["VersionSpace"]
-
 
 class VersionSpace:
     """VS_{H,D}, the hypotheses of H that agree with all labels of D, as they were when it was asked for.

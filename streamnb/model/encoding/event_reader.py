@@ -26,8 +26,6 @@ from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_f
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
 
-__all__ = ["EventReader", "place_text"]
-
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
 
 

@@ -23,8 +23,6 @@ from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.tokenizer import Tokens, encode_text
 from streamnb.model.encoding.vocabulary import Vocabulary
 
-__all__ = ["EventWriter"]
-
 
 class EventWriter:
     """Collects events attribute by attribute; `encoded` makes them arrays.

@@ -37,8 +37,6 @@ from streamnb.errors import SnapshotError
 from streamnb.events import DETECTORS
 from streamnb.model.attributes.signatures import Array
 
-__all__ = ["HORIZON", "RECENT", "Detection", "DriftDetectors"]
-
 HORIZON = 65_536
 """A detector never rests on this many observations: at that number it forgets the older half."""
 

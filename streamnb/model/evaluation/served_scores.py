@@ -27,8 +27,6 @@ from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import BINS, ProgressiveValidation, score_each, scores_of
 
-__all__ = ["NOTHING", "Score", "ServedScores", "nats", "scored"]
-
 NOTHING = -1
 """In place of a class: an empty model predicted none."""
 _SCALE = 2.0**44

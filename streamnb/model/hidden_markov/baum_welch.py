@@ -17,9 +17,6 @@ from streamnb.model.hidden_markov.hidden_markov_model import HiddenMarkovModel
 from streamnb.model.hidden_markov.initial_parameters import start_symbols, start_transitions
 from streamnb.model.hidden_markov.transitions import Counts
 
-__all__ = ["BaumWelch", "ExpectedCounts", "baum_welch", "expected_counts", "stated_model"]
-
-
 Parameters = tuple[Chain, Floats]
 
 

@@ -18,8 +18,6 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.hidden_markov.transitions import Counts, log_m_estimate
 
-__all__ = ["Emissions"]
-
 
 class Emissions:
     """Counts of symbols by state, both numbered as they are met; beside `Transitions`, with the same laws.

@@ -13,8 +13,6 @@ from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.compiled.arrays import Ints
 
-__all__ = ["Entities"]
-
 _OBJECTS = 250  # bytes, about, that a name and its place take beside its text
 _ARRAYS = {"arena": np.uint8, "ends": np.int64, "last": np.int64, "seen": np.float64, "beliefs": np.float64}
 

@@ -17,8 +17,6 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.hidden_markov.forward_backward import filter_forward
 from streamnb.model.hidden_markov.parameters import HiddenMarkovTables
 
-__all__ = ["RunningSequence"]
-
 Name = Hashable
 
 

@@ -21,8 +21,6 @@ from streamnb.model.hidden_markov.transitions import Counts
 from streamnb.model.hidden_markov.viterbi import viterbi_path
 from streamnb.model.saving import Savable
 
-__all__ = ["EncodedObservations", "HiddenMarkovModel", "StatePath"]
-
 Name = Hashable
 
 

@@ -31,8 +31,6 @@ from streamnb.model.naive_bayes.tables import Tables
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["ENTITIES", "TRANSITIONS", "HiddenMarkovNB"]
-
 ENTITIES, TRANSITIONS = "entity_", "transition_"
 """How the arrays of these parts of a state begin."""
 _NONE = np.empty((0, 0))

@@ -18,8 +18,6 @@ from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.numerics.counter_rng import uniforms
 
-__all__ = ["Distributions", "start_symbols", "start_transitions"]
-
 
 class Distributions:
     """For each row a distribution over columns; a row that nobody stated is uniform over all columns.

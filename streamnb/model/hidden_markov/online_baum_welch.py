@@ -32,8 +32,6 @@ from streamnb.model.hidden_markov.online_baum_welch_kernels import (
 from streamnb.model.numerics.counter_rng import check_seed
 from streamnb.model.saving import Savable
 
-__all__ = ["OnlineBaumWelch"]
-
 _MOST_COUNTED = 1e150
 
 _MOST, _MOST_NUMBERS = 10_000, 1 << 24

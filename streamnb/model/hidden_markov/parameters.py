@@ -20,8 +20,6 @@ from streamnb.model.hidden_markov.forward_backward import Chain
 from streamnb.model.hidden_markov.initial_parameters import Distributions
 from streamnb.model.hidden_markov.transitions import Counts, Transitions
 
-__all__ = ["Derived", "HiddenMarkovTables", "Prior"]
-
 _MISSING = -1
 
 

@@ -19,8 +19,6 @@ from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["Transitions", "log_m_estimate"]
-
 Counts = Ints
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["Posteriors"]
-
 
 class Posteriors(NamedTuple):
     """Predictions for n events.

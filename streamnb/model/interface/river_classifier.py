@@ -14,16 +14,6 @@ from streamnb.model.attributes.signatures import Array, State
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = [
-    "answer_of",
-    "corrections_of",
-    "load_state_of",
-    "prunings_of",
-    "state_of",
-    "teach_one",
-    "unteach_one",
-]
-
 
 def answer_of(classifier: Any, x: Any) -> dict[Any, float]:
     """P(v | x) as a classifier gives it, made to sum to 1; all zero where it gives nothing to any label.

@@ -32,8 +32,6 @@ from streamnb.model.posterior.sequential import SequentialPosterior
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["RiverStreamModel", "WholeState"]
-
 
 class WholeState:
     """A state that was copied at once; see `StateCopying`."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from streamnb.model.interface.evidence import Item
     from streamnb.model.interface.predictions import Posteriors
 
-__all__ = ["Corrections", "StateCopying", "StreamModel"]
-
 Corrections = Literal["exact", "counts", "again"]
 """How a model takes a label that changes, or is withdrawn, after it was learned.
 

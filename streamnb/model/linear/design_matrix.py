@@ -22,8 +22,6 @@ from streamnb.model.attributes.ranges import nearest_double
 from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["Design", "Row", "is_no_target", "real"]
-
 _PLAIN = (str, bool, int, float, type(None))
 """What a name or label may be that is to be written down."""
 Row = tuple[Ints, Floats]

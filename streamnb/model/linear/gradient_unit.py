@@ -13,8 +13,6 @@ from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.linear.design_matrix import Design, Row
 
-__all__ = ["WeightedSum"]
-
 
 class WeightedSum:
     """w_0 + sum over k of w_k x_k, of the columns of a `Design`; all weights are 0 at first.

@@ -18,8 +18,6 @@ from streamnb.model.linear.design_matrix import Design, is_no_target, real
 from streamnb.model.linear.least_squares import Fit, fit
 from streamnb.model.saving import Savable
 
-__all__ = ["LinearRegression", "StudentT"]
-
 
 class StudentT(NamedTuple):
     """Student's t distribution of a target.

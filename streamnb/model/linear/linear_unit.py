@@ -13,8 +13,6 @@ from streamnb.model.linear.design_matrix import is_no_target, real
 from streamnb.model.linear.gradient_unit import WeightedSum
 from streamnb.model.saving import Savable
 
-__all__ = ["LinearUnit"]
-
 
 class LinearUnit(Savable, base.Regressor):  # type: ignore[misc]  # River is untyped here
     """A linear unit, which learns by the delta rule (LMS, Widrow and Hoff).

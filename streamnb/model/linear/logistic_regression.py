@@ -25,8 +25,6 @@ from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits, log_sigmoid, sigmoid
 from streamnb.model.saving import Savable
 
-__all__ = ["LogisticRegression"]
-
 _CHUNK = 256
 _KEPT = "kept_"  # of the names of arrays in a state
 

@@ -18,8 +18,6 @@ import numpy as np
 
 from streamnb.model.compiled.arrays import Floats
 
-__all__ = ["Optimum", "optimum"]
-
 Chunks = Callable[[], Iterable[tuple[Floats, Floats, Floats]]]
 _ENOUGH = 1e-12  # of f: by how much the next step would lower it
 

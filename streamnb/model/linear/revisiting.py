@@ -33,8 +33,6 @@ from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits
 
-__all__ = ["go_back"]
-
 Targets = Callable[[Ints], Floats]
 _FAR = 1 / 8  # of squared steps for each column
 _LEAST, _MOST = 1 / 32, 1 / 8  # of the kept rows, and of all: so many are learned between two revisits

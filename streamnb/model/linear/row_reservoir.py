@@ -21,8 +21,6 @@ from streamnb.model.attributes.values import LARGEST
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.numerics.counter_rng import uniforms
 
-__all__ = ["KeptRows"]
-
 _SEED, _AT_ONCE = 1985, 1024
 
 

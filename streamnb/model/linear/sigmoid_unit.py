@@ -17,8 +17,6 @@ from streamnb.model.linear.gradient_unit import WeightedSum
 from streamnb.model.linear.sequential_laplace import sigmoid
 from streamnb.model.saving import Savable
 
-__all__ = ["SigmoidUnit"]
-
 
 class SigmoidUnit(Savable):
     """A sigmoid unit that learns to predict probabilities: gradient ascent on the likelihood.

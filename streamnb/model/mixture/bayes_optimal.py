@@ -29,13 +29,12 @@ from streamnb.model.interface.river_classifier import (
     unteach_one,
 )
 from streamnb.model.numerics.counter_rng import check_seed
-from streamnb.model.posterior.sequential import SequentialPosterior, weighted_mean
+from streamnb.model.posterior.hypothesis_weights import weighted_mean
+from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.saving import Savable
 
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
-
-__all__ = ["BayesOptimalClassifier", "PredictionMode"]
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _POSTERIOR = "posterior_"  # of the names of its arrays in a state

@@ -55,8 +55,6 @@ from streamnb.model.stats.sources import Sources
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["BayesOptimalNB", "PredictionMode", "posterior_in"]
-
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _PREFIX = "posterior_"  # of the posterior's arrays in a state
 _LEARNED = "learned_"  # of those of the learners

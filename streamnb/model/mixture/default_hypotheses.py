@@ -5,8 +5,6 @@ from __future__ import annotations
 from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
 
-__all__ = ["DEFAULT_HYPOTHESES", "NAIVE_HYPOTHESES"]
-
 _ALPHAS = (1.0, 0.1, 0.01)
 
 NAIVE_HYPOTHESES: tuple[Hypothesis, ...] = tuple(

@@ -8,8 +8,6 @@ from streamnb.model.mixture.bayes_optimal import BayesOptimalClassifier
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.semi_supervised import SemiSupervisedNB
 
-__all__ = ["BOTH", "LABELLED", "labelled_and_both"]
-
 LABELLED, BOTH = "labelled", "labelled and unlabelled"
 
 

@@ -13,8 +13,6 @@ from streamnb.model.mixture.components import Pool, Softmax
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.hypotheses import Density, Hypothesis, Likelihood
 
-__all__ = ["CalibratedNB", "LogOpinionPool", "SoftmaxRegression"]
-
 
 class CalibratedNB(BayesOptimalNB):
     """Naive Bayes whose probabilities are raised to a power that is learned.

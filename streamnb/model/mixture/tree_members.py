@@ -25,8 +25,6 @@ from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import TreeModel
 from streamnb.model.trees.value_codes import MISSING, KeyColumn, magnitudes
 
-__all__ = ["TreeOpinions"]
-
 _ALPHA = 1.0
 _UNKNOWN = object()
 """In place of a value that has no row."""

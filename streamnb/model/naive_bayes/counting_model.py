@@ -31,8 +31,6 @@ from streamnb.model.saving import Savable
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["CountingModel"]
-
 
 class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     """A classifier that learns counts and moments, and nothing that cannot be read from them or beside them.

@@ -30,17 +30,6 @@ from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.stats.moments import NO_SPREAD
 
-__all__ = [
-    "Curve",
-    "Limit",
-    "Smoothing",
-    "curve",
-    "gaussians",
-    "log_odds_of_presence",
-    "log_odds_of_values",
-    "smoothing",
-]
-
 _FARTHEST = 1e150  # standard deviations from a mean; the model's density falls no further than there
 
 

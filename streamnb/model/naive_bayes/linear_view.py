@@ -29,8 +29,6 @@ from streamnb.model.naive_bayes.linear_form import (
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Tables
 
-__all__ = ["LinearView", "Weight", "linear_view"]
-
 
 class Weight(NamedTuple):
     """A word or nominal value, with its weight.

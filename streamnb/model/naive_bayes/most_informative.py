@@ -10,8 +10,6 @@ from streamnb.model.attributes.kinds import BERNOULLI
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 
-__all__ = ["Strong", "strongest"]
-
 
 class Strong(NamedTuple):
     """A word or value, with what it says for a class.

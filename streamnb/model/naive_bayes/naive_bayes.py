@@ -26,8 +26,6 @@ from streamnb.model.naive_bayes.linear_view import LinearView, linear_view
 from streamnb.model.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.model.naive_bayes.tables import Reading, Tables
 
-__all__ = ["NaiveBayes", "SmoothedModel"]
-
 _NONE = np.empty((0, 0))
 
 

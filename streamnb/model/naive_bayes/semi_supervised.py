@@ -50,8 +50,6 @@ from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, a
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["SemiSupervisedNB"]
-
 _MODEL, _KEPT = "model_", "kept_"  # of the names of arrays in a state
 
 

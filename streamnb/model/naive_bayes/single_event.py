@@ -25,8 +25,6 @@ from streamnb.model.naive_bayes.single_event_kernel import ModelArrays, pin_arra
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Reading
 
-__all__ = ["EncodedEvent", "SingleEvents"]
-
 EncodedEvent = tuple[
     npt.NDArray[np.uint8],  # the text of all items, with bytes to spare
     Ints,  # (1 or 2, items): how many bytes each has, and how often it occurs; else once

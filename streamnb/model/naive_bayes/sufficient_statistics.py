@@ -45,8 +45,6 @@ from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
 from streamnb.model.stats.presence import Presence
 from streamnb.model.stats.sources import Sources
 
-__all__ = ["Moment", "Statistics"]
-
 _NEVER = 1 << 40  # no row has such a number
 
 

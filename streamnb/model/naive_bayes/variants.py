@@ -19,8 +19,6 @@ from streamnb.model.encoding.tokenizer import words
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.single_event import EncodedEvent
 
-__all__ = ["BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"]
-
 
 class _WordsReader(EventReader):
     """Of one text: strings are cut into words, numbers count the word that is their name."""

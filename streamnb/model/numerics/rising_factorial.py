@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["log_beta", "log_rising", "log_rising_ratio"]
-
 _LARGE = 20.0  # from here on, five terms of the series are exact to 1e-17
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 

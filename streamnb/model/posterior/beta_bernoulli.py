@@ -15,8 +15,6 @@ from streamnb.model.numerics.rising_factorial import log_rising_ratio
 from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
 from streamnb.model.posterior.credible_intervals import beta_intervals
 
-__all__ = ["Beta", "BetaBernoulli"]
-
 
 class Beta(NamedTuple):
     """Parameters of a Beta distribution; its density is in proportion to t^(alpha - 1) (1 - t)^(beta - 1)."""

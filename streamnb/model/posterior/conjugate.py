@@ -18,8 +18,6 @@ from streamnb.model.attributes.expected import checked, counts
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
 
-__all__ = ["Conjugate", "checked_counts", "examples", "positive"]
-
 
 class Conjugate(ABC):
     """What every conjugate posterior does; the identity of `merge` is one that has observed nothing."""

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from streamnb.model.compiled.arrays import Floats
 
-__all__ = ["beta_intervals", "inverse_gamma_interval", "student_t_interval"]
-
 _MOST_STEPS = 10
 _LARGE, _HUGE = 1e10, 1e30
 

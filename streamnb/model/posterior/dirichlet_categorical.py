@@ -18,8 +18,6 @@ from streamnb.model.numerics.rising_factorial import log_beta, log_rising_ratio
 from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
 from streamnb.model.posterior.credible_intervals import beta_intervals
 
-__all__ = ["DirichletCategorical"]
-
 Label = Hashable
 
 

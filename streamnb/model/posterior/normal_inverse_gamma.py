@@ -17,8 +17,6 @@ from streamnb.model.posterior.conjugate import Conjugate, examples, positive
 from streamnb.model.posterior.credible_intervals import inverse_gamma_interval, student_t_interval
 from streamnb.model.stats.moments import FARTHEST, Moments, learn_value, merge_moments, unlearn_value
 
-__all__ = ["MeanAndVariance", "NormalInverseGamma", "NormalInverseGammaParameters"]
-
 T = TypeVar("T")
 _MOST = sys.float_info.max
 

@@ -38,18 +38,15 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.numerics.counter_rng import choose, uniforms
 from streamnb.model.posterior.hypothesis_weights import (
-    Floats,
     Weights,
-    observe,
     observe_many,
     restored,
     start,
     weighted_mean,
 )
-
-__all__ = ["SequentialPosterior", "Weights", "observe", "restored", "start", "weighted_mean"]
 
 
 class SequentialPosterior:

@@ -17,8 +17,6 @@ from streamnb.model.attributes.ranges import is_missing, nearest_double
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import LARGEST, value_text
 
-__all__ = ["KeptEvent", "KeptEvents", "apportioned", "as_plain"]
-
 _ROWS = ("ends", "weights", "parts")
 _TOO_LONG = 10**4300  # Python writes and reads no longer integer; as a number it is cut to LARGEST
 

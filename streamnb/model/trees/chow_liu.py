@@ -20,8 +20,6 @@ from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
 from streamnb.model.trees.value_codes import Kinds
 
-__all__ = ["ChowLiuTree"]
-
 _ONE_CLASS = 1
 
 

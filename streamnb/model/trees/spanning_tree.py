@@ -6,8 +6,6 @@ import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
 
-__all__ = ["maximum_spanning_tree"]
-
 
 def maximum_spanning_tree(weights: Floats) -> Ints:
     """The parent of each vertex in the tree that weighs most, -1 of the root, which is vertex 0.

@@ -30,8 +30,6 @@ from streamnb.model.trees.value_codes import MISSING, Kinds, key_columns
 if TYPE_CHECKING:
     from streamnb.model.interface.stream_model import Corrections
 
-__all__ = ["TreeAugmentedNB"]
-
 
 class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     r"""Naive Bayes whose attributes may each hang on one other, by a tree learned from pair counts.

@@ -44,8 +44,6 @@ from streamnb.model.trees.kernels import (
 )
 from streamnb.model.trees.spanning_tree import maximum_spanning_tree
 
-__all__ = ["TreeCounts", "moments"]
-
 Counts = Ints
 _FIRST_MOMENT = 32
 

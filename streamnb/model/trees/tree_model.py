@@ -17,8 +17,6 @@ from streamnb.model.trees.kernels import TreeReading
 from streamnb.model.trees.tree_counts import TreeCounts
 from streamnb.model.trees.value_codes import REST, CodedValues, KeyColumn, Kinds, key_columns
 
-__all__ = ["Edge", "TreeModel", "check_smoothing_of_trees"]
-
 _LEAST = 1e-6
 
 

@@ -38,8 +38,6 @@ from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
 
-__all__ = ["LEFT_OUT", "MISSING", "REST", "CodedValues", "KeyColumn", "Kinds", "key_columns", "magnitudes"]
-
 MISSING = -1
 REST = 0
 """The code that all values share that have none of their own."""

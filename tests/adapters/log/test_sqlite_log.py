@@ -18,7 +18,8 @@ from retention import trim
 
 from streamnb.adapters.sqlite import log as sqlite_log
 from streamnb.adapters.sqlite import store as sqlite_store
-from streamnb.adapters.sqlite.log import SqliteLog, wal_reset_bug
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.adapters.sqlite.store import wal_reset_bug
 from streamnb.engine.ports import NewRecord, Partition, Patience, Transaction
 from streamnb.errors import Fenced, LogError, NotElected, StreamnbError, Unavailable, UnknownTopic
 

@@ -21,8 +21,6 @@ from streamnb.cli.reports.text_tables import markdown_table, table
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError
 
-__all__ = ["run"]
-
 _HEADER = ("variant", "hypotheses", "accuracy", "log loss", "calibration error", "time")
 
 

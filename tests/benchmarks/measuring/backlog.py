@@ -22,8 +22,6 @@ from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor
 from streamnb.worker import Worker
 
-__all__ = ["Spent", "copy", "fill", "output_size", "serve"]
-
 _AT_ONCE = 10_000
 
 

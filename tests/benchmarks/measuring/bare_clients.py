@@ -13,8 +13,6 @@ from streamnb.cli import wiring
 from streamnb.config import Config
 from streamnb.engine.ports import NewRecord
 
-__all__ = ["CLIENTS", "Bare", "Client", "Pair"]
-
 Pair = tuple[bytes | None, bytes]
 """Key and value of a record."""
 

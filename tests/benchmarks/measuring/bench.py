@@ -23,8 +23,6 @@ from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError
 from streamnb.model import synthetic
 
-__all__ = ["run"]
-
 _PACKAGES = ("numba", "numpy", "river", "vowpalwabbit")
 
 

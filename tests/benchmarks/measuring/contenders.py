@@ -14,8 +14,6 @@ from streamnb.model.mixture.default_hypotheses import NAIVE_HYPOTHESES
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.variants import MultinomialNB
 
-__all__ = ["OURS", "Contender", "contenders", "count_words", "missing"]
-
 Predicted = list[str | None]
 Contender = Callable[[Sequence[str], Sequence[str]], Predicted | None]
 """Texts, labels -> what was predicted of each text; None of who predicts nothing."""

@@ -14,8 +14,6 @@ from typing import TypeVar
 from measuring.bare_clients import CLIENTS, Bare
 from streamnb.config import Config
 
-__all__ = ["batches", "echo", "paced"]
-
 _WAIT_SECONDS = 0.5
 
 R = TypeVar("R")

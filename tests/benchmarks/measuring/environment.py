@@ -9,8 +9,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["environment"]
-
 _PACKAGES = ("streamnb", "kafka-python", "confluent-kafka", "msgspec", "numba", "numpy")
 _CPU_MODEL = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
 

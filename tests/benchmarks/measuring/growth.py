@@ -25,8 +25,6 @@ from streamnb.cli import wiring
 from streamnb.cli.reports.text_tables import table
 from streamnb.model.naive_bayes.variants import BernoulliNB, MultinomialNB
 
-__all__ = ["ComparedGrowth", "Growth", "measured", "run", "start_up"]
-
 CLASSES = (2, 20, 200)
 _MODELS = {model.__name__: model for model in (MultinomialNB, BernoulliNB)}
 _EVENT = 100  # tokens

@@ -18,8 +18,6 @@ from measuring.topics import place
 from streamnb.cli import wiring
 from streamnb.cli.reports.text_tables import table
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> int:
     """Measure, and take everything away again; 1 where an event was not seen exactly once."""

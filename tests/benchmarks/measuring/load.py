@@ -17,8 +17,6 @@ from streamnb.engine.ports import Log, NewRecord, Record
 from streamnb.model import synthetic
 from streamnb.wire.codec import encode_event
 
-__all__ = ["Produced", "Seen", "Turn", "events", "produce", "watch", "write"]
-
 _AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05
 

@@ -23,8 +23,6 @@ from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import LogError
 
-__all__ = ["LEARNER", "Load", "Measured", "echoes_for", "measure", "passages_of"]
-
 LEARNER = "streamnb"
 _START_SECONDS = 180.0  # kernels may have to be compiled, and a group has to settle
 _DRAIN_SECONDS = 30.0

@@ -11,8 +11,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["STEPS", "Figures", "Passage", "Schedule", "breakdown", "latencies", "percentile", "ratio"]
-
 _CLOCKS_AGREE = 0.005
 """Seconds by which a step may seem to end before it began: a broker cuts its stamps to milliseconds."""
 

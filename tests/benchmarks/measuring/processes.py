@@ -15,8 +15,6 @@ from typing import Any
 
 from streamnb.errors import LogError
 
-__all__ = ["Actor", "AnsweringActor", "learn"]
-
 _END_SECONDS = 20.0
 _TURN_SECONDS = 0.5
 _TAIL = 600

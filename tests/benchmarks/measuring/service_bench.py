@@ -29,8 +29,6 @@ from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
 from streamnb.errors import ConfigError
 
-__all__ = ["Contender", "backlog_of", "contenders_for", "result_of", "run"]
-
 _PREFIX = "streamnb-bench"
 _MODELS = ("naive_bayes", "mixture")
 _START_SECONDS = 300.0  # kernels may have to be compiled, and a learner has to be elected

@@ -21,8 +21,6 @@ from streamnb.config import Config
 from streamnb.engine.topic_plan import TopicSpec
 from streamnb.errors import ConfigError, StreamnbError
 
-__all__ = ["Place", "Route", "place"]
-
 _KEPT_MS = 3_600_000  # where topics cannot be deleted, their records go after an hour
 _CHARACTERS = "letters, digits, dots, underscores and hyphens"
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,200}")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streamnb import SequentialPosterior
 from streamnb.errors import SnapshotError
 from streamnb.model.numerics.counter_rng import choose, uniforms
-from streamnb.model.posterior.sequential import Weights, observe, restored, start, weighted_mean
+from streamnb.model.posterior.hypothesis_weights import Weights, observe, restored, start, weighted_mean
 
 law = settings(deadline=None, max_examples=200)
 NO = -math.inf

@@ -34,8 +34,6 @@ from typing import NamedTuple
 
 from streamnb.model.attributes.weights import UNIT
 
-__all__ = ["Clock", "DecayedCount", "DecayedMoments", "Doubles", "Group", "Row"]
-
 Group = tuple[int, str]
 """Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
 Row = tuple[Group, str]

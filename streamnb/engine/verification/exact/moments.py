@@ -37,8 +37,6 @@ from typing import Self
 
 from streamnb.model.attributes.weights import UNIT
 
-__all__ = ["ExactMoments"]
-
 _ROUNDING = 2.0**-53
 _LEAST = 2.0**-1074
 

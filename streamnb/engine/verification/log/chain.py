@@ -18,8 +18,6 @@ from streamnb.engine.verification.findings import Findings
 from streamnb.errors import ForeignRecord, JournalError, OutOfRange, UnknownTopic
 from streamnb.wire.journal import START, JournalRecord, Slice, chain_outputs
 
-__all__ = ["Step", "Survey", "earliest_kept", "steps", "survey"]
-
 CHAIN, LEARNED, FOREIGN = "journal", "positions", "foreign record"
 
 

@@ -18,8 +18,6 @@ from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL
 
-__all__ = ["OF_LEARNERS", "Names", "compare_learned"]
-
 OF_LEARNERS = "learned_"
 """How the names of all arrays begin that are compared here."""
 _BY_GRADIENT = tuple(

@@ -17,8 +17,6 @@ from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
 from streamnb.wire.snapshot import Snapshot, part_digest
 
-__all__ = ["SNAPSHOTS", "KeptSnapshots"]
-
 SNAPSHOTS = "snapshots"
 
 

@@ -28,8 +28,6 @@ from streamnb.engine.verification.log.multisets import Balance, bucket_of
 from streamnb.errors import JournalError, LogError
 from streamnb.events import OF_VERDICTS, UNPUBLISHED, Event, ModelInfo, Verdict, Withdrawal
 
-__all__ = ["LETTERS", "PREDICTIONS", "Processed", "Published"]
-
 PREDICTIONS, LETTERS = "predictions", "dead letters"
 _READ_AT_ONCE = 5000
 _UNPUBLISHED = UNPUBLISHED.encode()

@@ -9,8 +9,6 @@ from streamnb.engine.verification.findings import Findings
 from streamnb.errors import JournalError
 from streamnb.wire.snapshot import part_digest
 
-__all__ = ["check_rebuilt"]
-
 REBUILT = "learned anew"
 
 

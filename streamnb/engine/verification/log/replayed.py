@@ -24,8 +24,6 @@ from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.wire.snapshot import Part, part_digest
 
-__all__ = ["LEARNERS", "REPLAY", "Replays"]
-
 REPLAY, LEARNERS = "replay", "learners"
 _UNPORTABLE = ("posterior_", "decayed_", BELIEFS, OF_LEARNERS)
 

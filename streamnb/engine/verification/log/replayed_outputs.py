@@ -18,8 +18,6 @@ from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.engine.verification.findings import Findings
 from streamnb.errors import JournalError, LogError, OutOfRange
 
-__all__ = ["OUTPUTS", "ReplayedOutputs"]
-
 OUTPUTS = "outputs"
 _READ_AT_ONCE = 5000
 _WINDOW = 64 << 20  # bytes of a topic

@@ -17,8 +17,6 @@ from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.wire.codec import Rules, decode_event, decode_label
 from streamnb.wire.journal import Slice
 
-__all__ = ["ProcessedReader"]
-
 SLICES = "slices"
 
 

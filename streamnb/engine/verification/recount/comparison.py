@@ -28,8 +28,6 @@ from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.softmax.feature_table import KEY, KEY_BITS
 from streamnb.wire.snapshot import Part
 
-__all__ = ["Compared", "LearnedState", "compare", "recount_of"]
-
 
 class LearnedState(NamedTuple):
     """What a learner has learned, how many records it has seen, and how it weighs hypotheses."""

@@ -14,8 +14,6 @@ from streamnb.errors import SnapshotError
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 
-__all__ = ["DecayComparison"]
-
 Tell = Callable[[str, Mapping[str, str | int], Any, Any], None]
 """What, where, what was counted, and what was learned."""
 _Cell = tuple[str, str]

@@ -19,8 +19,6 @@ from streamnb.model.hidden_markov.hidden_markov_nb import ENTITIES, TRANSITIONS,
 from streamnb.model.hidden_markov.transitions import Transitions
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
-__all__ = ["BELIEFS", "ChainPlan", "ChainRecount", "compare_chains"]
-
 BELIEFS = f"{ENTITIES}beliefs"
 """An array of a model's state that depends on logarithms."""
 

@@ -23,8 +23,6 @@ from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.weights import HEAVIEST, UNIT
 from streamnb.wire.codec import IN_EVENT
 
-__all__ = ["LateRecount"]
-
 _SPEAKERS, _SOURCES = 4, 1000  # at most, on one event and in all
 _EVENT_BYTES, _SPEAKER_BYTES, _EARLY_BYTES = 256, 800, 200  # docs/labels.md, "How long events wait"
 _SWEPT = 256  # events worked through in a step

@@ -22,8 +22,6 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.wire.snapshot import Part
 
-__all__ = ["Books", "Fault"]
-
 _ROUNDING = 2.0**-53
 
 

@@ -25,8 +25,6 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.stats.sources import Sources
 
-__all__ = ["Recount", "RecountPlan"]
-
 _CONTINUOUS = -1
 _WORDS = re.compile(r"\w+")
 
