@@ -11,8 +11,6 @@ from typing import Any, Literal
 from streamnb.model.attributes.parameters import brief, check_mapping, check_whole
 from streamnb.model.attributes.ranges import is_missing, lies_between
 
-__all__ = ["TEXT", "Attribute", "Continuous", "EventModel", "Nominal", "Text", "check_attributes", "some_of"]
-
 EventModel = Literal["multinomial", "bernoulli"]
 
 

@@ -28,22 +28,6 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 
-__all__ = [
-    "FINITE",
-    "LARGE",
-    "MOST",
-    "Expected",
-    "PartArrays",
-    "checked",
-    "count",
-    "counts",
-    "named",
-    "reading",
-    "real",
-    "reject",
-    "whole",
-]
-
 MOST = 1 << 62
 """Weights, and sums of them, are below this: one more event does not overflow them (units)."""
 FINITE = float(np.finfo(np.float64).max)

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BERNOULLI",
-    "CONTINUOUS",
-    "MULTINOMIAL",
-    "NOMINAL",
-    "text_kind",
-]
-
 MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
 CONTINUOUS = NOMINAL + 1
 """The kind of an attribute that has no group; the others are kinds of groups."""

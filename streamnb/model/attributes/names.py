@@ -10,8 +10,6 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.ranges import is_missing
 
-__all__ = ["checked_attributes", "checked_names", "plain", "plain_attribute"]
-
 _PLAIN = (str, bool, int, float)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
-__all__ = ["brief", "check_mapping", "check_whole"]
-
 _SHOWN = 200  # characters of a value in a message
 
 

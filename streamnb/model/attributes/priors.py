@@ -11,8 +11,6 @@ import numpy.typing as npt
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import LARGEST_DOUBLE, lies_between
 
-__all__ = ["GIVEN", "LEARNED", "UNIFORM", "Prior", "check_prior", "prior_mode", "prior_weights"]
-
 LEARNED, UNIFORM, GIVEN = 0, 1, 2  # prior modes
 
 Prior = Literal["learned", "uniform"] | Mapping[Any, float]

@@ -7,8 +7,6 @@ import sys
 from numbers import Rational, Real
 from typing import Any
 
-__all__ = ["LARGEST_DOUBLE", "is_above_zero", "is_missing", "lies_between", "nearest_double"]
-
 LARGEST_DOUBLE = sys.float_info.max
 _SMALLEST = math.ulp(0.0)
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from streamnb.model.attributes.ranges import is_missing
 
-__all__ = ["LARGEST", "declared_texts", "value_text"]
-
 LARGEST = 1e140
 """Continuous values beyond +-LARGEST are read as +-LARGEST, whose squares still sum within a double."""
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from streamnb.model.attributes.ranges import lies_between
 
-__all__ = ["HEAVIEST", "UNIT", "units"]
-
 HEAVIEST = 2**20  # in units 2^30, so that a count times a weight still fits 64 bits
 UNIT = 1024
 

@@ -13,17 +13,14 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.bayesian_network.family_counts import FINE, FamilyTables
 from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
-__all__ = ["Worlds"]
-
 _UNIT = 1024.0  # of a count
-Ints = npt.NDArray[np.int64]
 
 
 class Worlds(NamedTuple):

@@ -8,8 +8,6 @@ from typing import Any
 
 from streamnb.model.attributes.parameters import check_mapping
 
-__all__ = ["Dag"]
-
 Name = Hashable
 
 

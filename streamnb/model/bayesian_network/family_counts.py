@@ -14,18 +14,16 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import MOST, checked, counts, reading, reject, whole
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.bayesian_network.dag import Dag
 from streamnb.model.bayesian_network.kernels import Shape, learn_event, unlearn
+from streamnb.model.compiled.arrays import Ints
 
-__all__ = ["FINE", "FamilyTables"]
-
-Ints = npt.NDArray[np.int64]
 _PLAIN = (str, bool, int, float)
 FINE = 1 << 20
 """How many units of expected counts are one of a count."""
@@ -82,10 +80,10 @@ class FamilyTables:
         """Value -> code, -1 where there is none; to be read alone."""
         return self._codes[v]
 
-    def is_live(self, v: int) -> npt.NDArray[np.bool_]:
+    def is_live(self, v: int) -> Flags:
         """Of each value whether there is one: it was declared, or it has a weight."""
         size = len(self._codes[v])
-        found: npt.NDArray[np.bool_] = (self.shape.met[v, :size] > 0) | (not self.is_open[v])
+        found: Flags = (self.shape.met[v, :size] > 0) | (not self.is_open[v])
         return found
 
     def is_known(self, v: int, code: int) -> bool:
@@ -96,11 +94,11 @@ class FamilyTables:
         """The counts of a variable's table: a view, axes as of `family`, an entry for each code."""
         return self._codes_of(v, self.shape.counts)
 
-    def weights(self, v: int) -> npt.NDArray[Any]:
+    def weights(self, v: int) -> Array:
         """The counts with what was expected, in units: float64 where there is any, else int64."""
         if not self.fine.size:
             return self.table(v)
-        expected: npt.NDArray[Any] = self.table(v) + self._codes_of(v, self.fine) / FINE
+        expected: Array = self.table(v) + self._codes_of(v, self.fine) / FINE
         return expected
 
     def expect(self, v: int, codes: Sequence[int], weight: int) -> None:
@@ -194,7 +192,7 @@ class FamilyTables:
             arrays["fine"] = np.concatenate([empty, *fine])
         return {"variables": variables}, arrays
 
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Replace all counts by those of a state. Raises SnapshotError, with nothing changed."""
         with reading("a network"):
             codes = [self._read_values(v, one) for v, one in enumerate(meta["variables"])]
@@ -274,7 +272,7 @@ class FamilyTables:
             self.shape.live[v] = np.count_nonzero(self.is_live(v))
 
 
-def _shape(dag: Dag, capacity: Sequence[int], is_open: npt.NDArray[np.bool_]) -> Shape:
+def _shape(dag: Dag, capacity: Sequence[int], is_open: Flags) -> Shape:
     """Empty tables of this capacity."""
     rows = [math.prod(capacity[u] for u in dag.parents[v]) for v in range(len(dag))]
     cells = [count * capacity[v] for v, count in enumerate(rows)]

@@ -10,18 +10,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.signatures import Flags
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
-__all__ = ["ALPHA", "GIVEN_TABLE", "M_ESTIMATE", "Shape", "Smoothed", "learn_event", "run_network", "unlearn"]
-
 ALPHA, M_ESTIMATE, GIVEN_TABLE = 0, 1, 2
 _SMALL = 1e-100  # a product is turned into a logarithm below it, so that no factor takes it below a double
-
-Ints = npt.NDArray[np.int64]
 
 
 @bundle
@@ -54,7 +51,7 @@ class Shape(NamedTuple):
     downhill: Ints
     child_starts: Ints
     child: Ints
-    is_open: npt.NDArray[np.bool_]
+    is_open: Flags
 
 
 @bundle
@@ -69,9 +66,9 @@ class Smoothed(NamedTuple):
     """
 
     how: Ints
-    amount: npt.NDArray[np.float64]
-    given: npt.NDArray[np.float64]
-    prior: npt.NDArray[np.float64]
+    amount: Floats
+    given: Floats
+    prior: Floats
 
 
 @inlined

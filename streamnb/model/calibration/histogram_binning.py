@@ -19,8 +19,6 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive
 
-__all__ = ["CONFIDENCES", "correct_confidence", "learn_confidence"]
-
 CONFIDENCES = 50
 """Bins of log odds, half a nat each, from -4.1 on: even odds lie within one."""
 _PER_NAT, _LOWEST = 2.0, -4.1

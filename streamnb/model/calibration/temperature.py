@@ -13,8 +13,6 @@ from __future__ import annotations
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
 
-__all__ = ["FIRST_POWER", "FLOOR", "LEAST_POWER", "MOST_POWER", "learn_power", "temper"]
-
 FIRST_POWER = 0.5
 LEAST_POWER, MOST_POWER = 0.02, 4.0
 FLOOR = -20.0  # ln P below this counts as this: one event that was called impossible is to teach, not to ruin

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Growable", "Pin", "capacity_for", "empty_slots", "grown"]
-
 _STAYS = 1 << 18  # bytes
 _LARGE = 2 << 20  # bytes: a large page
 _RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows

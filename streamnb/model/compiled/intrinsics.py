@@ -14,8 +14,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["load8", "prefetch", "store8", "trailing_zeros"]
-
 _BYTE = ir.IntType(8)
 _WORD = ir.IntType(64)
 _FLAG = ir.IntType(32)

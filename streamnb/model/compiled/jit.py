@@ -11,8 +11,6 @@ from numba.core.registry import CPUDispatcher
 from streamnb.compiler.kept_code import KeptCode
 from streamnb.compiler.nested_kernels import NestedCompiler, OuterCompiler
 
-__all__ = ["allocating", "inlined", "kernel"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from streamnb.model.compiled.jit import inlined
 
-__all__ = ["add_to", "copy_to", "count_positive", "fill", "multiply_by"]
-
 
 @inlined
 def copy_to(target: Any, source: Any) -> None:

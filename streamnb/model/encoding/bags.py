@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.signatures import Codes
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import allocating
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.keyed_hash import hash_number, process_secret
-
-__all__ = ["Bags", "bags_of"]
 
 
 @bundle
@@ -28,11 +27,11 @@ class Bags(NamedTuple):
         most: the most rows of any bag.
     """
 
-    event_bags: npt.NDArray[np.int64]
-    group: npt.NDArray[np.int32]
-    bag_rows: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
-    amounts: npt.NDArray[np.int64]
+    event_bags: Ints
+    group: Codes
+    bag_rows: Ints
+    rows: Codes
+    amounts: Ints
     most: int
 
 

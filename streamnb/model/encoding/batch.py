@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.signatures import Codes
+from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.encoding.tokenizer import Tokens
-
-__all__ = ["Batch", "Encoded"]
 
 
 @bundle
@@ -35,18 +32,18 @@ class Batch(NamedTuple):
         time: float64[n], event time in seconds, nan where it is not known.
     """
 
-    event_items: npt.NDArray[np.int64]
-    item_group: npt.NDArray[np.int32]
-    item_amount: npt.NDArray[np.int64]
-    item_rows: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
-    keys: npt.NDArray[np.uint64]
-    event_values: npt.NDArray[np.int64]
-    value_field: npt.NDArray[np.int32]
-    value: npt.NDArray[np.float64]
-    label: npt.NDArray[np.int64]
-    weight: npt.NDArray[np.int64]
-    time: npt.NDArray[np.float64]
+    event_items: Ints
+    item_group: Codes
+    item_amount: Ints
+    item_rows: Ints
+    rows: Codes
+    keys: Hashes
+    event_values: Ints
+    value_field: Codes
+    value: Floats
+    label: Ints
+    weight: Ints
+    time: Floats
 
 
 class Encoded(NamedTuple):
@@ -63,7 +60,7 @@ class Encoded(NamedTuple):
     batch: Batch
     most: int
     skipped: int
-    known: npt.NDArray[np.int64]
+    known: Ints
     tokens: Tokens | None
 
     def with_keys(self) -> Encoded:

@@ -8,12 +8,13 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout
@@ -23,9 +24,7 @@ from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.tokenizer import Tokens, encode_text
 from streamnb.model.encoding.vocabulary import Vocabulary
 
-__all__ = ["Column", "Columns", "columns_of", "is_frame"]
-
-Present = npt.NDArray[np.bool_]
+Present = Flags
 
 
 class Column(NamedTuple):
@@ -42,7 +41,7 @@ class Column(NamedTuple):
 
     kind: int
     name: Hashable
-    values: npt.NDArray[Any]
+    values: Array
     present: Present
     texts: Sequence[bytes] = ()
 
@@ -94,7 +93,7 @@ def _of_texts(kind: int, name: Any, texts: Iterable[str], present: Present) -> C
     return _discrete(kind, name, numbers, np.where(present, which, -1))
 
 
-def _discrete(kind: int, name: Any, texts: Iterable[str], which: npt.NDArray[Any]) -> Column | None:
+def _discrete(kind: int, name: Any, texts: Iterable[str], which: Array) -> Column | None:
     """A column of texts that differ, each named by its number, or -1; None for a lone surrogate."""
     encode = str.encode if kind == NOMINAL else encode_text
     try:
@@ -104,7 +103,7 @@ def _discrete(kind: int, name: Any, texts: Iterable[str], which: npt.NDArray[Any
     return Column(kind, name, which.astype(np.int64, copy=False), which >= 0, encoded)
 
 
-def _numbers(kind: int, name: Any, numbers: npt.NDArray[np.float64], series: Any) -> Column | None:
+def _numbers(kind: int, name: Any, numbers: Floats, series: Any) -> Column | None:
     """A column of numbers or booleans, as they stand or as nominal values; None where it is to be a text."""
     present = np.isfinite(numbers)
     if kind == CONTINUOUS:
@@ -167,7 +166,7 @@ class Columns:
         return Encoded(batch, most, skipped, known, items.tokens)
 
 
-NumberedColumns = tuple[list[Column], npt.NDArray[np.int32]]
+NumberedColumns = tuple[list[Column], Codes]
 """Columns, and the group or field of each."""
 
 
@@ -180,11 +179,11 @@ def _with_numbers(columns: Sequence[Column], numbers: Sequence[int]) -> Numbered
 class _Items(NamedTuple):
     """Texts and nominal values that were looked up; see `Batch` and `Encoded`."""
 
-    event_items: npt.NDArray[np.int64]
-    item_group: npt.NDArray[np.int32]
-    item_rows: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
-    keys: npt.NDArray[np.uint64]
+    event_items: Ints
+    item_group: Codes
+    item_rows: Ints
+    rows: Codes
+    keys: Hashes
     tokens: Tokens | None = None
 
 
@@ -220,13 +219,8 @@ def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
 
 
 def _added(
-    rows: npt.NDArray[np.int32],
-    chosen: npt.NDArray[np.int64],
-    adds: Present,
-    texts: Sequence[bytes],
-    owners: npt.NDArray[np.int32],
-    vocabulary: Vocabulary,
-) -> npt.NDArray[np.int32]:
+    rows: Codes, chosen: Ints, adds: Present, texts: Sequence[bytes], owners: Codes, vocabulary: Vocabulary
+) -> Codes:
     """The rows where texts that are unknown are added: from the first item that `adds` on, in that order."""
     items = np.flatnonzero(adds)
     if not items.size:
@@ -266,9 +260,7 @@ def _in_order(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
     return _Items(event_items, item_group, tokens.item_tokens, rows, np.zeros(0, dtype=np.uint64), tokens)
 
 
-def _values(
-    numbered: NumberedColumns, events: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+def _values(numbered: NumberedColumns, events: int) -> tuple[Ints, Codes, Floats]:
     """Where the numbers of each event begin, the field of each, and the numbers."""
     columns, fields = numbered
     event_values = np.zeros(events + 1, dtype=np.int64)

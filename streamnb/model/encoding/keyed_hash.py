@@ -12,14 +12,12 @@ import functools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.compiled.arrays import Hashes
 from streamnb.model.compiled.intrinsics import load8
 from streamnb.model.compiled.jit import inlined
 
-__all__ = ["begun", "hash_after", "hash_number", "hash_word", "process_secret"]
-
-Secret = npt.NDArray[np.uint64]
+Secret = Hashes
 _V0, _V1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
 _V2, _V3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
 _LAST = np.uint64(0xFF)

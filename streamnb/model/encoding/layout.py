@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import numpy as np
-import numpy.typing as npt
-
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.stats.counts import Counts
-
-__all__ = ["Layout"]
 
 Name = Hashable
 
@@ -28,7 +24,7 @@ class Layout:
         self._counts = counts
 
     @property
-    def kinds(self) -> npt.NDArray[np.int64]:
+    def kinds(self) -> Ints:
         """The kind of each group."""
         return self._counts.kinds
 

@@ -11,8 +11,6 @@ from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_number
 from streamnb.model.encoding.rows import STOPPED
 
-__all__ = ["mark_repeats", "mark_repeats_within"]
-
 
 @allocating
 def mark_repeats(batch: Any, kinds: Any, secret: Any) -> int:

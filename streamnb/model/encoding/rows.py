@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-__all__ = ["STOPPED", "UNKNOWN"]
-
 UNKNOWN, STOPPED = -1, -2
 """Of what is not known, and of a word that was dropped for good or that its text has twice."""

@@ -8,13 +8,12 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Flags, Weights
 from streamnb.model.attributes.weights import UNIT, units
-
-__all__ = ["Targets", "Taught"]
+from streamnb.model.compiled.arrays import Floats, Ints
 
 
 class Targets(NamedTuple):
@@ -27,8 +26,8 @@ class Targets(NamedTuple):
     """
 
     labels: list[Any]
-    weights: npt.NDArray[np.int64]
-    times: npt.NDArray[np.float64]
+    weights: Ints
+    times: Floats
 
     @classmethod
     def of(
@@ -52,9 +51,7 @@ class Targets(NamedTuple):
             targets.times[:] = [_seconds(time) for time in times]
         return targets
 
-    def columns(
-        self, classes: dict[Any, int]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def columns(self, classes: dict[Any, int]) -> tuple[Ints, Ints, Flags]:
         """Of each event the column of its class, -1 where it is not learned; how many were known; if it adds.
 
         New classes are added in order. Raises TypeError, before that, for a label that cannot be hashed.
@@ -88,13 +85,11 @@ class Taught(NamedTuple):
 
     xs: list[Any]
     labels: list[Any]
-    weights: npt.NDArray[np.int64]
-    prunings: npt.NDArray[np.int64] | None
+    weights: Ints
+    prunings: Ints | None
 
     @classmethod
-    def of(
-        cls, xs: Iterable[Any], ys: Iterable[Any], ws: Iterable[float] | None, prunings: Iterable[int] | None
-    ) -> Taught:
+    def of(cls, xs: Iterable[Any], ys: Iterable[Any], ws: Weights, prunings: Iterable[int] | None) -> Taught:
         """Of n events. Raises ValueError where there are not n of each, or a weight lies out of range."""
         events = list(xs)
         labels, weights, _ = Targets.of(len(events), list(ys), None if ws is None else list(ws), None)

@@ -15,22 +15,12 @@ import sys
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Codes, Flags
+from streamnb.model.compiled.arrays import Hashes
 from streamnb.model.compiled.intrinsics import load8, store8, trailing_zeros
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import begun, hash_after, process_secret
-
-__all__ = [
-    "SPARE",
-    "Tokens",
-    "character_table",
-    "encode_text",
-    "hash_bytes",
-    "most_tokens",
-    "tokenize",
-    "words",
-]
 
 _WORD = 1 << 24  # flag beside the 21 bits of a code point
 _BY_CONTEXT = "\u0130\u03a3"
@@ -47,7 +37,7 @@ SPARE = bytes(8)
 
 
 @functools.cache
-def character_table() -> npt.NDArray[np.int32]:
+def character_table() -> Codes:
     r"""Code point -> its lower case, with a flag where that is a word character (``\w``). Shape (0x110000,).
 
     Derived from the running Python, so that it follows the same edition of Unicode as `str.lower` and `re`.
@@ -61,7 +51,7 @@ def character_table() -> npt.NDArray[np.int32]:
     word = np.zeros(sys.maxunicode + 1, dtype=np.int32)
     for run in re.finditer(r"\w+", text):
         word[regular[run.start() : run.end()]] = _WORD
-    table: npt.NDArray[np.int32] = lower | word[lower]
+    table: Codes = lower | word[lower]
     table[irregular] = 0  # never met: `encode_text` has lower-cased them away
     return table
 
@@ -317,13 +307,7 @@ class Tokens:
 
     __slots__ = ("_group", "bytes", "ends", "item_tokens", "places")
 
-    def __init__(
-        self,
-        items: list[bytes],
-        whole: npt.NDArray[np.bool_],
-        group: npt.NDArray[np.int32],
-        secret: npt.NDArray[np.uint64] | None = None,
-    ) -> None:
+    def __init__(self, items: list[bytes], whole: Flags, group: Codes, secret: Hashes | None = None) -> None:
         text = np.frombuffer(b"".join([*items, SPARE]), dtype=np.uint8)
         item_ends = np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), dtype=np.int64)
         size, most = most_tokens(text.size, len(items))
@@ -348,7 +332,7 @@ class Tokens:
         self.ends, self.places = self.ends[:count], self.places[:count]
 
     @property
-    def hashes(self) -> npt.NDArray[np.uint64]:
+    def hashes(self) -> Hashes:
         """By which features are named, shape (t,), seeded by the item's group; made anew each time."""
         hashes = np.empty(self.ends.size, dtype=np.uint64)
         _hash_each(self.bytes, self.ends, self.item_tokens, self._group, hashes)

@@ -21,14 +21,14 @@ import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import reject
+from streamnb.model.attributes.signatures import Array, Codes, Flags
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import Growable, capacity_for, empty_slots, grown
 from streamnb.model.compiled.intrinsics import load8, prefetch, store8
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import begun, hash_after, process_secret
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.tokenizer import Tokens
-
-__all__ = ["DONE", "Vocabulary", "look_up"]
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -277,9 +277,7 @@ class Vocabulary(Growable):
         vars(self).update(state, secret=process_secret())  # it may come from another process
         self._rehash()
 
-    def rows(
-        self, tokens: Tokens, item_group: npt.NDArray[np.int32], item_adds: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.int32]:
+    def rows(self, tokens: Tokens, item_group: Codes, item_adds: Flags) -> Codes:
         """The row of each token, UNKNOWN or STOPPED; unknown tokens of items that add get a new row.
 
         Shape (number of tokens,).
@@ -308,7 +306,7 @@ class Vocabulary(Growable):
                 self._grow(int(tokens.ends[token]) - start)
         return rows
 
-    def adopt(self, other: Vocabulary, group: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    def adopt(self, other: Vocabulary, group: Codes) -> Codes:
         """Add the keys of `other`, whose group g is ``group[g]`` here; each key's row here."""
         owners = other.groups[: other.size]
         owners = group[np.where(owners < 0, ~owners, owners)] if other.size else owners
@@ -320,7 +318,7 @@ class Vocabulary(Growable):
         rows = np.flatnonzero(self.groups[: self.size] < 0)
         return {(int(~self.groups[row]), self.key(row)) for row in rows}
 
-    def stop(self, rows: npt.NDArray[Any]) -> None:
+    def stop(self, rows: Array) -> None:
         """Let these rows never be found again."""
         self.groups[rows] = ~self.groups[rows]
         self._rehash()
@@ -347,7 +345,7 @@ class Vocabulary(Growable):
         return self.cells[: _CELL * self.size].reshape(-1, _CELL)
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Vocabulary:
+    def from_state(cls, arrays: Mapping[str, Array]) -> Vocabulary:
         """The vocabulary of a state; the slots are made anew.
 
         Raises SnapshotError for cells that are not those of these groups, or whose words are none: kernels
@@ -386,7 +384,7 @@ class Vocabulary(Growable):
             except UnicodeDecodeError as error:
                 raise SnapshotError(f"{name}: a key is no text: {error.reason}") from None
 
-    def select(self, rows: npt.NDArray[np.int64]) -> Vocabulary:
+    def select(self, rows: Ints) -> Vocabulary:
         """A vocabulary of these rows only, in the order given."""
         cells = self._cells()[rows].copy()
         places = cells.view(np.uint64)  # shape (rows, 2)

@@ -25,16 +25,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
 from streamnb.events import ReliabilityBin, Scores
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reading, real, reject, whole
 from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.signatures import Array
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.compensated import add
-
-__all__ = ["BINS", "ESCAPE", "ProgressiveValidation", "score_each", "scores_of"]
 
 BINS = 10
 """Calibration bins of equal width; bin b holds the confidences in (b / 10, (b + 1) / 10]."""
@@ -63,8 +62,8 @@ class _Ring(NamedTuple):
         terms: float64[window_size, 3], loss, Brier score and confidence.
     """
 
-    labels: npt.NDArray[np.int64]
-    terms: npt.NDArray[np.float64]
+    labels: Ints
+    terms: Floats
 
 
 class _Cells:
@@ -79,7 +78,7 @@ class _Cells:
         waits: how many.
     """
 
-    def __init__(self, codes: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
+    def __init__(self, codes: Ints, counts: Ints) -> None:
         self._codes, self._counts = codes, counts  # rising
         self.waiting = np.zeros(_AT_LEAST, dtype=np.int64)
         self.waits = 0
@@ -98,20 +97,20 @@ class _Cells:
         counts[place[:known]] += self._counts
         self._counts = counts
 
-    def rows(self) -> npt.NDArray[np.int64]:
+    def rows(self) -> Ints:
         """Truth, prediction (`_NOTHING` by an empty model) and count of each, in this order. Shape (C, 3)."""
         self._sort_in()
         return np.stack((self._codes >> _HALF, (self._codes & _LOW) - 1, self._counts), axis=1)
 
     @classmethod
-    def of(cls, rows: npt.NDArray[np.int64]) -> _Cells:
+    def of(cls, rows: Ints) -> _Cells:
         """Those that `rows` gave."""
         return cls(_codes(rows), rows[:, 2].copy())
 
 
-def _codes(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _codes(rows: Ints) -> Ints:
     """The number of each cell."""
-    codes: npt.NDArray[np.int64] = (rows[:, 0] << _HALF) + rows[:, 1] + 1
+    codes: Ints = (rows[:, 0] << _HALF) + rows[:, 1] + 1
     return codes
 
 
@@ -123,8 +122,8 @@ class _Tally(NamedTuple):
         sums: float64[2 + BINS, 2], loss, Brier score and each bin's confidence: sum and its compensation.
     """
 
-    bins: npt.NDArray[np.int64]
-    sums: npt.NDArray[np.float64]
+    bins: Ints
+    sums: Floats
 
 
 def _empty_tally() -> _Tally:
@@ -183,9 +182,7 @@ def _score_each(probabilities: Any, truths: Any, labels: Any, terms: Any) -> Non
         _score(probabilities[i], truths[i], labels, terms, i)
 
 
-def score_each(
-    probabilities: npt.NDArray[np.float64], truths: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def score_each(probabilities: Floats, truths: Ints) -> tuple[Ints, Floats]:
     """Truth and predicted class of n events, int64[n, 2]; and loss, Brier score, confidence, float64[n, 3].
 
     Args:
@@ -288,12 +285,7 @@ class ProgressiveValidation:
         """The most events the window holds."""
         return len(self._ring.labels)
 
-    def update_many(
-        self,
-        probabilities: npt.NDArray[np.float64],
-        truths: npt.NDArray[np.int64],
-        n_classes: int | None = None,
-    ) -> None:
+    def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
         """Score a batch of events in order. How a stream is cut into batches changes nothing.
 
         Args:
@@ -335,7 +327,7 @@ class ProgressiveValidation:
         _add_window(self._events, self._ring, margins, tally)
         return _scores(margins, tally)
 
-    def confusion(self, classes: int | None = None) -> npt.NDArray[np.int64]:
+    def confusion(self, classes: int | None = None) -> Ints:
         """Events of the whole stream by truth and prediction, of the first `classes`; of all by default.
 
         Shape (K, K + 1): rows = truth, columns = predicted class; the last column counts events met by an
@@ -348,10 +340,10 @@ class ProgressiveValidation:
         confusion[truth[inside], predicted[inside]] = count[inside]  # _NOTHING is the last
         return confusion
 
-    def state(self) -> tuple[dict[str, object], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, object], dict[str, Array]]:
         """Everything, as JSON-able values and copied arrays; equal streams give equal bytes."""
         used = min(self._events, self.window_size)
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, Array] = {
             "cells": self._cells.rows(),
             "window_labels": self._ring.labels[:used].copy(),
             "window_terms": self._ring.terms[:used].copy(),
@@ -362,9 +354,7 @@ class ProgressiveValidation:
 
     @classmethod
     @reading("scores")
-    def from_state(
-        cls, meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> ProgressiveValidation:
+    def from_state(cls, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> ProgressiveValidation:
         """The object that `state` described; it goes on as if it had never stopped.
 
         A state from before has the whole matrix, `confusion`, in place of `cells` and `classes`.
@@ -403,12 +393,12 @@ class ProgressiveValidation:
             )
 
 
-def _scores(margins: npt.NDArray[np.int64], tally: _Tally) -> Scores:
+def _scores(margins: Ints, tally: _Tally) -> Scores:
     """The scores of a scope; see `scores_of`."""
     return scores_of(margins, tally.bins.tolist(), tally.sums.sum(axis=1).tolist())
 
 
-def scores_of(margins: npt.NDArray[np.int64], bins: Sequence[Sequence[int]], sums: Sequence[float]) -> Scores:
+def scores_of(margins: Ints, bins: Sequence[Sequence[int]], sums: Sequence[float]) -> Scores:
     """The scores of a scope.
 
     Args:
@@ -443,8 +433,8 @@ def scores_of(margins: npt.NDArray[np.int64], bins: Sequence[Sequence[int]], sum
 
 
 def _with_cells(
-    meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]
-) -> tuple[dict[str, object], dict[str, npt.NDArray[Any]]]:
+    meta: Mapping[str, object], arrays: Mapping[str, Array]
+) -> tuple[dict[str, object], dict[str, Array]]:
     """A state with its matrix as cells. Raises SnapshotError where it is none."""
     confusion = arrays["confusion"]
     if confusion.ndim != 2 or confusion.shape[1] != len(confusion) + 1:
@@ -458,7 +448,7 @@ def _with_cells(
     return {**meta, "classes": len(confusion)}, {**others, "cells": cells}
 
 
-def _check(window_size: int, meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]) -> int:
+def _check(window_size: int, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> int:
     """The number of classes. Raise SnapshotError unless the arrays of a state fit together.
 
     Kernels index without checking.

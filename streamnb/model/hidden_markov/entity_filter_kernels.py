@@ -12,14 +12,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.priors import LEARNED, UNIFORM
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
-
-__all__ = ["Chains", "Steps", "filter_batch"]
 
 NOBODY = -1
 """In place of a row: an event of no entity. In place of a state: it is not known."""
@@ -42,15 +41,15 @@ class Chains(NamedTuple):
         time_to_live: seconds after which a chain begins anew; 0 is never.
     """
 
-    weights: npt.NDArray[np.int64]
-    given: npt.NDArray[np.float64]
+    weights: Ints
+    given: Floats
     mode: int
-    first: npt.NDArray[np.int64]
-    table: npt.NDArray[np.int64]
+    first: Ints
+    table: Ints
     m: float
-    beliefs: npt.NDArray[np.float64]
-    last: npt.NDArray[np.int64]
-    seen: npt.NDArray[np.float64]
+    beliefs: Floats
+    last: Ints
+    seen: Floats
     time_to_live: float
 
 
@@ -68,13 +67,13 @@ class Steps(NamedTuple):
         usual: float64[n, K], P(s | x) under equal priors: of events that no state of a chain allows.
     """
 
-    row: npt.NDArray[np.int64]
-    begins: npt.NDArray[np.bool_]
-    label: npt.NDArray[np.int64]
-    weight: npt.NDArray[np.int64]
-    time: npt.NDArray[np.float64]
-    joints: npt.NDArray[np.float64]
-    usual: npt.NDArray[np.float64]
+    row: Ints
+    begins: Flags
+    label: Ints
+    weight: Ints
+    time: Floats
+    joints: Floats
+    usual: Floats
 
 
 @inlined

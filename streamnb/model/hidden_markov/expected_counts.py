@@ -16,8 +16,6 @@ import numpy as np
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.hidden_markov.forward_backward import SAFE, exp_all, look_ahead, posterior_of, step_back
 
-__all__ = ["expect"]
-
 
 @inlined
 def _add_pairs(log_before: Any, now: Any, log_ahead: Any, ahead: Any, chain: Any, pairs: Any) -> None:

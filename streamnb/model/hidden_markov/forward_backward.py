@@ -29,23 +29,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Flags
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, multiply_by
-
-__all__ = [
-    "SAFE",
-    "Chain",
-    "added",
-    "as_logs",
-    "exp_all",
-    "filter_forward",
-    "look_ahead",
-    "posterior_of",
-    "smooth_backward",
-    "step_back",
-]
 
 SAFE = 1e-280
 """Sums of at most 2^20 products of probabilities that come out above this lost less than 1e-20 of it."""
@@ -62,18 +50,18 @@ class Chain(NamedTuple):
         table: float64[K, K], the second without it.
     """
 
-    log_initial: npt.NDArray[np.float64]
-    log_table: npt.NDArray[np.float64]
-    initial: npt.NDArray[np.float64]
-    table: npt.NDArray[np.float64]
+    log_initial: Floats
+    log_table: Floats
+    initial: Floats
+    table: Floats
 
     @classmethod
-    def of(cls, log_initial: npt.NDArray[np.float64], log_table: npt.NDArray[np.float64]) -> Chain:
+    def of(cls, log_initial: Floats, log_table: Floats) -> Chain:
         """With the others from these two."""
         return cls(log_initial, log_table, np.exp(log_initial), np.exp(log_table))
 
 
-def as_logs(filtered: npt.NDArray[np.float64], is_log: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def as_logs(filtered: Floats, is_log: Flags) -> Floats:
     """What `filter_forward` has filled, float64[n, K], all as logarithms; it is changed."""
     with np.errstate(divide="ignore"):
         np.log(filtered, out=filtered, where=~is_log[:, None])

@@ -12,28 +12,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.signatures import Flags
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import add_to, copy_to, multiply_by
 from streamnb.model.hidden_markov.expected_counts import expect
 from streamnb.model.hidden_markov.forward_backward import Chain, exp_all, filter_forward
 from streamnb.model.numerics.compensated import add
-
-__all__ = [
-    "BEGUN",
-    "BLOCKS",
-    "EVENTS",
-    "FILLED",
-    "MET",
-    "SMALLEST",
-    "OnlineCounts",
-    "OnlineScratch",
-    "derive_chains",
-    "derive_row",
-    "learn_events",
-]
 
 EVENTS, FILLED, BLOCKS, BEGUN, MET = range(5)
 """Places of `OnlineCounts.numbers`: events learned, events held back, blocks counted, blocks in which a
@@ -62,34 +49,34 @@ class OnlineCounts(NamedTuple):
         numbers: int64[5], see `EVENTS`.
     """
 
-    first: npt.NDArray[np.float64]
-    pairs: npt.NDArray[np.float64]
-    emitted: npt.NDArray[np.float64]
-    totals: npt.NDArray[np.float64]
-    scale: npt.NDArray[np.float64]
-    log_entry: npt.NDArray[np.float64]
-    log_now: npt.NDArray[np.float64]
-    recent: npt.NDArray[np.float64]
-    evidence: npt.NDArray[np.float64]
-    held: npt.NDArray[np.int64]
-    begins: npt.NDArray[np.bool_]
-    numbers: npt.NDArray[np.int64]
+    first: Floats
+    pairs: Floats
+    emitted: Floats
+    totals: Floats
+    scale: Floats
+    log_entry: Floats
+    log_now: Floats
+    recent: Floats
+    evidence: Floats
+    held: Ints
+    begins: Flags
+    numbers: Ints
 
 
 @bundle
 class OnlineScratch(NamedTuple):
     """Memory to work in, L = block + lag: nothing in it outlives a call."""
 
-    symbols: npt.NDArray[np.int64]  # [L]
-    each: npt.NDArray[np.int64]  # [L], 0, 1, ...
-    log_rows: npt.NDArray[np.float64]  # [L, K]
-    rows: npt.NDArray[np.float64]  # [L, K]
-    filtered: npt.NDArray[np.float64]  # [L, K]
-    is_log: npt.NDArray[np.bool_]  # [L]
-    emitted: npt.NDArray[np.float64]  # [L, K]
-    first: npt.NDArray[np.float64]  # [K]
-    pairs: npt.NDArray[np.float64]  # [K, K]
-    work: npt.NDArray[np.float64]  # [5, K]
+    symbols: Ints  # [L]
+    each: Ints  # [L], 0, 1, ...
+    log_rows: Floats  # [L, K]
+    rows: Floats  # [L, K]
+    filtered: Floats  # [L, K]
+    is_log: Flags  # [L]
+    emitted: Floats  # [L, K]
+    first: Floats  # [K]
+    pairs: Floats  # [K, K]
+    work: Floats  # [5, K]
 
     @classmethod
     def of(cls, length: int, K: int) -> OnlineScratch:

@@ -17,8 +17,6 @@ import numpy as np
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.hidden_markov.forward_backward import added
 
-__all__ = ["viterbi_path"]
-
 
 @kernel
 def viterbi_path(symbols: Any, log_rows: Any, chain: Any, back: Any, scores: Any, path: Any) -> float:

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.encoding.tokenizer import words
 
-__all__ = ["LIMIT", "Explanation", "Item", "odds", "ranked", "single_events"]
-
 LIMIT = 1e6
 """Log odds beyond +-LIMIT, such as the infinite ones of alpha = 0, are cut to it: JSON has no infinity."""
 

@@ -20,17 +20,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import checked, count, real
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.numerics.double_double import add, divide, multiply, two_product
 
-__all__ = ["CoMoments", "SecondMoments"]
-
-Array = npt.NDArray[np.float64]
 _LEAST = 1e-280  # of a sum of squares, whose reciprocal still can be multiplied
 _CONSTANT = 2.0**-80  # of a sum of squares: what rounding may leave of 0, and a spread of 1e-12 of the size
 
@@ -47,10 +45,10 @@ class CoMoments(NamedTuple):
     """
 
     n: float
-    mean: Array
-    mean_low: Array
-    M: Array
-    M_low: Array
+    mean: Floats
+    mean_low: Floats
+    M: Floats
+    M_low: Floats
 
 
 class SecondMoments:
@@ -77,7 +75,7 @@ class SecondMoments:
             self._sums = np.pad(self._sums, ((0, 0), (0, more)))
             self._products = np.pad(self._products, ((0, 0), (0, more), (0, more)))
 
-    def update(self, columns: npt.NDArray[np.int64], values: Array, weight: int = UNIT) -> None:
+    def update(self, columns: Ints, values: Floats, weight: int = UNIT) -> None:
         """Learn an event of this weight in units; one below zero unlearns.
 
         Raises UnlearnError, and changes nothing, where there is not so much to be unlearned.
@@ -91,13 +89,13 @@ class SecondMoments:
         else:
             _learn(self._sums, self._products, columns, values, weight / UNIT)
 
-    def _is_less_than(self, columns: npt.NDArray[np.int64], values: Array, weight: int) -> bool:
+    def _is_less_than(self, columns: Ints, values: Floats, weight: int) -> bool:
         """Whether fewer events, or smaller squares, were learned than are to be unlearned."""
         squares = self._products[0, columns, columns]
         left = squares + weight / UNIT * values * values
         return self.units + weight < 0 or bool((left < -_CONSTANT * squares).any())
 
-    def merge(self, other: SecondMoments, places: npt.NDArray[np.int64]) -> None:
+    def merge(self, other: SecondMoments, places: Ints) -> None:
         """Add all that another learned, whose columns stand at these places here."""
         if places.size:
             self.reserve(int(places.max()) + 1)
@@ -111,7 +109,7 @@ class SecondMoments:
             _centre(self._sums, self._products, self.units / UNIT, mean, *products)
         return CoMoments(self.units / UNIT, *mean, *products)
 
-    def arrays(self, columns: int) -> dict[str, Array]:
+    def arrays(self, columns: int) -> dict[str, Floats]:
         """The sums of the first so many columns, copied."""
         return {
             "sums": self._sums[:, :columns].copy(),
@@ -119,7 +117,7 @@ class SecondMoments:
         }
 
     @classmethod
-    def from_arrays(cls, units: Any, arrays: Mapping[str, npt.NDArray[Any]], columns: int) -> Self:
+    def from_arrays(cls, units: Any, arrays: Mapping[str, Array], columns: int) -> Self:
         """The moments of these sums. Raises SnapshotError where they do not fit."""
         expected = {"sums": real(2, "columns"), "products": real(2, "columns", "columns")}
         found = checked(arrays, expected, columns=columns)

@@ -24,15 +24,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Flags
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.linear.comoments import CoMoments
 from streamnb.model.numerics.double_double import add, divide, multiply
 
-__all__ = ["Fit", "fit"]
-
-Array = npt.NDArray[np.float64]
 _EXPLAINED = 1e-24
 
 
@@ -52,25 +50,25 @@ class Fit(NamedTuple):
     """
 
     n: float
-    weights: Array
-    mean: Array
-    mean_low: Array
+    weights: Floats
+    mean: Floats
+    mean_low: Floats
     target: float
     squares: float
-    swept: npt.NDArray[np.bool_]
-    inverse: Array
-    explained: Array
+    swept: Flags
+    inverse: Floats
+    explained: Floats
 
     @property
     def rank(self) -> int:
         """How many combinations of attributes varied."""
         return len(self.inverse)
 
-    def predict(self, x: Array) -> float:
+    def predict(self, x: Floats) -> float:
         """w^T x + b: about the mean, so that large offsets cancel before they are multiplied."""
         return float(self.target + self.weights @ ((x - self.mean) - self.mean_low))
 
-    def leverage(self, x: Array) -> float:
+    def leverage(self, x: Floats) -> float:
         """1/n + (x - mean)^T M^-1 (x - mean); infinite where x leaves what was ever seen to vary."""
         if self.n == 0.0:
             return math.inf
@@ -99,7 +97,7 @@ def fit(moments: CoMoments, l2: float) -> Fit:
     return Fit(moments.n, weights, mean[1:], low[1:], target, max(squares, 0.0), swept, inverse, explained)
 
 
-def _least_norm(weights: Array, swept: npt.NDArray[np.bool_], explained: Array) -> Array:
+def _least_norm(weights: Floats, swept: Flags, explained: Floats) -> Floats:
     """The weights without what makes no difference: one of the others, less the swept that explain it."""
     free = np.zeros((weights.size, explained.shape[1]))
     free[swept] = -explained

@@ -26,14 +26,12 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.expected import checked, real
+from streamnb.model.attributes.signatures import Array
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 
-__all__ = ["LaplaceUnits", "log_sigmoid", "sigmoid"]
-
-Array = npt.NDArray[np.float64]
 _FARTHEST = 1e150  # of a mean: by no value of up to 1e140 does its sum leave the doubles
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -59,12 +57,12 @@ class LaplaceUnits:
         return len(self._means)
 
     @property
-    def means(self) -> Array:
+    def means(self) -> Floats:
         """float64[units, columns], the weights: the mode of what was learned."""
         return self._means[:, : self._columns]
 
     @property
-    def roots(self) -> Array:
+    def roots(self) -> Floats:
         """float64[units, columns, columns], S of each unit."""
         return self._roots[:, : self._columns, : self._columns]
 
@@ -89,16 +87,16 @@ class LaplaceUnits:
         """Put the units into this order."""
         self._means, self._roots, self._moved = self._means[units], self._roots[units], self._moved[units]
 
-    def net(self, unit: int, columns: npt.NDArray[np.int64], values: Array) -> float:
+    def net(self, unit: int, columns: Ints, values: Floats) -> float:
         """w^T x of a unit."""
         return float(self._means[unit, columns] @ values)
 
-    def learn(self, columns: npt.NDArray[np.int64], values: Array, targets: Array, weight: float) -> None:
+    def learn(self, columns: Ints, values: Floats, targets: Floats, weight: float) -> None:
         """Learn an event by the target of each unit, float64[units]."""
         d = self._columns
         _learn(self._means, self._roots, self._moved, d, columns, values, targets, weight, self._scratch)
 
-    def due(self, far: float, least: float, most: float) -> npt.NDArray[np.int64]:
+    def due(self, far: float, least: float, most: float) -> Ints:
         """The units that have had no rest for `most` events, or moved far with `least` of them.
 
         Far are squared steps, in standard deviations, that sum to more than `far` for each column.
@@ -112,18 +110,18 @@ class LaplaceUnits:
         """Count steps of a unit from here."""
         self._moved[unit] = 0.0
 
-    def replace(self, unit: int, mean: Array, root: Array) -> None:
+    def replace(self, unit: int, mean: Floats, root: Floats) -> None:
         """Replace the Gaussian of one unit."""
         self.means[unit], self.roots[unit] = mean, root
 
-    def settle(self, means: Array, roots: Array) -> None:
+    def settle(self, means: Floats, roots: Floats) -> None:
         """Replace what was learned by these Gaussians."""
         self._means, self._roots = np.array(means, order="C"), np.array(roots, order="C")
         self._moved = np.zeros((len(means), 2))
         self._columns = means.shape[1]
         self._scratch = np.zeros(self._columns)
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Floats]:
         """All that was learned, copied."""
         return {"means": self.means.copy(), "roots": self.roots.copy(), "moved": self._moved.copy()}
 
@@ -133,9 +131,7 @@ class LaplaceUnits:
         return self._means.nbytes + self._roots.nbytes
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, npt.NDArray[Any]], units: int, columns: int, variance: float
-    ) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, Array], units: int, columns: int, variance: float) -> Self:
         """The units of these arrays; "moved" may be absent. Raises SnapshotError where they do not fit."""
         widest = 1.001 * math.sqrt(variance)  # a posterior is not wider than its prior
         expected = {
@@ -164,15 +160,7 @@ def log_sigmoid(m: float) -> float:
 
 @kernel
 def _learn(
-    means: Any,
-    roots: Any,
-    moved: Any,
-    d: int,
-    columns: Any,
-    values: Any,
-    targets: Any,
-    weight: float,
-    v: Any,
+    means: Any, roots: Any, moved: Any, d: int, columns: Any, values: Any, targets: Any, weight: float, v: Any
 ) -> None:
     """Learn an event with each unit."""
     for u in range(targets.size):
@@ -191,14 +179,7 @@ def _any_due(moved: Any, far: float, least: float, most: float) -> bool:
 
 @inlined
 def _learn_unit(
-    mean: Any,
-    S: Any,
-    d: int,
-    columns: Any,
-    values: Any,
-    target: float,
-    weight: float,
-    v: Any,
+    mean: Any, S: Any, d: int, columns: Any, values: Any, target: float, weight: float, v: Any
 ) -> Any:
     """See the module's text; v is scratch. Returns the squared step, in standard deviations."""
     m0 = 0.0

@@ -21,14 +21,6 @@ from streamnb.model.numerics.logspace import normalise
 from streamnb.model.stats.histograms import has_capacity, highest_count, histogram_move
 from streamnb.model.stats.moments import learn_value, unlearn_value
 
-__all__ = [
-    "learn_event",
-    "run",
-    "run_within",
-    "unlearn_event",
-    "unlearn_events",
-]
-
 _NEAR = 1 << 16  # counts that the caches hold
 
 

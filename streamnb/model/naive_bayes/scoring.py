@@ -36,8 +36,6 @@ from streamnb.model.numerics.logspace import LN2, factors_until_overflow, power_
 from streamnb.model.stats.histograms import Histograms
 from streamnb.model.stats.moments import spread
 
-__all__ = ["known", "log_absent", "log_away", "score_event", "score_priors", "score_value"]
-
 _LOG_2PI = math.log(2.0 * math.pi)
 _SMALL = 1e-140  # so that the product of two of them is a normal number
 _LARGE = 1e140

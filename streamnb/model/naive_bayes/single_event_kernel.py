@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle, bundled
 from streamnb.compiler.pinned import carve, pinning
+from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.repeats import mark_repeats_within
@@ -20,8 +22,6 @@ from streamnb.model.naive_bayes.kernels import run_within
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.stats.histograms import Histograms
 
-__all__ = ["ModelArrays", "pin_arrays", "run_single", "scratch_words"]
-
 _HEAVIEST = 1 << 20
 
 
@@ -30,16 +30,16 @@ class ModelArrays(NamedTuple):
     """What an event needs of a model: its tables, the arrays of `Vocabulary`, the `character_table`."""
 
     tables: Tables
-    slots: npt.NDArray[np.uint64]
+    slots: Hashes
     cells: npt.NDArray[np.uint8]
     arena: npt.NDArray[np.uint8]
-    used: npt.NDArray[np.int64]
-    groups: npt.NDArray[np.int32]
-    secret: npt.NDArray[np.uint64]
-    characters: npt.NDArray[np.int32]
+    used: Ints
+    groups: Codes
+    secret: Hashes
+    characters: Codes
 
     @classmethod
-    def of(cls, tables: Tables, keys: Vocabulary, characters: npt.NDArray[np.int32]) -> ModelArrays:
+    def of(cls, tables: Tables, keys: Vocabulary, characters: Codes) -> ModelArrays:
         """As they are now."""
         return cls(
             tables, keys.slots, keys.cells, keys.arena, keys.used, keys.groups, keys.secret, characters
@@ -54,7 +54,7 @@ _pin, _pinned = pinning(ModelArrays.of(_TABLES, Vocabulary(), np.zeros(0, dtype=
 
 
 @kernel
-def pin_arrays(words: npt.NDArray[np.int64], arrays: ModelArrays) -> None:
+def pin_arrays(words: Ints, arrays: ModelArrays) -> None:
     """Write where the arrays stand, int64[PINNED_WORDS], for `run_single`."""
     _pin(words, arrays)
 
@@ -100,12 +100,12 @@ def run_single(
     label: int,
     weight: int,
     text: npt.NDArray[np.uint8],
-    lengths: npt.NDArray[np.int64],
-    attributes: npt.NDArray[np.int32],
-    value: npt.NDArray[np.float64],
+    lengths: Ints,
+    attributes: Codes,
+    value: Floats,
     size: int,
-    words: npt.NDArray[np.int64],
-    scratch: npt.NDArray[np.float64],
+    words: Ints,
+    scratch: Floats,
 ) -> int:
     """Learn one event, or predict it where the label is -1.
 

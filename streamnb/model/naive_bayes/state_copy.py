@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Array, Codes, State
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import kernel
 
-__all__ = ["Copied", "StateCopy"]
-
-Array = npt.NDArray[Any]
 _ALL = 1 << 62
 
 
@@ -74,14 +72,14 @@ class StateCopy:
         self._taken = np.zeros(len(rows["table"].copied), np.bool_)
         self.done = False
 
-    def keep(self, rows: npt.NDArray[np.int32]) -> None:
+    def keep(self, rows: Codes) -> None:
         """These rows are about to change; UNKNOWN and the like are passed over."""
         if not self.done:
             fresh = np.empty(rows.size, np.int64)
             found = _fresh(rows, 0 if self._left else self._at, self._taken, fresh)
             self._copy_rows(fresh[:found])
 
-    def _copy_rows(self, rows: npt.NDArray[np.int64]) -> None:
+    def _copy_rows(self, rows: Ints) -> None:
         for whole, copied in self._rows.values():
             _copy(whole(), rows, copied)
 
@@ -109,7 +107,7 @@ class StateCopy:
         """Copy all that is left."""
         self.advance(_ALL)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def state(self) -> State:
         """JSON-able values, and arrays without spare capacity, once all has been copied."""
         self.finish()
         copied: Mapping[str, Array] = {name: part.copied for name, part in self._growing.items()}

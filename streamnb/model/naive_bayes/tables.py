@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from streamnb.compiler.bundles import bundle
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.stats.histograms import Histograms
 
-__all__ = ["Reading", "Tables"]
-
-Reading = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]
+Reading = tuple[Floats, Floats, int]
 """Smoothing (4, groups), weights of given priors (K,), and the mode of the prior."""
 
 
@@ -32,19 +28,19 @@ class Tables(NamedTuple):
         prior_mode: int.
     """
 
-    classes: npt.NDArray[np.int64]
-    table: npt.NDArray[np.int64]
-    totals: npt.NDArray[np.int64]
-    live: npt.NDArray[np.int64]
-    kinds: npt.NDArray[np.int64]
-    slot: npt.NDArray[np.int64]
+    classes: Ints
+    table: Ints
+    totals: Ints
+    live: Ints
+    kinds: Ints
+    slot: Ints
     histograms: Histograms
-    n: npt.NDArray[np.int64]
-    mean: npt.NDArray[np.float64]
-    M2: npt.NDArray[np.float64]
-    alpha: npt.NDArray[np.float64]
-    m: npt.NDArray[np.float64]
-    p: npt.NDArray[np.float64]
-    declared: npt.NDArray[np.float64]
-    prior: npt.NDArray[np.float64]
+    n: Ints
+    mean: Floats
+    M2: Floats
+    alpha: Floats
+    m: Floats
+    p: Floats
+    declared: Floats
+    prior: Floats
     prior_mode: int

@@ -7,8 +7,6 @@ from typing import Any
 
 from streamnb.model.compiled.jit import inlined
 
-__all__ = ["add"]
-
 
 @inlined
 def add(sums: Any, row: int, term: float) -> None:

@@ -14,11 +14,9 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import kernel
-
-__all__ = ["check_seed", "choose", "uniforms"]
 
 _WORDS = 4  # 64-bit words a block
 _SEEDS = 2**128
@@ -30,7 +28,7 @@ def check_seed(seed: int) -> None:
         raise ValueError(f"a seed must be an integer from 0 to 2**128 - 1, got {seed!r}")
 
 
-def uniforms(seed: int, first: int, n: int) -> npt.NDArray[np.float64]:
+def uniforms(seed: int, first: int, n: int) -> Floats:
     """Numbers `first` to `first` + `n` - 1 of `seed`: float64[n], uniform in [0, 1), multiples of 2^-53.
 
     How they are cut into calls changes nothing: ``uniforms(s, a, n)[j] == uniforms(s, a + j, 1)[0]``.

@@ -14,8 +14,6 @@ from typing import Any
 
 from streamnb.model.compiled.jit import inlined
 
-__all__ = ["add", "divide", "multiply", "two_product"]
-
 _SPLIT = 2.0**27 + 1.0
 
 

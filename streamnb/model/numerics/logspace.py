@@ -9,8 +9,6 @@ import numpy as np
 
 from streamnb.model.compiled.jit import inlined, kernel
 
-__all__ = ["LN2", "factors_until_overflow", "log_normalise", "mantissa_of", "normalise", "power_of"]
-
 LN2 = math.log(2.0)
 _FRACTION_BITS, _POWER_OF_HALF = 52, 1022
 _FRACTION, _HALF = (1 << _FRACTION_BITS) - 1, _POWER_OF_HALF << _FRACTION_BITS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,10 @@ import numpy.typing as npt
 from streamnb.compiler.bundles import bundle
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import FINITE, checked, counts, real
+from streamnb.model.attributes.signatures import Array
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.numerics.compensated import add
-
-__all__ = ["Floats", "Weights", "observe", "observe_many", "restored", "start", "weighted_mean"]
-
-Floats = npt.NDArray[np.float64]
 
 _MOST = 1e300  # a log likelihood above this is refused as +inf is: totals cannot overflow downwards
 
@@ -41,7 +39,7 @@ class Weights(NamedTuple):
     log_prior: Floats
     log_posterior: Floats
     losses: Floats
-    observations: npt.NDArray[np.int64]
+    observations: Ints
 
 
 def start(prior: npt.ArrayLike) -> Weights:
@@ -120,7 +118,7 @@ def observe_many(weights: Weights, log_likelihoods: Floats, switching_rate: floa
     return len(log_likelihoods)
 
 
-def restored(arrays: Mapping[str, npt.NDArray[Any]]) -> Weights:
+def restored(arrays: Mapping[str, Array]) -> Weights:
     """The weights whose arrays these are, by name. Raises SnapshotError where they do not fit together."""
     H = np.size(arrays.get("log_prior", ()))
     found = checked(

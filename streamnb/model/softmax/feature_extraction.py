@@ -19,11 +19,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import MOST, Expected, counts, whole
 from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.intrinsics import prefetch
@@ -63,16 +63,6 @@ from streamnb.model.softmax.quantile_bins import (
 )
 from streamnb.model.softmax.softmax import LOG_OF_ONE
 
-__all__ = [
-    "Context",
-    "ExtractedFeatures",
-    "expected_context",
-    "extract",
-    "most_features",
-    "note_attributes",
-    "put_value",
-]
-
 MOST_PAIRED = 12  # attributes; 66 pairs of them
 _SELECTED_AFTER = 256 * UNIT
 _LABEL = -1  # attribute: the label before; others are 2 g (group g) or 2 f + 1 (continuous attribute f)
@@ -85,7 +75,7 @@ _STEPS = 32  # of the inverse document frequency between two powers of two
 _STEP_OF_HALF = 1022 * _STEPS
 
 
-def _rarity_table() -> npt.NDArray[np.float64]:
+def _rarity_table() -> Floats:
     """(ln u + 1/20)^0.3 for u in steps of 3 %, by exponent and mantissa of u >= 1. Shape (64 * 32,)."""
     exponent, step = np.divmod(np.arange(64 * _STEPS), _STEPS)
     middle = np.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
@@ -107,10 +97,10 @@ class Context(NamedTuple):
         n_chosen: int64[1], how many, or -1 where they are too many and have not been selected yet.
     """
 
-    last_label: npt.NDArray[np.int64]
-    learned: npt.NDArray[np.int64]
-    chosen: npt.NDArray[np.int64]
-    n_chosen: npt.NDArray[np.int64]
+    last_label: Ints
+    learned: Ints
+    chosen: Ints
+    n_chosen: Ints
 
     @classmethod
     def empty(cls) -> Context:
@@ -152,21 +142,21 @@ class ExtractedFeatures(NamedTuple):
             code (`quantile_bins.CODE`), or -1.
     """
 
-    keys: npt.NDArray[np.uint64]
-    hashes: npt.NDArray[np.uint64]
-    rows: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
-    owners: npt.NDArray[np.int64]
-    owner_keys: npt.NDArray[np.uint64]
-    owner_rows: npt.NDArray[np.int64]
-    attributes: npt.NDArray[np.int64]
-    attribute_keys: npt.NDArray[np.uint64]
-    fine_keys: npt.NDArray[np.uint64]
-    n: npt.NDArray[np.int64]
-    squares: npt.NDArray[np.float64]
-    places: npt.NDArray[np.int32]
-    slots: npt.NDArray[np.int64]
-    of_value: npt.NDArray[np.int64]
+    keys: Hashes
+    hashes: Hashes
+    rows: Ints
+    values: Floats
+    owners: Ints
+    owner_keys: Hashes
+    owner_rows: Ints
+    attributes: Ints
+    attribute_keys: Hashes
+    fine_keys: Hashes
+    n: Ints
+    squares: Floats
+    places: Codes
+    slots: Ints
+    of_value: Ints
 
     @classmethod
     def of(cls, most: int) -> ExtractedFeatures:
@@ -204,13 +194,7 @@ def most_features(batch: Batch) -> int:
 
 @inlined
 def _put(
-    secret: Any,
-    out: ExtractedFeatures,
-    places: npt.NDArray[np.int32],
-    n: int,
-    key: Any,
-    owner: int,
-    times: float,
+    secret: Any, out: ExtractedFeatures, places: Codes, n: int, key: Any, owner: int, times: float
 ) -> int:
     """Add a feature, or how often it occurs where it is there already; how many there are."""
     keys, values = out.keys, out.values
@@ -244,9 +228,7 @@ def _put_attribute(out: ExtractedFeatures, attribute: Any, key: Any) -> None:
 
 
 @inlined
-def _put_items(
-    batch: Batch, e: int, kinds: Any, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
-) -> None:
+def _put_items(batch: Batch, e: int, kinds: Any, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
     """Words and nominal values."""
     owner_keys, n, m = out.owner_keys, 0, 0
     token_keys, rows = batch.keys, batch.rows
@@ -268,13 +250,7 @@ def _put_items(
 
 @kernel
 def put_value(
-    f: Any,
-    value: float,
-    bits: Any,
-    bins: BinTables,
-    secret: Any,
-    places: npt.NDArray[np.int32],
-    out: ExtractedFeatures,
+    f: Any, value: float, bits: Any, bins: BinTables, secret: Any, places: Codes, out: ExtractedFeatures
 ) -> None:
     """A continuous value: its code, and its bin in every layout in use."""
     field, told, found = np.uint64(f) << _BYTE | _FIELD, False, out.of_value[out.n[4]]
@@ -306,7 +282,7 @@ def put_value(
 
 
 @kernel
-def _put_label(last: int, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures) -> None:
+def _put_label(last: int, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
     """The label before."""
     m, key = out.n[2], mixed(_IS_LABEL, np.uint64(last))
     out.owner_keys[m] = mixed(_IS_OWNER, _IS_LABEL)
@@ -316,9 +292,7 @@ def _put_label(last: int, secret: Any, places: npt.NDArray[np.int32], out: Extra
 
 
 @kernel
-def _put_adjacent(
-    batch: Batch, e: int, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
-) -> None:
+def _put_adjacent(batch: Batch, e: int, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
     """Pairs of adjacent words; they belong to the owner of the words."""
     n, m = out.n[1], -1
     token_keys, rows = batch.keys, batch.rows
@@ -334,9 +308,7 @@ def _put_adjacent(
 
 
 @inlined
-def _put_pair(
-    sort: Any, pair: Any, key: Any, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
-) -> None:
+def _put_pair(sort: Any, pair: Any, key: Any, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
     """A pair of two values, and its owner."""
     m = out.n[2]
     out.owner_keys[m] = mixed(_IS_OWNER, mixed(sort, pair))
@@ -345,9 +317,7 @@ def _put_pair(
 
 
 @kernel
-def _put_attribute_pairs(
-    context: Context, secret: Any, places: npt.NDArray[np.int32], out: ExtractedFeatures
-) -> None:
+def _put_attribute_pairs(context: Context, secret: Any, places: Codes, out: ExtractedFeatures) -> None:
     """Pairs of the values of chosen attributes, each with an owner of its own."""
     chosen = max(context.n_chosen[0], 0)
     out.slots[:chosen] = -1

@@ -21,34 +21,12 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import MOST, Expected, real, whole
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
 from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
-
-__all__ = [
-    "COUNTS",
-    "KEY",
-    "KEY_BITS",
-    "NOBODY",
-    "NO_CLASS",
-    "OWNER",
-    "TOTAL",
-    "FeatureTables",
-    "Features",
-    "add_feature",
-    "by_place",
-    "class_met",
-    "find_slot",
-    "is_met_once",
-    "met_once",
-    "mixed",
-    "most_met_once",
-    "most_rows",
-    "promote",
-    "row_in",
-]
 
 KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
 NOBODY = -1  # in place of a row
@@ -78,12 +56,12 @@ class FeatureTables(NamedTuple):
         secret: uint64[2], of the hash by which slots are found.
     """
 
-    slots: npt.NDArray[np.uint64]
-    table: npt.NDArray[np.int64]
+    slots: Hashes
+    table: Ints
     weights: npt.NDArray[np.float32]
-    size: npt.NDArray[np.int64]
-    memory: npt.NDArray[np.int64]
-    secret: npt.NDArray[np.uint64]
+    size: Ints
+    memory: Ints
+    secret: Hashes
 
 
 @inlined
@@ -241,7 +219,7 @@ class Features:
         return int(self._size[0])
 
     @property
-    def met_once(self) -> npt.NDArray[np.uint64]:
+    def met_once(self) -> Hashes:
         """The slots of those that were met once, rising."""
         return np.sort(self._slots[self._slots >= _MET_ONCE])
 
@@ -274,12 +252,12 @@ class Features:
         if int(self._size.sum()) + features > self._slots.size * _MAX_LOAD:
             self._refill(int(self._size.sum()) + features, self._slots)
 
-    def _refill(self, entries: int, once: npt.NDArray[np.uint64]) -> None:
+    def _refill(self, entries: int, once: Hashes) -> None:
         """Lay out slots for so many entries."""
         self._slots = np.zeros(max(64, 1 << int(entries / _MAX_LOAD).bit_length()), dtype=np.uint64)
         _fill(self.size, self._secret, self._slots, self.table, once)
 
-    def expected(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> dict[str, Expected]:
+    def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
         """The arrays of a state, which these are to be."""
         lowest, highest = np.zeros(COUNTS + classes, dtype=np.int64), np.full(COUNTS + classes, MOST)
         highest[KEY] = KEY_BITS
@@ -295,7 +273,7 @@ class Features:
             ),
         }
 
-    def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
+    def load(self, arrays: Mapping[str, Array], classes: int) -> None:
         """Replace everything by what a state holds, which is as `expected`."""
         table, weights, once = (arrays[name] for name in ("features", "feature_weights", "features_met_once"))
         self._size[:] = 0

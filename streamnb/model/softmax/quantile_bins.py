@@ -15,31 +15,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import Expected, real, reject, whole
+from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
-
-__all__ = [
-    "CODE",
-    "CODES",
-    "FIRST_EDGES",
-    "LAYOUTS",
-    "PAIRED",
-    "BinTables",
-    "Bins",
-    "bin_of",
-    "code_of",
-    "expected_bins",
-    "first_edge",
-    "has_capacity_for_values",
-    "is_in_use",
-    "note_value",
-    "packed_bins",
-    "places_for_values",
-]
 
 LAYOUTS = 4
 PAIRED = 3  # the layout for pairs
@@ -79,12 +60,12 @@ class BinTables(NamedTuple):
             attribute is no code.
     """
 
-    pool: npt.NDArray[np.float64]
-    used: npt.NDArray[np.int64]
-    at: npt.NDArray[np.int64]
-    learned: npt.NDArray[np.int64]
-    n_edges: npt.NDArray[np.int64]
-    n_codes: npt.NDArray[np.int64]
+    pool: Floats
+    used: Ints
+    at: Ints
+    learned: Ints
+    n_edges: Ints
+    n_codes: Ints
 
 
 @inlined
@@ -274,13 +255,13 @@ class Bins:
         tables.used[0] = live
         self.tables = tables._replace(pool=pool)
 
-    def _sizes(self) -> npt.NDArray[np.int64]:
+    def _sizes(self) -> Ints:
         """Of the blocks of all attributes."""
         learned = self.tables.learned
-        sizes: npt.NDArray[np.int64] = np.where(learned > 0, _SIZES[np.searchsorted(_HOLDS, learned)], 0)
+        sizes: Ints = np.where(learned > 0, _SIZES[np.searchsorted(_HOLDS, learned)], 0)
         return sizes
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         """Copies of what is needed, one attribute after the other."""
         tables = self.tables
         parts = {name: tables.pool[_runs(*run)] for name, run in self._kept().items()}
@@ -299,7 +280,7 @@ class Bins:
             "codes": (at, codes),
         }
 
-    def load(self, packed: Mapping[str, npt.NDArray[Any]]) -> None:
+    def load(self, packed: Mapping[str, Array]) -> None:
         """Replace everything by what a state holds, of which `packed_bins` found that it is sound."""
         counts = {name: packed[name].copy() for name in ("learned", "n_edges", "n_codes")}
         self.tables = _empty(counts["learned"].size)._replace(**counts)
@@ -311,19 +292,19 @@ class Bins:
             self.tables.pool[_runs(*run)] = packed[name]
 
 
-def _one_after_the_other(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _one_after_the_other(sizes: Ints) -> Ints:
     """Where blocks of these sizes begin; -1 where there is none."""
-    firsts: npt.NDArray[np.int64] = np.where(sizes > 0, np.cumsum(sizes) - sizes, -1)
+    firsts: Ints = np.where(sizes > 0, np.cumsum(sizes) - sizes, -1)
     return firsts
 
 
-def _runs(firsts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _runs(firsts: Ints, counts: Ints) -> Ints:
     """The places first, first + 1, ... of each, one after the other."""
     before = np.cumsum(counts) - counts
     return np.repeat(firsts - before, counts) + np.arange(counts.sum())
 
 
-def expected_bins(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Expected]:
+def expected_bins(arrays: Mapping[str, Array]) -> dict[str, Expected]:
     """The arrays of a state, of any number of attributes; in one from before there are rows of all."""
     counts = {
         "learned": whole("numbers", low=0, high=_PAIRED_AFTER),
@@ -335,7 +316,7 @@ def expected_bins(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Expected]
     return counts | {name: real("numbers", width) for name, width in _WIDTHS.items()}
 
 
-def packed_bins(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+def packed_bins(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays of bins in a state, which are as `expected_bins` has it; the rows of one from before packed.
 
     Raises SnapshotError where they do not belong together: a block has room for what so many values can have.
@@ -352,14 +333,14 @@ def packed_bins(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray
     return packed
 
 
-def _counts(learned: Any, n_edges: Any, n_codes: Any) -> Iterator[npt.NDArray[np.int64]]:
+def _counts(learned: Any, n_edges: Any, n_codes: Any) -> Iterator[Ints]:
     """How many values, edges and codes are kept."""
     yield np.where(learned < _VALUES[-1], learned, 0)
     yield np.maximum(n_edges, 0)
     yield np.maximum(n_codes, 0)
 
 
-def _of_rows(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+def _of_rows(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Arrays of rows, without what is behind the first ones of each."""
     values, edges, codes = _counts(*(arrays[name] for name in ("learned", "n_edges", "n_codes")))
     layouts = zip(np.diff(FIRST_EDGES).tolist(), edges.T, strict=True)
@@ -371,8 +352,8 @@ def _of_rows(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[An
     return dict(arrays) | {name: arrays[name][kept] for name, kept in inside.items()}
 
 
-def _inside(width: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    inside: npt.NDArray[np.bool_] = np.arange(width) < counts[:, np.newaxis]
+def _inside(width: int, counts: Ints) -> Flags:
+    inside: Flags = np.arange(width) < counts[:, np.newaxis]
     return inside
 
 

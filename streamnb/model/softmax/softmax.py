@@ -20,8 +20,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
@@ -38,25 +38,15 @@ from streamnb.model.softmax.feature_table import (
     met_once,
 )
 
-__all__ = [
-    "LOG_OF_ONE",
-    "count_features",
-    "feature_log_odds",
-    "learn_softmax",
-    "log_of_none",
-    "score_features",
-    "score_softmax",
-]
-
 _TRUST = 0.5  # of the log likelihoods; together with |x| = 1 it keeps them from saying too much
 _SMOOTHING = 0.5
 _DAMPING = 1e-3
 _SURE = 0.99
 
 
-def _log_table(smoothing: float) -> npt.NDArray[np.float64]:
+def _log_table(smoothing: float) -> Floats:
     """Ln(n + smoothing) of whole numbers. Shape (4096,)."""
-    logs: npt.NDArray[np.float64] = np.log(np.arange(4096) + smoothing)
+    logs: Floats = np.log(np.arange(4096) + smoothing)
     return logs
 
 
@@ -82,12 +72,7 @@ def log_of_none(table: Ints, owner: int, k: int) -> float:
 
 @inlined
 def score_features(
-    extracted: Any,
-    features: FeatureTables,
-    pairs: npt.NDArray[np.bool_],
-    likelihoods: Floats,
-    dots: Floats,
-    by_owner: Floats,
+    extracted: Any, features: FeatureTables, pairs: Flags, likelihoods: Floats, dots: Floats, by_owner: Floats
 ) -> None:
     """Sums over singles, and over pairs, of what the features say. They are to be divided by |v|.
 

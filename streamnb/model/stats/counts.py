@@ -9,23 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.model.attributes.expected import MOST, reject
 from streamnb.model.attributes.kinds import BERNOULLI
+from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import Growable, capacity_for, grown
 from streamnb.model.compiled.jit import kernel
 from streamnb.model.stats.histograms import Histograms, histograms_of, resized, texts_held, widened
-
-__all__ = [
-    "Counts",
-    "Ints",
-    "add_rows",
-    "widen_rows",
-]
-
-Ints = npt.NDArray[np.int64]
 
 
 class Counts(Growable):
@@ -91,7 +83,7 @@ class Counts(Growable):
         if columns > have or self._texts() >= texts_held(self.histograms):
             self._resize_histograms(self.histograms.used.size, columns, self._texts())
 
-    def load(self, name: str, table: Ints, totals: Ints, groups: npt.NDArray[np.int32]) -> None:
+    def load(self, name: str, table: Ints, totals: Ints, groups: Codes) -> None:
         """Take over the table and totals of a state; there is room, and each is in its range.
 
         Args:
@@ -111,7 +103,7 @@ class Counts(Growable):
         self.table[:rows, :K], self.totals[:, :K] = table, totals
         self.derive(groups)
 
-    def derive(self, groups: npt.NDArray[np.int32]) -> None:
+    def derive(self, groups: Codes) -> None:
         """Make `live` and the histograms anew from the table, after it was replaced or added to.
 
         The rows are of these groups, int32[rows].

@@ -19,20 +19,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import FINITE, Expected, counts, real, reject
 from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.compiled.arrays import Floats
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill, multiply_by
 from streamnb.model.stats.counts import widen_rows
 from streamnb.model.stats.moments import FARTHEST, learn_value
-
-__all__ = ["Decayed", "DecayedTables", "ages", "learn_decayed", "row_scale"]
 
 _EPOCH = 32.0  # half-lives: weights up to 2^32 leave room for the squares of the largest values
 _HEAVIEST = 2.0**96  # units, at the beginning of an epoch
@@ -56,17 +54,17 @@ class DecayedTables(NamedTuple):
         n, mean, M2: float64[D, >= fields, >= classes], as in `moments.Moments`; n and M2 are decayed.
     """
 
-    half_life: npt.NDArray[np.float64]
-    presence: npt.NDArray[np.bool_]
-    clock: npt.NDArray[np.float64]
-    epoch: npt.NDArray[np.int64]
-    table: npt.NDArray[np.float64]
-    row_epoch: npt.NDArray[np.int64]
-    totals: npt.NDArray[np.float64]
-    classes: npt.NDArray[np.float64]
-    n: npt.NDArray[np.float64]
-    mean: npt.NDArray[np.float64]
-    M2: npt.NDArray[np.float64]
+    half_life: Floats
+    presence: Flags
+    clock: Floats
+    epoch: Ints
+    table: Floats
+    row_epoch: Ints
+    totals: Floats
+    classes: Floats
+    n: Floats
+    mean: Floats
+    M2: Floats
 
 
 @inlined
@@ -223,7 +221,7 @@ class Decayed:
             M2=_padded(tables.M2, fields, columns),
         )
 
-    def select(self, rows: npt.NDArray[np.int64], groups: npt.NDArray[np.int32]) -> None:
+    def select(self, rows: Ints, groups: Codes) -> None:
         """Keep these rows only, which are of these groups; totals are added up anew."""
         tables = self.tables
         self.tables = tables = tables._replace(table=tables.table[rows], row_epoch=tables.row_epoch[rows])
@@ -233,7 +231,7 @@ class Decayed:
             weights = np.ldexp(tables.table[:, d], -int(_EPOCH) * np.minimum(epochs, 40)[:, np.newaxis])
             np.add.at(tables.totals[d], groups[groups >= 0], weights[groups >= 0])
 
-    def state(self, groups: int, fields: int, classes: int) -> dict[str, npt.NDArray[Any]]:
+    def state(self, groups: int, fields: int, classes: int) -> dict[str, Array]:
         """Copies of all but rows, without spare capacity."""
         tables = self.tables
         return {
@@ -262,7 +260,7 @@ class Decayed:
             "decayed_row_epoch": counts("rows", "decays"),
         }
 
-    def load(self, arrays: Mapping[str, npt.NDArray[Any]], groups: int, fields: int, classes: int) -> None:
+    def load(self, arrays: Mapping[str, Array], groups: int, fields: int, classes: int) -> None:
         """Take over a `state` with its rows, which is as `expected`; there is room.
 
         Raises SnapshotError where the times in it do not fit together.
@@ -289,7 +287,7 @@ class Decayed:
             getattr(tables, name)[:, :fields, :classes] = arrays[f"decayed_{name}"]
 
 
-def _padded(array: npt.NDArray[np.float64], rows: int, columns: int) -> npt.NDArray[np.float64]:
+def _padded(array: Floats, rows: int, columns: int) -> Floats:
     """An array (D, rows, columns) that is grown to at least so many."""
     _, have, wide = array.shape
     if rows <= have and columns <= wide:

@@ -10,27 +10,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
+from streamnb.model.attributes.signatures import Array, Codes, Flags
+from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import inlined, kernel
-
-__all__ = [
-    "Histograms",
-    "has_capacity",
-    "highest_count",
-    "histogram_move",
-    "histograms_of",
-    "resized",
-    "texts_held",
-    "widened",
-]
 
 _UNIT_BITS = 10  # a count is in units of 1/1024 example, see `counts.UNIT`
 _MOST_EXACT = 1 << 22  # entries of `exact`, of all histograms together
 
 
-Counted = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Counted = tuple[Ints, Ints]
 
 
 @bundle
@@ -52,20 +42,20 @@ class Histograms(NamedTuple):
         stale: bool[B].
     """
 
-    exact: npt.NDArray[np.int32]
-    occupied: npt.NDArray[np.uint64]
-    weight: npt.NDArray[np.int64]
-    words: npt.NDArray[np.int64]
-    used: npt.NDArray[np.int64]
-    positive: npt.NDArray[np.int64]
-    absent: npt.NDArray[np.float64]
-    misses: npt.NDArray[np.int64]
-    stale: npt.NDArray[np.bool_]
+    exact: Codes
+    occupied: Hashes
+    weight: Ints
+    words: Ints
+    used: Ints
+    positive: Ints
+    absent: Floats
+    misses: Ints
+    stale: Flags
 
     @property
     def n_bytes(self) -> int:
         """Memory of the arrays."""
-        arrays: tuple[npt.NDArray[Any], ...] = tuple(self)
+        arrays: tuple[Array, ...] = tuple(self)
         return sum(array.nbytes for array in arrays)
 
     @classmethod
@@ -245,7 +235,7 @@ def widened(old: Histograms, columns: int, wider: int) -> Histograms:
     return histograms_of(found, 0, old.weight.shape[1], old.exact.shape[1])
 
 
-def _widen(array: npt.NDArray[Any], columns: int, wider: int) -> npt.NDArray[Any]:
+def _widen(array: Array, columns: int, wider: int) -> Array:
     """An array whose first axis is (group x class), with capacity for more classes in each group."""
     by_group = array.reshape(-1, columns, *array.shape[1:])
     pad = [(0, 0), (0, wider - columns)] + [(0, 0)] * (array.ndim - 1)
@@ -270,12 +260,12 @@ def _counted(old: Histograms, b: int) -> Counted:
     return counts[order], words[order]
 
 
-def _have_places(counts: npt.NDArray[np.int64], places: int) -> npt.NDArray[np.bool_]:
+def _have_places(counts: Ints, places: int) -> Flags:
     wholes = counts >> _UNIT_BITS
     return np.asarray((wholes << _UNIT_BITS == counts) & (wholes < places))
 
 
-def _fill(new: Histograms, b: int, counts: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> None:
+def _fill(new: Histograms, b: int, counts: Ints, words: Ints) -> None:
     """Put counts, which rise, where they stand."""
     whole = _have_places(counts, new.exact.shape[1])
     at = counts[whole] >> _UNIT_BITS

@@ -38,14 +38,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.growable import Growable
 from streamnb.model.compiled.jit import inlined, kernel
-
-__all__ = ["FARTHEST", "NO_SPREAD", "Moments", "learn_value", "merge_moments", "spread", "unlearn_value"]
 
 NO_SPREAD = 8 * 2.0**-52
 """A standard deviation up to so much of the mean is rounding; see above."""
@@ -94,14 +93,7 @@ def unlearn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: 
     n[f, k] = rest
 
 
-def merge_moments(
-    n: npt.NDArray[np.int64],
-    mean: npt.NDArray[np.float64],
-    M2: npt.NDArray[np.float64],
-    n_b: npt.NDArray[np.int64],
-    mean_b: npt.NDArray[np.float64],
-    M2_b: npt.NDArray[np.float64],
-) -> None:
+def merge_moments(n: Ints, mean: Floats, M2: Floats, n_b: Ints, mean_b: Floats, M2_b: Floats) -> None:
     """Add moments b to (n, mean, M2), cell by cell, in place (Chan's formula). All of one shape."""
     total = n + n_b
     share = np.divide(n_b, total, out=np.zeros_like(mean), where=total > 0)
@@ -125,7 +117,7 @@ class Moments(Growable):
         self.mean = np.zeros((0, 2), dtype=np.float64)
         self.M2 = np.zeros((0, 2), dtype=np.float64)
 
-    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+    def __iter__(self) -> Iterator[Array]:
         """n, mean and M2."""
         return iter((self.n, self.mean, self.M2))
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
+from streamnb.model.attributes.signatures import Codes
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
-from streamnb.model.stats.counts import Counts, Ints, add_rows
+from streamnb.model.stats.counts import Counts, add_rows
 from streamnb.model.stats.histograms import Histograms, highest_count, histogram_move
-
-__all__ = ["NO_PRESENCE", "Presence", "PresenceTables", "count_presence", "uncount_presence"]
 
 
 @bundle
@@ -30,12 +29,12 @@ class PresenceTables(NamedTuple):
             valid unless the histogram is stale.
     """
 
-    table: npt.NDArray[np.int64]
-    texts: npt.NDArray[np.int64]
-    words: npt.NDArray[np.int64]
-    slot: npt.NDArray[np.int64]
+    table: Ints
+    texts: Ints
+    words: Ints
+    slot: Ints
     histograms: Histograms
-    absent: npt.NDArray[np.float64]
+    absent: Floats
 
 
 @kernel
@@ -115,7 +114,7 @@ class Presence:
         arrays = [self.words, self._absent, self.counts.table, self.counts.totals]
         return sum(array.nbytes for array in arrays) + self.counts.histograms.n_bytes
 
-    def reserve(self, kinds: npt.NDArray[np.int64], rows: int, classes: int) -> None:
+    def reserve(self, kinds: Ints, rows: int, classes: int) -> None:
         """Grow to these groups, rows and classes."""
         for kind in kinds[self.counts.kinds.size :].tolist():
             self.counts.add_group(NOMINAL if kind == NOMINAL else self._text_kind)
@@ -129,12 +128,12 @@ class Presence:
         """Let the histograms take one more text of `most` different words."""
         self.counts.reserve_texts(most)
 
-    def load(self, table: Ints, texts: Ints, groups: npt.NDArray[np.int32]) -> None:
+    def load(self, table: Ints, texts: Ints, groups: Codes) -> None:
         """Take over the table and texts of a state, as `Counts.load` does."""
         self.counts.load("presence", table, texts, groups)
         add_rows(table, groups, self.words)  # stopped words have no counts
 
-    def derive(self, groups: npt.NDArray[np.int32]) -> None:
+    def derive(self, groups: Codes) -> None:
         """Make `words` and the histograms anew from the table, after it was replaced."""
         self.counts.derive(groups)
         self.words[...] = 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["FIRST_DECAYED", "PRESENT", "TOKENS", "Sources"]
-
 TOKENS, PRESENT, FIRST_DECAYED = 0, 1, 2  # sources of counts
 
 

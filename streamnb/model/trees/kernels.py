@@ -21,24 +21,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.compiled.vectors import copy_to
 from streamnb.model.naive_bayes.scoring import score_priors
 from streamnb.model.numerics.logspace import normalise
-
-__all__ = [
-    "TreeReading",
-    "TreeTables",
-    "fill_given",
-    "move_pairs",
-    "pair_information",
-    "run_tree",
-    "score_factors",
-    "unlearn_events",
-]
 
 _SMALL = 1e-200  # a product of factors, of which none is below 1e-100, is taken apart below this
 
@@ -64,17 +53,17 @@ class TreeTables(NamedTuple):
         given: int64[rows, C], sums of `pairs` over the values of the child.
     """
 
-    classes: npt.NDArray[np.int64]
-    totals: npt.NDArray[np.int64]
-    live: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]
-    values: npt.NDArray[np.int64]
-    pair_first: npt.NDArray[np.int64]
-    pairs: npt.NDArray[np.int64]
-    parent: npt.NDArray[np.int64]
-    given_first: npt.NDArray[np.int64]
-    given: npt.NDArray[np.int64]
+    classes: Ints
+    totals: Ints
+    live: Ints
+    rows: Ints
+    first: Ints
+    values: Ints
+    pair_first: Ints
+    pairs: Ints
+    parent: Ints
+    given_first: Ints
+    given: Ints
 
 
 @bundle
@@ -90,7 +79,7 @@ class TreeReading(NamedTuple):
 
     alpha: float
     m: float
-    prior: npt.NDArray[np.float64]
+    prior: Floats
     prior_mode: int
 
 
