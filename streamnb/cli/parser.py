@@ -170,17 +170,12 @@ def _add_questions(
         serve.add_argument(flag, metavar="FILE", help=what)
     serve.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this does TLS")
     serve.add_argument(
-        "--rate",
-        type=_positive,
-        default=1000.0,
-        metavar="N",
-        help="requests a second (default: %(default)g)",
+        "--rate", type=_positive, default=1000.0, metavar="N", help="requests a second (default: %(default)g)"
     )
 
 
 def _add_labels(
-    command: Callable[..., argparse.ArgumentParser],
-    log_option: Callable[[argparse.ArgumentParser], None],
+    command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """The commands of those who say what events are, and of a model that is learned anew by that."""
     label = command("label", "say what an event is, late, or otherwise than before")

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from streamnb.config import Config
-from streamnb.engine.topic_plan import (
-    Acl,
-    TopicSpec,
-    plan_acls,
-    plan_topics,
-)
+from streamnb.engine.topic_plan import Acl, TopicSpec, plan_acls, plan_topics
 
 _MEANINGS = {
     "missing": "not there; `streamnb topics create` creates what is missing",

@@ -22,13 +22,7 @@ from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
 from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
-from streamnb.config import (
-    Config,
-    changes,
-    config_hash,
-    restored,
-    shaping_of,
-)
+from streamnb.config import Config, changes, config_hash, restored, shaping_of
 from streamnb.config.models import model
 from streamnb.engine.journal.identity import Change, Identity
 from streamnb.engine.learner import Learner

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from streamnb.config.kinds import (
-    JSON_PATH,
-    NAME,
-    PROPORTION,
-    VALUES,
-    Kind,
-    choice,
-    number,
-    refused,
-    whole,
-)
+from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, VALUES, Kind, choice, number, refused, whole
 from streamnb.config.sections import Section, kinds_of, read_entries, write_tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel

@@ -137,9 +137,7 @@ TOPIC = _matching(
     r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}",
 )
 NO_TOPIC = _text(
-    "topic name",
-    f'{TOPIC.expected}, or "" for none',
-    lambda text: text if not text else TOPIC.parse(text),
+    "topic name", f'{TOPIC.expected}, or "" for none', lambda text: text if not text else TOPIC.parse(text)
 )
 TOPICS = Kind(
     "topic names",

@@ -138,11 +138,7 @@ def plan_topics(
         "events": kept | {"max.message.bytes": str(largest)},
         "labels": kept | {"max.message.bytes": str(largest)},
         "dead_letters": kept | {"max.message.bytes": str(largest + HEADER_BYTES)},
-        "journal": {
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-            "message.timestamp.type": "LogAppendTime",
-        },
+        "journal": {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"},
     }
     return tuple(
         TopicSpec(role, name, 1 if role == "journal" else partitions, copies, shared | own.get(role, kept))

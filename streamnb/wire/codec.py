@@ -103,11 +103,7 @@ _decode_plain_verdict = msgspec.json.Decoder(_PlainVerdict).decode
 
 
 def decode_event(
-    raw: bytes,
-    schema: EventSchema,
-    key: bytes | None = None,
-    recorded: float = 0.0,
-    rules: Rules = _NEWEST,
+    raw: bytes, schema: EventSchema, key: bytes | None = None, recorded: float = 0.0, rules: Rules = _NEWEST
 ) -> Event:
     r"""The event in a record.
 

@@ -100,9 +100,7 @@ _TEXTS = (
         "kafka.username, the password and kafka.client.sasl_mechanism",
     ),
     _Text(
-        Refusal.MECHANISM,
-        "the broker takes no log-in of this kind: {said}",
-        "kafka.client.sasl_mechanism",
+        Refusal.MECHANISM, "the broker takes no log-in of this kind: {said}", "kafka.client.sasl_mechanism"
     ),
     _Text(Refusal.NO_LOGIN, "the broker's port takes no log-in: {said}", _PROTOCOL),
     _Text(
@@ -110,11 +108,7 @@ _TEXTS = (
         "the broker's certificate is another host's: {said}",
         "the host in log.url, and the broker's advertised.listeners",
     ),
-    _Text(
-        Refusal.UNTRUSTED,
-        "the broker's certificate is not trusted: {said}",
-        "kafka.client.ssl_cafile",
-    ),
+    _Text(Refusal.UNTRUSTED, "the broker's certificate is not trusted: {said}", "kafka.client.ssl_cafile"),
     _Text(
         Refusal.UNREADABLE,
         "a certificate or key cannot be read: {said}",
@@ -125,11 +119,7 @@ _TEXTS = (
         "the broker ends the TLS handshake; if that lasts, its port is one without TLS",
         _PROTOCOL,
     ),
-    _Text(
-        Refusal.TLS,
-        "the TLS handshake with the broker fails: {said}",
-        f"{_PROTOCOL} and ssl_certfile",
-    ),
+    _Text(Refusal.TLS, "the TLS handshake with the broker fails: {said}", f"{_PROTOCOL} and ssl_certfile"),
     _Text(Refusal.TLS_WANTED, "the broker's port wants TLS", _PROTOCOL),
     _Text(
         "^Bootstrap .*socket disconnected",

@@ -9,14 +9,7 @@ from functools import partial
 import numpy as np
 from prometheus_client import CollectorRegistry, Gauge
 
-from streamnb.events import (
-    ClassRate,
-    MetricsReport,
-    PosteriorReport,
-    ReliabilityBin,
-    Scores,
-    VerdictReport,
-)
+from streamnb.events import ClassRate, MetricsReport, PosteriorReport, ReliabilityBin, Scores, VerdictReport
 
 MOST_NAMES = 100
 LONGEST_NAME = 200

@@ -13,13 +13,7 @@ from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.planned_topics import _MEANINGS, acls_of, planned_topics
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
-from streamnb.engine.topic_plan import (
-    Difference,
-    Found,
-    TopicAdmin,
-    TopicSpec,
-    differences,
-)
+from streamnb.engine.topic_plan import Difference, Found, TopicAdmin, TopicSpec, differences
 from streamnb.errors import ConfigError
 
 

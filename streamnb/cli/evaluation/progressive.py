@@ -66,9 +66,7 @@ def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row]
     """Learn the training rows, forget what pruning says, then score the others without learning them."""
     events = list(_decoded(learner, train, tally))
     learner.model.learn_many(
-        [event.x for event in events],
-        [event.label for event in events],
-        ts=[event.ts for event in events],
+        [event.x for event in events], [event.label for event in events], ts=[event.ts for event in events]
     )
     learner.prune()
     scored = _decoded(learner, test, tally)

@@ -66,10 +66,7 @@ def _met_and_gone(before: StateAt, after: StateAt, old: _Counted, new: _Counted)
     """How many words and values are in one alone; None of models that are no tables of counts."""
     if any(_statistics(state.learner) is None for state in (before, after)):
         return None
-    return {
-        "new": len(new.rows.keys() - old.rows.keys()),
-        "gone": len(old.rows.keys() - new.rows.keys()),
-    }
+    return {"new": len(new.rows.keys() - old.rows.keys()), "gone": len(old.rows.keys() - new.rows.keys())}
 
 
 def time_of(seconds: float) -> str:

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streamnb.engine.learner import Learner
 from streamnb.wire.codec import Rules
-from streamnb.wire.journal import (
-    JournalRecord,
-)
+from streamnb.wire.journal import JournalRecord
 
 PROGRAM = "streamnb"
 """The key of a fingerprint that holds the program's version."""

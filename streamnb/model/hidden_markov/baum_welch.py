@@ -163,16 +163,7 @@ def expected_counts(codes: Counts, begins: Flags, chain: Chain, log_rows: Floats
     symbols, filtered, is_log = codes.copy(), np.empty((n, K)), np.empty(n, dtype=np.bool_)
     entry, work, rows = np.zeros(K), np.empty((5, K)), np.exp(log_rows)
     log_evidence = filter_forward(
-        symbols,
-        begins,
-        log_rows,
-        rows,
-        chain,
-        entry,
-        False,
-        filtered,
-        is_log,
-        work,
+        symbols, begins, log_rows, rows, chain, entry, False, filtered, is_log, work
     )
     log_filter = as_logs(filtered, is_log)
     counts = np.zeros(K), np.zeros((K, K)), np.zeros(log_rows.shape)

@@ -134,8 +134,7 @@ class SmoothedModel(CountingModel):
             self._read_with, self._smoothing = read_with, np.zeros((4, 0))
             self._statistics.counts.histograms.stale[:] = True
         self._smoothing = self._by_group(
-            self._smoothing,
-            lambda name: (*self._smoothing_of(name, *read_with[1:]), self._n_declared(name)),
+            self._smoothing, lambda name: (*self._smoothing_of(name, *read_with[1:]), self._n_declared(name))
         )
         if self._given.size != len(self._statistics.classes) or type(self.prior) is not str:
             given = prior_weights(self.prior, self._statistics.classes)

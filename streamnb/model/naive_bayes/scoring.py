@@ -232,15 +232,7 @@ def log_away(here: float, away: float) -> float:
 
 @inlined
 def _multiply_absent(
-    count: Any,
-    words: Any,
-    n: Any,
-    s: float,
-    rest: float,
-    floor: float,
-    whole: float,
-    scale: float,
-    sums: Any,
+    count: Any, words: Any, n: Any, s: float, rest: float, floor: float, whole: float, scale: float, sums: Any
 ) -> Any:
     """`sums` (total, product, factors in it, misses), and in them the absence of words with this count."""
     total, product, multiplied, misses = sums

@@ -72,11 +72,7 @@ class _WordsNB(NaiveBayes):
     _event_model: EventModel
 
     def __init__(
-        self,
-        alpha: float = 1.0,
-        m: float | None = None,
-        p: float | None = None,
-        prior: Prior = "learned",
+        self, alpha: float = 1.0, m: float | None = None, p: float | None = None, prior: Prior = "learned"
     ) -> None:
         super().__init__(alpha=alpha, m=m, p=p, prior=prior, event_model=self._event_model)
 

@@ -40,13 +40,7 @@ from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.numerics.counter_rng import choose, uniforms
-from streamnb.model.posterior.hypothesis_weights import (
-    Weights,
-    observe_many,
-    restored,
-    start,
-    weighted_mean,
-)
+from streamnb.model.posterior.hypothesis_weights import Weights, observe_many, restored, start, weighted_mean
 
 
 class SequentialPosterior:
@@ -276,10 +270,7 @@ class SequentialPosterior:
         evidences = np.empty(len(rows), dtype=np.float64)
         before = self._weights
         after = Weights(
-            before.log_prior,
-            before.log_posterior.copy(),
-            before.losses.copy(),
-            before.observations.copy(),
+            before.log_prior, before.log_posterior.copy(), before.losses.copy(), before.observations.copy()
         )
         done = observe_many(after, rows, self._switching_rate, evidences)
         if done < len(rows):
