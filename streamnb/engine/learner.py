@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamnb.engine.labels.late_labels import Heard, LateLabels, LateLabelsCopy
+from streamnb.engine.labels.heard import Heard
+from streamnb.engine.labels.late_labels import LateLabels, LateLabelsCopy
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
 from streamnb.engine.labels.verdicts import Said, Truth
@@ -47,7 +48,7 @@ from streamnb.wire.codec import (
     IN_EVENT,
     Rules,
     decode_event,
-    decode_label,
+    decode_labels,
     encode_metrics,
     encode_predictions,
 )
@@ -58,7 +59,7 @@ from streamnb.wire.values import LONGEST_NAME
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
 _UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none
-_VALUE = attrgetter("value")
+_VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _NUMBER_BYTES = 24  # of a probability, with colon and comma
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 
@@ -187,7 +188,7 @@ class Learner:
         if self.settings.labels is None:
             return records
         topic = self.settings.labels.topic
-        kinds = [record.partition.topic == topic for record in records]
+        kinds = [found == topic for found in map(_TOPIC, records)]
         return records[: kinds.index(not kinds[0]) if (not kinds[0]) in kinds else len(records)]
 
     @property
@@ -214,11 +215,11 @@ class Learner:
         classes = self.model.classes
         labels = tuple(str(label) for label in classes) if len(classes) <= _MOST_CONFUSED else ()
         # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
-        late, scores = self.late, self.progressive if self.late is None else self.late.scores
+        late, scores = self.late, self.progressive if self.late is None else self.late.scoring.scores
         confusion = (
             self.progressive.confusion(len(labels))
             if late is None
-            else late.scores.confusion(late.columns_of(labels))
+            else late.scoring.scores.confusion(late.scoring.columns_of(labels))
         )
         mass = self.settings.interval
         return MetricsReport(
@@ -336,33 +337,37 @@ class Learner:
         """What verdicts change; the dead letters among them, and what detectors find by them."""
         assert self.late is not None  # noqa: S101
         outputs: list[NewRecord] = []
-        heard: list[Heard] = []
-        earliest = self._earliest(records).tolist()
-        for place, record in enumerate(records):
-            try:
-                verdict = decode_label(record.value, self.settings.schema.max_bytes)
-            except MalformedEvent as error:
-                outputs.append(self._dead_letter(record, error))
-                continue
-            if isinstance(verdict, Verdict):
-                heard.append(Heard(verdict, record, place, earliest[place]))
+        said = decode_labels([record.value for record in records], self.settings.schema.max_bytes)
+        earliest = self._earliest(records)
+        places: list[int] = []
+
+        def take() -> None:
+            verdicts: Any = [said[place] for place in places]
+            heard = Heard(verdicts, [records[place] for place in places], places.copy(), earliest[places])
+            outputs.extend(self._taken(heard, now, alive))
+            places.clear()
+
+        for place, one in enumerate(said):
+            if isinstance(one, Verdict):
+                places.append(place)
+            elif isinstance(one, MalformedEvent):
+                outputs.append(self._dead_letter(records[place], one))
             else:
-                outputs += self._taken(heard, now, alive)
-                heard = []
-                if not self.late.withdraw(verdict, record.timestamp):
+                take()
+                if not self.late.withdraw(one, records[place].timestamp):
                     refused = MalformedEvent(
                         "too-many-sources", "$.source", "too many sources were withdrawn"
                     )
-                    outputs.append(self._dead_letter(record, refused))
-        outputs += self._taken(heard, now, alive)
+                    outputs.append(self._dead_letter(records[place], refused))
+        take()
         self.late.passed(records)
         self.consumed += len(records)
         return outputs
 
     def _taken(
-        self, heard: Sequence[Heard], now: float, alive: Callable[[], None] = lambda: None
+        self, heard: Heard, now: float, alive: Callable[[], None] = lambda: None
     ) -> Iterator[NewRecord]:
-        if not heard or self.late is None:
+        if not heard.verdicts or self.late is None:
             return
         learned = self._n_learned
         taken = self.late.take(heard, self.model, alive)
@@ -443,7 +448,7 @@ class Learner:
         if event.label is None:
             return []
         verdict = Verdict(event.id, event.label, IN_EVENT, event.weight)
-        return list(self._taken([Heard(verdict, record, place, earliest)], now))
+        return list(self._taken(Heard([verdict], [record], [place], np.array([earliest])), now))
 
     def _few(self, events: Sequence[Event]) -> int:
         """How many events may be predicted at once: so few that what is said of them is no more than 4 MiB.
@@ -492,7 +497,7 @@ class Learner:
         labels, weights = [event.label for event in events], [event.weight for event in events]
         if self.late is not None:
             said = self.late.said_before(events, records, earliest)
-            truths = list(map(self.late.truth, said))
+            truths = [self.late.truth(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]
         posteriors = self.model.predict_then_learn_many(

@@ -18,6 +18,7 @@ estimation for a binomial proportion", Statistical Science 16(2).
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -37,13 +38,23 @@ def with_interval(scores: Scores, mass: float) -> Scores:
     if not n:
         return scores
     right = round(scores.accuracy * n)  # as exact as a count: the quotient is off by 1e-16 of itself at most
+    return msgspec.structs.replace(scores, accuracy_interval=_interval(right, n, mass))
+
+
+@lru_cache(16)  # where labels come late, many reports in a row have no new ones
+def _interval(right: int, n: int, mass: float) -> Interval:
     lower, upper = beta_intervals(right + _JEFFREYS, n - right + _JEFFREYS, mass)
-    return msgspec.structs.replace(scores, accuracy_interval=Interval(float(lower), float(upper)))
+    return Interval(float(lower), float(upper))
 
 
 def class_rates(weights: Collection[float], mass: float) -> tuple[ClassRate, ...]:
     """The rate of each class, by the weight learned of each, in examples; none where nothing was learned."""
-    learned = np.fromiter(weights, dtype=np.float64, count=len(weights))
+    return _rates(tuple(weights), mass)
+
+
+@lru_cache(16)
+def _rates(weights: tuple[float, ...], mass: float) -> tuple[ClassRate, ...]:
+    learned = np.array(weights, dtype=np.float64)
     total = float(learned.sum())
     if not total:
         return ()

@@ -100,6 +100,7 @@ class _PlainVerdict(msgspec.Struct, gc=False):
 
 
 _decode_plain_verdict = msgspec.json.Decoder(_PlainVerdict).decode
+_decode_plain_verdicts = msgspec.json.Decoder(_PlainVerdict).decode_lines
 
 
 def decode_event(
@@ -236,6 +237,41 @@ def decode_label(raw: bytes, max_bytes: int = _DEFAULT_MAX_BYTES) -> Verdict | W
     )
 
 
+def decode_labels(
+    raws: Sequence[bytes], max_bytes: int = _DEFAULT_MAX_BYTES
+) -> list[Verdict | Withdrawal | MalformedEvent]:
+    """What each record of the labels topic says, or why it says nothing, as `decode_label` reads them."""
+    return [*_read_plain_verdicts(raws, max_bytes)] or [_said_by(raw, max_bytes) for raw in raws]
+
+
+def _said_by(raw: bytes, max_bytes: int) -> Verdict | Withdrawal | MalformedEvent:
+    try:
+        return decode_label(raw, max_bytes)
+    except MalformedEvent as error:
+        return error
+
+
+def _read_plain_verdicts(raws: Sequence[bytes], max_bytes: int) -> list[Verdict]:
+    """The verdicts in records that have nothing odd about them, all at once; none where one has.
+
+    Where each record begins with a brace and ends with one, no verdict goes beyond its record: nothing
+    in JSON goes on after a brace, a line feed and a brace.
+    """
+    lines, n = b"\n".join(raws), len(raws)
+    if not n == lines.count(b"\n") + 1 == lines.count(b"}\n{") + 1 or lines[:1] + lines[-1:] != b"{}":
+        return []
+    if max(map(len, raws)) > min(max_bytes, SHALLOW):
+        return []
+    try:
+        found = _decode_plain_verdicts(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    odd = [one for one in found if one.withdraw is not None or one.source == IN_EVENT or type(one.ts) is str]
+    if odd or len(found) != n:
+        return []
+    return [Verdict(one.id, one.label, one.source or UNNAMED, one.weight, one.ts) for one in found]  # type: ignore[arg-type]
+
+
 def _withdrawal(record: Any) -> Withdrawal:
     if record["withdraw"] is not True:
         refuse("wrong-type", ("withdraw",), "expected true")
@@ -334,7 +370,9 @@ def encode_predictions(predictions: Sequence[Prediction]) -> list[bytes]:
     """The records of many, as of `encode_prediction`."""
     encoded = list(map(_encode_json, predictions))
     if b"null" in b"".join(encoded):
-        return list(map(encode_prediction, predictions))
+        for prediction, one in zip(predictions, encoded, strict=True):
+            if b"null" in one:
+                encode_prediction(prediction)
     return encoded
 
 

@@ -82,8 +82,8 @@ def truths_of(events: Iterable[Found], heard: Iterable[Found]) -> Truths:
 def scores_differ(learner: Learner, said: Iterable[bytes], truths: Truths) -> Iterator[str]:
     """How the scores of what was served differ from a plain recount of it beside the labels that hold."""
     assert learner.late is not None
-    told, found = scores_of(map(json.loads, said), truths), learner.late.scores.cumulative()
-    matrix = learner.late.scores.confusion(learner.late.columns_of(NAMES))
+    told, found = scores_of(map(json.loads, said), truths), learner.late.scoring.scores.cumulative()
+    matrix = learner.late.scoring.scores.confusion(learner.late.scoring.columns_of(NAMES))
     confusion = {
         (truth, predicted): int(n)
         for truth, row in zip(NAMES, matrix, strict=True)

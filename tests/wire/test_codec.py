@@ -37,6 +37,7 @@ from streamnb.wire.codec import (
     Rules,
     decode_event,
     decode_label,
+    decode_labels,
     decode_metrics,
     decode_prediction,
     encode_event,
@@ -481,6 +482,48 @@ def test_a_verdict_survives_its_record(verdict):
 )
 def test_a_malformed_label_is_refused(raw, reason, path):
     assert refusal(decode_label, raw) == (reason, path)
+
+
+PIECES = [
+    b'{"id":"a","label":"x"}',
+    b'{"id":"b","label":null,"source":"s","weight":2,"ts":3}',
+    b'{"id":"c","label":"x","ts":"1970-01-01T00:00:05Z"}',
+    b'{"id":"d","label":"x","source":"event"}',
+    b'{"id":"e","label":"x","more":[{}',
+    b'{"id":"e","label":"x","more":{}',
+    b'{"id":"e","label":"x","more":"}',
+    b"{}]}",
+    b'{"id":"f","label":"}',
+    b'{"}',
+    b'{"id":"g","label":"x"}{"id":"h","label":"y"}',
+    b'{"id":"g","label":"x"}\n{"id":"h","label":"y"}',
+    b'{"id":"i",\n"label":"x"}',
+    b' {"id":"j","label":"x"}\n',
+    b'{"withdraw":true,"source":"s"}',
+    b'{"id":"k","label":"\xff"}',
+    b'{"id":"m","label":"' + b"x" * 600 + b'"}',
+    b"",
+    b"{}",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6))
+def test_many_labels_at_once_are_read_as_one_after_the_other(raws):
+    def alone(raw):
+        try:
+            return decode_label(raw, 500)
+        except MalformedEvent as error:
+            return error.reason, error.path
+
+    together = decode_labels(raws, 500)
+    found = [(one.reason, one.path) if isinstance(one, MalformedEvent) else one for one in together]
+    assert found == list(map(alone, raws))
+
+
+@pytest.mark.parametrize("more", [[], PIECES[:2]])
+def test_usual_labels_are_read_all_at_once(more, monkeypatch):
+    monkeypatch.setattr(codec, "decode_label", None)
+    assert decode_labels([*PIECES[:2], *more])[:2] == [Verdict("a", "x"), Verdict("b", None, "s", 2.0, 3.0)]
 
 
 # Predictions, metrics, dead letters

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from streamnb.engine.labels.verdicts import Said
 from streamnb.errors import SnapshotError
 
-__all__ = ["FULL", "NONE", "SEVERAL", "Chunk", "Saved", "Waiting", "kept_probabilities", "restored"]
-
 FULL = 4096
 """The most events in a chunk."""
 _FULL_BYTES = 1 << 20  # of ids, attributes and probabilities, after which a chunk takes no more events
@@ -122,7 +120,7 @@ class Chunk:
 
     def append(self, events: Waiting) -> int:
         """Take more events until it is full, which it is not; how many were taken."""
-        bodies = [id_ + x + kept for id_, x, kept in zip(*events[:3], strict=True)]
+        bodies = list(map(b"".join, zip(*events[:3], strict=True)))
         ends = len(self.payload) + np.cumsum(np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies)))
         taken = min(FULL - self.size, 1 + int(np.searchsorted(ends[:-1], _FULL_BYTES)))
         if taken < len(bodies):
@@ -150,10 +148,17 @@ class Chunk:
 
     def alive(self, earliest: float, least: int) -> npt.NDArray[np.bool_]:
         """Which of its events still wait; see `Horizon`."""
-        if self.oldest >= earliest and self.fixed["place"][0] >= least:
+        if self._all_wait(earliest, least):
             return np.ones(self.size, dtype=np.bool_)
         time, place = self.fixed["time"][: self.size], self.fixed["place"][: self.size]
         return (time >= earliest) & (place >= least)
+
+    def n_alive(self, earliest: float, least: int) -> int:
+        """How many these are."""
+        return self.size if self._all_wait(earliest, least) else int(self.alive(earliest, least).sum())
+
+    def _all_wait(self, earliest: float, least: int) -> bool:
+        return self.oldest >= earliest and int(self.fixed["place"][0]) >= least
 
     def id(self, place: int) -> bytes:
         """The id of one event."""
@@ -175,9 +180,9 @@ class Chunk:
         payload, decode = memoryview(self.payload), _X.decode
         xs = [decode(payload[begin:end]) for begin, end in zip(begins, ends, strict=True)]
         ts = self.fixed["ts"][places]
-        if np.isnan(ts).all():
-            return xs, [None] * len(xs)
-        return xs, [None if math.isnan(t) else t for t in ts.tolist()]
+        if np.isnan(ts).any():
+            return xs, [None if math.isnan(t) else t for t in ts.tolist()]
+        return xs, ts.tolist()
 
     def served(self, places: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
         """What was served of events, shape (n, classes), 0 beyond those known; see `kept_probabilities`."""

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, merged
 from streamnb.engine.ports import Partition, Record
 
-__all__ = ["Dropped", "EarlyVerdicts"]
-
 _OBJECTS = 200  # bytes, about, that an entry takes beside its texts
 
 

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Horizon"]
-
 _NEVER = -math.inf
 
 

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,99 +20,35 @@ import numpy.typing as npt
 
 from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilities
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
+from streamnb.engine.labels.heard import FirstVerdict, Heard, Refused, Taken, Words
 from streamnb.engine.labels.horizon import Horizon
+from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.pending import ABSENT, PendingCopy, PendingEvents
+from streamnb.engine.labels.scoring import DELAYS, Scoring
 from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, merged
 from streamnb.engine.labels.voids import Voids
-from streamnb.engine.ports import Record, tuples
+from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
-from streamnb.errors import SnapshotError
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.expected import count, reading
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores, scored
+from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.wire.codec import IN_EVENT, encode_verdict
 from streamnb.wire.snapshot import Part
-
-__all__ = ["DELAYS", "FirstVerdict", "LateLabels", "LateLabelsCopy", "Refused", "Taken"]
-
-DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
-"""Bounds of delays, seconds: bucket 0 holds labels that came with their events, bucket i those of at most the
-i-th bound, and a last one the rest."""
 
 _MOST_SOURCES = 1000
 _TOO_MANY = "too-many-sources"
 _OVERHEAD = 256  # bytes of an event that waits, beside its id and attributes
 _EARLY = 8  # one part in so many of the memory is for verdicts before their events
 _SEVERAL_BYTES = 800  # of what one more source says of an event
-_CELLS_AT_ONCE = 1 << 20  # events times classes
 _SWEPT = 256  # events worked through at once
 _HEAVIEST = float(HEAVIEST)
 _encode = msgspec.msgpack.Encoder().encode
 _BLOCK, _TOLD = 1000, 10  # records, and how many verdicts among them become dead letters
-
-
-class Refused(NamedTuple):
-    """A verdict that changes nothing, and of which somebody should know.
-
-    Attributes:
-        reason: see `streamnb.events.REASONS`.
-        record: what it said, and where it lies.
-        place: among the records that are processed, of the one that it was found by.
-    """
-
-    reason: str
-    record: Record
-    place: int
-
-
-class Heard(NamedTuple):
-    """A verdict as it came.
-
-    Attributes:
-        verdict, record: what it says, and where it lies.
-        place: of the record among those that are processed.
-        earliest: events that were recorded before wait no longer.
-    """
-
-    verdict: Verdict
-    record: Record
-    place: int
-    earliest: float
-
-
-class FirstVerdict(NamedTuple):
-    """An event that was scored for the first time, long after its prediction perhaps.
-
-    Attributes:
-        id: of the event.
-        is_right: whether it was predicted right; None where an empty model met it.
-        age: how many events the model had learned before it predicted.
-        place: of the verdict among the records.
-    """
-
-    id: str
-    is_right: bool | None
-    age: int
-    place: int
-
-
-class Taken(NamedTuple):
-    """What verdicts did.
-
-    Attributes:
-        firsts: events that were scored for the first time, some by some; each is made when it is asked for.
-        refused: verdicts that were not taken.
-        learned: label -> events learned by it.
-    """
-
-    firsts: list[Iterable[FirstVerdict]]
-    refused: list[Refused]
-    learned: Counter[str]
 
 
 class LateLabelsCopy:
@@ -149,31 +85,23 @@ class LateLabels:
         window: labelled events in the sliding window of scores.
 
     Attributes:
-        scores: of what was served.
         pending: the events that wait.
+        scoring: of what was served of them.
         served: events predicted so far.
         learned: events learned so far; unlike the model's own number it only grows.
         outcomes: what became of verdicts -> how many.
         by_source: source -> its verdicts.
-        delays: of first verdicts, for each bucket of `DELAYS`: events, predicted right, loss times 2^44.
     """
 
     def __init__(self, settings: LabelSettings, window: int) -> None:
         self.settings = settings
-        self.scores = ServedScores(window)
         self.pending = PendingEvents(Horizon(settings.window, settings.memory))
+        self.scoring = Scoring(self.pending, window)
         self.served = self.learned = 0
         self.outcomes: Counter[str] = Counter()
         self.by_source: Counter[str] = Counter()
-        self.delays = [[0, 0, 0] for _ in range(len(DELAYS) + 2)]
         self._early = EarlyVerdicts(settings.memory // _EARLY)
-        self._names: list[str] = []  # of classes, in the order in which they were served or said
-        self._numbers: dict[str, int] = {}
-        self._sources: list[str] = []
-        self._source_numbers: dict[str, int] = {}
-        self._former: list[tuple[int, list[str]]] = []  # orders of classes, each of events before a number
-        self._columns: dict[Any, int] = {}  # class -> its number in the model
-        self._by_column = np.array([NOTHING], dtype=np.int64)  # number in the model -> here, and of none
+        self._sources: Numbers[str] = Numbers()
         self._voids = Voids()
         self._sweeps: dict[str, int] = {}  # source that was withdrawn -> the number of the event that is next
         self._prunings = 0  # of the model, so far
@@ -185,10 +113,9 @@ class LateLabels:
     ) -> LateLabels:
         """For a stream whose labels came in their events until now: what was scored goes on counting."""
         made = cls(settings, before.window_size)
-        made.scores = ServedScores.after(before)
-        made.served = made.learned = made.scores.events
-        made.columns_of(classes)
-        made._take_classes(classes)
+        made.scoring.scores = ServedScores.after(before)
+        made.served = made.learned = made.scoring.scores.events
+        made.scoring.follow(classes)
         return made
 
     def settle(self, settings: LabelSettings) -> None:
@@ -205,8 +132,7 @@ class LateLabels:
             pruned: of each event from there on, how often the model had been pruned when it learned it.
             gone: numbers of events that wait no longer.
         """
-        self._former.append((self.pending.next, list(self._columns)))
-        self._take_classes([])
+        self.scoring.adopt()
         self.pending.blank(gone)
         numbers = np.arange(first, min(first + pruned.size, self.pending.next))
         pruned = pruned[: numbers.size]
@@ -219,6 +145,8 @@ class LateLabels:
         self, events: Sequence[Event], records: Sequence[Record], earliest: npt.NDArray[np.float64]
     ) -> list[tuple[Said, ...]]:
         """What is said of each event as it comes: in itself, and by verdicts that came before it."""
+        if not len(self._early) and not any(event.label for event in events):
+            return [()] * len(events)
         weight = self.settings.weights.get(IN_EVENT, 1.0)
         found = []
         for event, record, limit in zip(events, records, earliest.tolist(), strict=True):
@@ -235,7 +163,7 @@ class LateLabels:
 
     def truth(self, said: tuple[Said, ...]) -> Truth | None:
         """What holds of what is said."""
-        return effective(said, self.settings.ranks) if said else None
+        return effective(said, self.settings.ranks)
 
     def serve(
         self,
@@ -251,8 +179,10 @@ class LateLabels:
         self._follow(model)
         horizon = self.pending.horizon
         ids, xs = [event.id.encode() for event in events], [_encode(event.x) for event in events]
-        several = [max(0, len(one) - 1) * _SEVERAL_BYTES for one in said]
-        sizes = _sizes(ids, xs) + np.array(several)
+        told = [i for i, one in enumerate(said) if one]
+        sizes = _sizes(ids, xs)
+        for i in told:
+            sizes[i] += (len(said[i]) - 1) * _SEVERAL_BYTES
         columns = {
             "ts": np.array([np.nan if event.ts is None else event.ts for event in events]),
             "time": np.array([record.timestamp for record in records]),
@@ -264,13 +194,14 @@ class LateLabels:
         first = self.pending.append(Waiting(ids, xs, kept, columns))
         horizon.took(int(sizes.sum()))
         self.served += len(events)
-        told = [i for i, one in enumerate(said) if one]
         if told:
             self.learned += sum(truth is not None and truth.weight > 0.0 for truth in truths)
             self._write(first + np.array(told), [said[i] for i in told], [truths[i] for i in told])
             judged = np.flatnonzero([truth is not None for truth in truths])
-            labels = [truth.label for truth in truths if truth is not None]
-            self._count_firsts(first + judged, labels, np.zeros(judged.size, dtype=np.int64))
+            labels = self.scoring.columns_of([truth.label for truth in truths if truth is not None])
+            self.scoring.count(
+                first + judged, np.array(labels, dtype=np.int64), np.zeros(judged.size, dtype=np.int64)
+            )
 
     def first_repeat(self, events: Sequence[Event], earliest: npt.NDArray[np.float64]) -> int:
         """The place of the first event whose id waits already, or is one before it; else their number."""
@@ -303,52 +234,55 @@ class LateLabels:
 
     # -- verdicts -----------------------------------------------------------------------------------------
 
-    def take(
-        self, heard: Sequence[Heard], model: StreamModel, alive: Callable[[], None] = lambda: None
-    ) -> Taken:
+    def take(self, heard: Heard, model: StreamModel, alive: Callable[[], None] = lambda: None) -> Taken:
         """What verdicts change, in order. That may take long: `alive` is called now and then."""
         self._follow(model)
-        earliest = np.array([one.earliest for one in heard])
-        least = np.full(len(heard), self.pending.horizon.least)
-        found = self.pending.find([one.verdict.id.encode() for one in heard], earliest, least)
-        said = [self._said(one) for one in heard]
-        is_plain = self._plain(found, said)
+        n = len(heard.verdicts)
+        least = np.full(n, self.pending.horizon.least)
+        ids = [verdict.id.encode() for verdict in heard.verdicts]
+        found, words = self.pending.find(ids, heard.earliest, least), self._words(heard)
+        is_plain = self._plain(found, words)
         taken = Taken([], [], Counter())
         teacher = Teacher(self.pending, model, alive)
         at, limit = 0, self.pending.horizon.least
-        while at < len(heard):
+        while at < n:
             if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
                 limit = self.pending.horizon.least
                 self.pending.forget(found[at:], limit)
-                is_plain = [plain and number != ABSENT for plain, number in zip(is_plain, found, strict=True)]
+                is_plain &= found != ABSENT
             stop = at + 1
             if is_plain[at]:
-                while stop < len(heard) and is_plain[stop]:
-                    stop += 1
-                firsts = self._hear_firsts(found[at:stop], said[at:stop], heard[at:stop], teacher)
-                taken.firsts.append(firsts)
+                stop = at + int(np.append(is_plain[at:], False).argmin())
+                taken.firsts.append(self._hear_firsts(found, words, heard, slice(at, stop), teacher))
             else:
-                self._hear(int(found[at]), said[at], heard[at], teacher, taken)
+                self._hear(int(found[at]), words, heard, at, teacher, taken)
             at = stop
         teacher.finish()
         self.learned += teacher.learned.total()
         taken.learned.update(teacher.learned)
         return taken
 
-    def _said(self, heard: Heard) -> Said | None:
-        """What a verdict says; None where its source is one too many."""
-        verdict = heard.verdict
-        source = verdict.source
-        if source not in self._source_numbers:
-            if len(self._sources) >= _MOST_SOURCES:
-                return None
-            self._source(source)
-        self.by_source[source] += 1
-        weight = min(verdict.weight * self.settings.weights.get(source, 1.0), _HEAVIEST)
-        said_at = heard.record.timestamp if verdict.ts is None else verdict.ts
-        return Said(source, said_at, verdict.label, weight)
+    def _words(self, heard: Heard) -> Words:
+        """What verdicts say; their sources are known from here on, as far as there is room for more."""
+        sources = [verdict.source for verdict in heard.verdicts]
+        for source in dict.fromkeys(sources):
+            if len(self._sources) < _MOST_SOURCES:
+                self._sources[source]
+        self.by_source.update(filter(self._sources.__contains__, sources))
+        recorded = np.array([record.timestamp for record in heard.records])
+        times = [verdict.ts for verdict in heard.verdicts]
+        weights = np.array([verdict.weight for verdict in heard.verdicts])
+        if self.settings.weights:
+            weights *= [self.settings.weights.get(source, 1.0) for source in sources]
+        return Words(
+            np.array([self._sources.get(source, NONE) for source in sources]),
+            np.where([time is None for time in times], recorded, np.array(times, dtype=np.float64)),
+            [verdict.label for verdict in heard.verdicts],
+            np.minimum(weights, _HEAVIEST),
+            recorded,
+        )
 
-    def _plain(self, numbers: npt.NDArray[np.int64], said: Sequence[Said | None]) -> list[bool]:
+    def _plain(self, numbers: npt.NDArray[np.int64], words: Words) -> npt.NDArray[np.bool_]:
         """Which verdicts are the first word on an event that waits: most are, and are taken together."""
         found = np.flatnonzero(numbers != ABSENT)
         is_plain = np.zeros(numbers.size, dtype=np.bool_)
@@ -356,58 +290,76 @@ class LateLabels:
             _, firsts = np.unique(numbers[found], return_index=True)
             firsts = found[firsts]
             is_plain[firsts] = self.pending.column("source", numbers[firsts]) == NONE
-        is_plain &= [one is not None and one.label is not None for one in said]
+        is_plain &= words.sources != NONE
+        is_plain &= [label is not None for label in words.labels]
         if self._voids.spans:
-            is_plain &= [one is not None and not self._voids.cover(one) for one in said]
-        return is_plain.tolist()
+            for place in np.flatnonzero(is_plain).tolist():
+                is_plain[place] = not self._voids.cover(self._said(words, place))
+        return is_plain
+
+    def _said(self, words: Words, place: int) -> Said:
+        return words.at(place, self._sources.names[words.sources[place]])
 
     def _hear_firsts(
-        self,
-        numbers: npt.NDArray[np.int64],
-        said: Sequence[Said | None],
-        heard: Sequence[Heard],
-        teacher: Teacher,
+        self, numbers: npt.NDArray[np.int64], words: Words, heard: Heard, some: slice, teacher: Teacher
     ) -> Iterable[FirstVerdict]:
         """The first verdicts on events that wait, of different ones."""
-        sources, times, labels, weights = zip(*filter(None, said), strict=True)
-        for label in dict.fromkeys(labels):
-            self._number(label)
+        numbers, weights = numbers[some], words.weights[some]
+        labels: Any = words.labels[some]
+        truth = np.array(self.scoring.columns_of(labels))
         self.pending.write(
             numbers,
-            label=[self._numbers[label] for label in labels],
+            label=truth,
             weight=weights,
-            source=[self._source_numbers[source] for source in sources],
-            said_at=times,
+            source=words.sources[some],
+            said_at=words.times[some],
             pruned=self._prunings,
         )
-        teacher.learn_each(numbers, tuples(Truth, zip(labels, weights, strict=True)))
-        delays = np.array([one.record.timestamp for one in heard]) - self.pending.column("time", numbers)
-        self.outcomes["first"] += len(heard)
-        return self._count_firsts(numbers, labels, _bucket(delays), heard)
+        teacher.learn_each(numbers, labels, weights)
+        delays = _bucket(words.recorded[some] - self.pending.column("time", numbers))
+        self.outcomes["first"] += numbers.size
+        score = self.scoring.count(numbers, truth, delays)
+        return self._firsts(numbers, score, heard.verdicts[some], heard.places[some])
 
-    def _hear(self, number: int, said: Said | None, heard: Heard, teacher: Teacher, taken: Taken) -> None:
+    def _firsts(
+        self,
+        numbers: npt.NDArray[np.int64],
+        score: Score,
+        verdicts: Sequence[Verdict],
+        places: Sequence[int],
+    ) -> Iterable[FirstVerdict]:
+        """What there is to tell of events that were scored for the first time."""
+        ages = self.pending.column("age", numbers)
+        columns = (column.tolist() for column in (score.truth, score.predicted, ages))
+        for verdict, place, truth, predicted, age in zip(verdicts, places, *columns, strict=True):
+            yield FirstVerdict(verdict.id, None if predicted == NOTHING else truth == predicted, age, place)
+
+    def _hear(self, number: int, words: Words, heard: Heard, at: int, teacher: Teacher, taken: Taken) -> None:
         """Any verdict."""
-        if said is None:
-            taken.refused.append(Refused(_TOO_MANY, heard.record, heard.place))
-        elif self._voids.cover(said):
+        record, place = heard.records[at], heard.places[at]
+        if words.sources[at] == NONE:
+            taken.refused.append(Refused(_TOO_MANY, record, place))
+            return
+        said = self._said(words, at)
+        if self._voids.cover(said):
             self.outcomes["source_withdrawn"] += 1
         elif number == ABSENT:
-            dropped = self._early.add(heard.verdict.id, said, heard.record, heard.earliest)
-            taken.refused.extend(self._not_taken(one, heard.place) for one in dropped)
+            dropped = self._early.add(heard.verdicts[at].id, said, record, heard.earliest[at].item())
+            taken.refused.extend(self._not_taken(one, place) for one in dropped)
         else:
             before = self._all_said(number)
             now = merged(before, said)
             if now is before:
                 self.outcomes["repeated"] += 1
             elif len(now) > MOST_SOURCES:
-                taken.refused.append(Refused(_TOO_MANY, heard.record, heard.place))
+                taken.refused.append(Refused(_TOO_MANY, record, place))
             else:
-                taken.firsts.append(self._change(number, now, teacher, heard))
+                taken.firsts.append(self._change(number, now, teacher, heard, at))
                 if len(now) > max(1, len(before)):
                     self.pending.horizon.took(_SEVERAL_BYTES)
 
     def _change(
-        self, number: int, now: tuple[Said, ...], teacher: Teacher, heard: Heard | None = None
+        self, number: int, now: tuple[Said, ...], teacher: Teacher, heard: Heard | None = None, at: int = 0
     ) -> Iterable[FirstVerdict]:
         """Let this be said of an event: unlearn, learn and score what is different by that."""
         was, truth = self._truth_of(number), self.truth(now)
@@ -421,19 +373,15 @@ class LateLabels:
         teacher.unlearn(number, was, prunings)
         teacher.learn(number, truth)
         before, after = (None if t is None else t.label for t in (was, truth))
-        score = int(self.pending.column("score", one)[0])
-        if score == NONE and after is not None and heard is not None:
+        is_new = self.pending.column("score", one)[0] == NONE
+        if is_new and after is not None and heard is not None:
             self.outcomes["first"] += 1
-            delay = heard.record.timestamp - self.pending.column("time", one)
-            return self._count_firsts(one, [after], _bucket(delay), [heard])
+            delay = _bucket(heard.records[at].timestamp - self.pending.column("time", one))
+            score = self.scoring.count(one, np.array(self.scoring.columns_of([after])), delay)
+            return self._firsts(one, score, heard.verdicts[at : at + 1], heard.places[at : at + 1])
         self.outcomes["withdrawn" if after is None else "changed"] += heard is not None
         if before != after:
-            scores = [None if label is None else self._scored(one, [label]) for label in (before, after)]
-            self.scores.replace(score, *scores)
-            delays = self.pending.column("delay", one)
-            for one_score, times in zip(scores, (-1, 1), strict=True):
-                if one_score is not None:
-                    self._count_delays(delays, one_score, times)
+            self.scoring.replace(number, before, after)
         return ()
 
     def _not_taken(self, dropped: Dropped, place: int) -> Refused:
@@ -445,60 +393,6 @@ class LateLabels:
             "unknown-event", Record(partition, offset, None, encode_verdict(verdict), said.time), place
         )
 
-    # -- scores -------------------------------------------------------------------------------------------
-
-    def _count_firsts(
-        self,
-        numbers: npt.NDArray[np.int64],
-        labels: Sequence[str],
-        delays: npt.NDArray[np.int64],
-        heard: Sequence[Heard] = (),
-    ) -> Iterable[FirstVerdict]:
-        """Score events for the first time; what there is to tell of those that verdicts came for."""
-        score = self._scored(numbers, labels)
-        first = self.scores.add(score)
-        self.pending.write(numbers, score=first + np.arange(numbers.size), delay=delays)
-        self._count_delays(delays, score, 1)
-        if not heard:
-            return ()
-        return (
-            FirstVerdict(one.verdict.id, None if predicted == NOTHING else truth == predicted, age, one.place)
-            for one, truth, predicted, age in zip(
-                heard,
-                score.truth.tolist(),
-                score.predicted.tolist(),
-                self.pending.column("age", numbers).tolist(),
-                strict=True,
-            )
-        )
-
-    def _count_delays(self, delays: npt.NDArray[np.int64], score: Score, times: int) -> None:
-        for delay in np.unique(delays).tolist():
-            inside, row = delays == delay, self.delays[delay]
-            row[0] += times * int(np.count_nonzero(inside))
-            row[1] += times * int(np.count_nonzero(score.truth[inside] == score.predicted[inside]))
-            row[2] += times * int(score.terms[inside, 0].sum())
-
-    def _scored(self, numbers: npt.NDArray[np.int64], labels: Sequence[str]) -> Score:
-        """The scores of what was served of events, given their labels; by the numbers of this object."""
-        truth = np.array([self._number(label) for label in labels], dtype=np.int64)
-        predicted, terms = np.zeros_like(truth), np.zeros((truth.size, 3), dtype=np.int64)
-        models = np.searchsorted([until for until, _ in self._former], numbers, side="right")
-        for model in np.unique(models).tolist():
-            columns, by_column = self._columns, self._by_column
-            if model < len(self._former):
-                names = self._former[model][1]
-                columns = {name: k for k, name in enumerate(names)}
-                by_column = np.array([*map(self._number, names), NOTHING], dtype=np.int64)
-            classes = len(columns)
-            step = max(1, _CELLS_AT_ONCE // max(1, classes))
-            of = np.flatnonzero(models == model)
-            for some in np.split(of, range(step, of.size, step)):
-                truths = np.array([columns.get(labels[i], classes) for i in some.tolist()], dtype=np.int64)
-                part = scored(self.pending.served(numbers[some], classes), truths)
-                predicted[some], terms[some] = by_column[part.predicted], part.terms
-        return Score(truth, predicted, terms)
-
     # -- sources that are withdrawn -----------------------------------------------------------------------
 
     def withdraw(self, withdrawal: Withdrawal, recorded: float) -> bool:
@@ -509,14 +403,9 @@ class LateLabels:
         source, since = withdrawal.source, -math.inf if withdrawal.since is None else withdrawal.since
         until = recorded if withdrawal.ts is None else withdrawal.ts
         is_taken = self._voids.add(source, since, until)
-        if is_taken and source in self._source_numbers:
+        if is_taken and source in self._sources:
             self._sweeps[source] = 0  # from the beginning, also where one is on its way
         return is_taken
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Of classes, by the numbers that chunks know them by."""
-        return self._names
 
     @property
     def fullness(self) -> float:
@@ -551,7 +440,7 @@ class LateLabels:
 
     def _said_by(self, source: str, first: int) -> Iterator[int]:
         """The events from number `first` on of which a source may have said something."""
-        wanted = self._source_numbers.get(source, NONE)
+        wanted = self._sources.get(source, NONE)
         for begin, chunk, places in self.pending.waiting(first):
             heard = chunk.source[places]
             yield from (begin + places[(heard == wanted) | (heard == SEVERAL)]).tolist()
@@ -568,16 +457,13 @@ class LateLabels:
             "told": list(self._told),
             "outcomes": dict(self.outcomes),
             "by_source": dict(self.by_source),
-            "delays": [[events, right, str(loss)] for events, right, loss in self.delays],
-            "names": list(self._names),
+            **self.scoring.state(),
             "sources": list(self._sources),
             "voids": self._voids.state(),
             "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
-        if self._former:
-            meta["former"] = [[until, names] for until, names in self._former]
         early = msgspec.msgpack.encode(self._early.state())
-        return LateLabelsCopy(meta, early, Part(*self.scores.state()), self.pending.copying(held))
+        return LateLabelsCopy(meta, early, Part(*self.scoring.scores.state()), self.pending.copying(held))
 
     @classmethod
     def from_state(
@@ -591,64 +477,33 @@ class LateLabels:
         made = cls(settings, 1)
         with reading("labels that come late", ValueError, msgspec.MsgspecError):
             meta = parts["labels"].meta
-            made.scores = ServedScores.from_state(*parts["progressive"])
+            made.scoring.scores = ServedScores.from_state(*parts["progressive"])
             made.pending.horizon.load(meta["horizon"])
             made.pending.load(meta["chunks"], segments, count(meta, "next"))
             made.served, made.learned = count(meta, "served"), count(meta, "learned")
             block, told = meta["told"]
             made._told = int(block), int(told)
             made.outcomes, made.by_source = Counter(meta["outcomes"]), Counter(meta["by_source"])
-            made.delays = [[int(events), int(right), int(loss)] for events, right, loss in meta["delays"]]
             made._early.load(msgspec.msgpack.decode(segments[meta["early"]]))
-            made.columns_of(meta["names"])
+            made.scoring.load(meta)
             for source in meta["sources"]:
-                made._source(source)
+                made._sources[source]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
-            made._former = [(int(until), list(map(str, names))) for until, names in meta.get("former", ())]
-            if len(made.delays) != len(DELAYS) + 2:
-                raise SnapshotError(f"delays: expected {len(DELAYS) + 2} rows, found {len(made.delays)}")
-        made._take_classes(classes)
+        made.scoring.follow(classes)
         return made
-
-    # -- names --------------------------------------------------------------------------------------------
-
-    def columns_of(self, classes: Sequence[Any]) -> list[int]:
-        """The numbers by which classes are scored."""
-        return [self._number(label) for label in classes]
 
     def _follow(self, model: StreamModel) -> None:
         """Know the classes of a model, and how often it was pruned."""
         self._prunings = model.n_prunings
-        self._take_classes(model.classes)
-
-    def _take_classes(self, classes: Sequence[Any]) -> None:
-        known = len(self._columns)
-        if len(classes) < known:  # of another state
-            self._columns, known = {}, 0
-        if len(classes) > known:
-            self._columns.update({label: known + i for i, label in enumerate(classes[known:])})
-            numbers = map(self._number, classes[known:])
-            self._by_column = np.array([*self._by_column[:known], *numbers, NOTHING], dtype=np.int64)
-
-    def _number(self, label: str) -> int:
-        number = self._numbers.setdefault(label, len(self._names))
-        if number == len(self._names):
-            self._names.append(label)
-        return number
-
-    def _source(self, source: str) -> int:
-        number = self._source_numbers.setdefault(source, len(self._sources))
-        if number == len(self._sources):
-            self._sources.append(source)
-        return number
+        self.scoring.follow(model.classes)
 
     # -- what is said -------------------------------------------------------------------------------------
 
     def _truth_of(self, number: int) -> Truth | None:
         chunk, at = self.pending.at(number)
         label = int(chunk.label[at])
-        return None if label == NONE else Truth(self._names[label], float(chunk.weight[at]))
+        return None if label == NONE else Truth(self._class(label), float(chunk.weight[at]))
 
     def _all_said(self, number: int) -> tuple[Said, ...]:
         chunk, at = self.pending.at(number)
@@ -659,12 +514,16 @@ class LateLabels:
             return ()
         label = int(chunk.label[at])
         said_at, weight = float(chunk.said_at[at]), float(chunk.weight[at])
-        return (Said(self._sources[source], said_at, None if label == NONE else self._names[label], weight),)
+        name = None if label == NONE else self._class(label)
+        return (Said(self._sources.names[source], said_at, name, weight),)
+
+    def _class(self, number: int) -> str:
+        return self.scoring.names.names[number]
 
     def _interned(self, said: Said) -> Said:
         """The same, with names that are kept once."""
-        label = None if said.label is None else self._names[self._number(said.label)]
-        return said._replace(source=self._sources[self._source(said.source)], label=label)
+        label = None if said.label is None else self._class(self.scoring.names[said.label])
+        return said._replace(source=self._sources.names[self._sources[said.source]], label=label)
 
     def _write(
         self,
@@ -675,12 +534,12 @@ class LateLabels:
         """Write down what is said of events, and what holds of that."""
         self.pending.write(
             numbers,
-            label=[NONE if truth is None else self._number(truth.label) for truth in truths],
+            label=[NONE if truth is None else self.scoring.names[truth.label] for truth in truths],
             weight=[
                 one[0].weight if truth is None else truth.weight
                 for one, truth in zip(said, truths, strict=True)
             ],
-            source=[SEVERAL if len(one) > 1 else self._source(one[0].source) for one in said],
+            source=[SEVERAL if len(one) > 1 else self._sources[one[0].source] for one in said],
             said_at=[one[0].time for one in said],
             pruned=self._prunings,
         )
@@ -692,8 +551,10 @@ class LateLabels:
 
 def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> npt.NDArray[np.int64]:
     """What each event takes while it waits, as it is reckoned: never less than it does."""
-    return np.array([_OVERHEAD + len(event_id) + len(x) for event_id, x in zip(ids, xs, strict=True)])
+    found: npt.NDArray[np.int64] = np.array(list(map(len, ids))) + np.array(list(map(len, xs)))
+    return _OVERHEAD + found
 
 
 def _bucket(delays: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    return 1 + np.searchsorted(DELAYS, delays, side="left")
+    buckets: npt.NDArray[np.int64] = 1 + np.searchsorted(DELAYS, delays, side="left")
+    return buckets

@@ -22,8 +22,6 @@ from streamnb.errors import SnapshotError
 from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 
-__all__ = ["ABSENT", "PendingCopy", "PendingEvents"]
-
 ABSENT = -1
 """In place of the number of an event that does not wait."""
 _MOST_DEAD = 2  # ids that nobody asks for, for each that is waited for
@@ -151,7 +149,8 @@ class PendingEvents:
     @property
     def size(self) -> int:
         """How many wait by now."""
-        return sum(int(mask.sum()) for _, _, mask in self._alive())
+        horizon = self.horizon
+        return sum([one.n_alive(horizon.earliest, horizon.least) for one in self._chunks.values()])
 
     def append(self, events: Waiting) -> int:
         """Let more events wait; the number of the first."""
@@ -218,11 +217,18 @@ class PendingEvents:
 
     def events(self, numbers: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
         """The attributes of events, and their times."""
-        xs: list[Any] = [None] * numbers.size
-        ts: list[float | None] = [None] * numbers.size
+        xs: list[dict[str, Any]] = []
+        ts: list[float | None] = []
+        order = [numbers[:0]]
         for chunk, places, of in self.parts(numbers):
-            for i, x, t in zip(of.tolist(), *chunk.events(places), strict=True):
-                xs[i], ts[i] = x, t
+            more = chunk.events(places)
+            xs += more[0]
+            ts += more[1]
+            order.append(of)
+        places = np.concatenate(order)
+        if (np.diff(places) < 0).any():
+            in_order = np.argsort(places).tolist()
+            return [xs[i] for i in in_order], [ts[i] for i in in_order]
         return xs, ts
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

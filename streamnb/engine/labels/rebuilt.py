@@ -12,8 +12,6 @@ from streamnb.engine.ports import Partition
 from streamnb.model.attributes.expected import count, reading
 from streamnb.wire.snapshot import Part, part_digest
 
-__all__ = ["Offsets", "Rebuilt", "offsets_of", "part_of"]
-
 Offsets = Mapping[Partition, npt.NDArray[np.int64]]
 """Partition -> offsets of some of its records, rising."""
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from streamnb.engine.labels.late_labels import DELAYS, LateLabels
+from streamnb.engine.labels.late_labels import LateLabels
+from streamnb.engine.labels.scoring import DELAYS
 from streamnb.events import DelayScores, VerdictReport
 from streamnb.model.evaluation.served_scores import nats
-
-__all__ = ["verdict_report"]
 
 _MOST = (0.0, *DELAYS, None)
 
 
 def verdict_report(late: LateLabels) -> VerdictReport:
     """How many events are judged, by whom, how late, and how they were predicted."""
-    judged = late.scores.events
+    judged = late.scoring.scores.events
     return VerdictReport(
         served=late.served,
         judged=judged,
@@ -25,7 +24,7 @@ def verdict_report(late: LateLabels) -> VerdictReport:
         sources=dict(sorted(late.by_source.items())),
         delays=tuple(
             DelayScores(most, events, right / events, nats(loss) / events)
-            for most, (events, right, loss) in zip(_MOST, late.delays, strict=True)
+            for most, (events, right, loss) in zip(_MOST, late.scoring.delays, strict=True)
             if events
         ),
         median_delay=_quantile(late, 0.5),
@@ -36,7 +35,7 @@ def verdict_report(late: LateLabels) -> VerdictReport:
 
 def _quantile(late: LateLabels, share: float) -> float | None:
     """The least bound of delays that so many of the judged events keep."""
-    events = [row[0] for row in late.delays]
+    events = [row[0] for row in late.scoring.delays]
     total = sum(events)
     for most, below in zip(_MOST, accumulate(events), strict=True):
         if total and below >= share * total:

@@ -13,8 +13,6 @@ from streamnb.engine.labels.pending import PendingEvents
 from streamnb.engine.labels.verdicts import Truth
 from streamnb.model.interface.stream_model import StreamModel
 
-__all__ = ["Teacher"]
-
 _AT_ONCE = 1000  # events
 _BYTES_AT_ONCE = 4 << 20
 
@@ -35,7 +33,8 @@ class Teacher:
         self.learned: Counter[str] = Counter()
         self._pending, self._model, self._alive = pending, model, alive
         self._numbers: list[int] = []
-        self._truths: list[Truth] = []
+        self._labels: list[str] = []
+        self._weights: list[float] = []
         self._prunings: list[int] = []
         self._learns = True
 
@@ -43,14 +42,17 @@ class Teacher:
         """Learn an event; nothing where it has no label, or no weight."""
         self._queue(number, truth, 0, learns=True)
 
-    def learn_each(self, numbers: npt.NDArray[np.int64], truths: Sequence[Truth]) -> None:
+    def learn_each(
+        self, numbers: npt.NDArray[np.int64], labels: Sequence[str], weights: npt.NDArray[np.float64]
+    ) -> None:
         """Learn events, each with its own label; nothing of one without weight."""
         if not self._learns:
             self.finish()
         self._learns = True
-        have_weight = [truth.weight > 0.0 for truth in truths]
+        have_weight = (weights > 0.0).tolist()
         self._numbers += compress(numbers.tolist(), have_weight)
-        self._truths += compress(truths, have_weight)
+        self._labels += compress(labels, have_weight)
+        self._weights += compress(weights.tolist(), have_weight)
         self._prunings += [0] * (len(self._numbers) - len(self._prunings))
 
     def unlearn(self, number: int, truth: Truth | None, prunings: int) -> None:
@@ -64,7 +66,8 @@ class Teacher:
             self.finish()
         self._learns = learns
         self._numbers.append(number)
-        self._truths.append(truth)
+        self._labels.append(truth.label)
+        self._weights.append(truth.weight)
         self._prunings.append(prunings)
 
     def finish(self) -> None:
@@ -78,11 +81,11 @@ class Teacher:
             stop = max(first + 1, int(np.searchsorted(ends, before + _BYTES_AT_ONCE, side="right")))
             self._hand_over(numbers[first:stop], slice(first, stop))
             first = stop
-        self._numbers, self._truths, self._prunings = [], [], []
+        self._numbers, self._labels, self._weights, self._prunings = [], [], [], []
 
     def _hand_over(self, numbers: npt.NDArray[np.int64], part: slice) -> None:
         xs, ts = self._pending.events(numbers)
-        labels, weights = zip(*self._truths[part], strict=True)
+        labels, weights = self._labels[part], self._weights[part]
         if self._learns:
             self._model.learn_late_many(xs, labels, weights, ts)
             self.learned.update(labels)

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from streamnb.wire.codec import IN_EVENT
 
-__all__ = ["MOST_SOURCES", "Said", "Truth", "effective", "merged"]
-
 MOST_SOURCES = 4
 """How many sources may speak on one event."""
 _RANK_IN_EVENT, _RANK = 0, 1

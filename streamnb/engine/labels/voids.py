@@ -9,8 +9,6 @@ from typing import Any
 
 from streamnb.engine.labels.verdicts import Said
 
-__all__ = ["Voids"]
-
 _MOST_SOURCES = 1000
 _MOST_SPANS = 1000  # of one source
 

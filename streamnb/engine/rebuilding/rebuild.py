@@ -25,8 +25,6 @@ from streamnb.errors import JournalError
 from streamnb.wire.journal import JournalRecord
 from streamnb.wire.snapshot import Part, Snapshot
 
-__all__ = ["Rebuilding", "Source", "nothing"]
-
 
 def nothing(*_: object) -> bool:
     """No event is to be forgotten."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.engine.labels.chunk import NONE, Chunk
+from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition, Record
@@ -26,8 +27,6 @@ from streamnb.events import Event
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
-
-__all__ = ["Chosen", "LearningAnew", "Truths"]
 
 Chosen = Callable[[Event, Record], bool]
 """Whether an event is to be forgotten."""
@@ -53,7 +52,6 @@ class Truths(Learner):
         forgotten: events that the learner has forgotten.
 
     Attributes:
-        partitions: those that events came from.
         places, offsets: of each event in the order of the stream, the number of its partition; its offset.
         labels: number of its label in `names`, or `NONE`.
         weights: of its label.
@@ -61,14 +59,22 @@ class Truths(Learner):
 
     def __init__(self, settings: Settings, forgotten: Offsets) -> None:
         super().__init__(replace(settings, evidence=0), _Oblivious())
-        self.partitions: list[Partition] = []
         self.places, self.offsets = array("H"), array("q")
         self.labels, self.weights = array("i"), array("d")
-        self.names: list[str] = []
-        self._numbers: dict[str, int] = {}
-        self._places: dict[Partition, int] = {}
+        self._names: Numbers[str] = Numbers()
+        self._places: Numbers[Partition] = Numbers()
         self._forgotten = forgotten
         self.base = 0  # events before the first that waited for labels
+
+    @property
+    def names(self) -> list[str]:
+        """Of labels, by their numbers."""
+        return self._names.names
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Those that events came from, by their numbers."""
+        return self._places.names
 
     def waiting(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The numbers under which events wait, of those that ever did."""
@@ -124,14 +130,11 @@ class Truths(Learner):
         earliest: npt.NDArray[np.float64],
     ) -> Iterable[NewRecord]:
         for record in records:
-            number = self._places.setdefault(record.partition, len(self.partitions))
-            if number == len(self.partitions):
-                self.partitions.append(record.partition)
-            self.places.append(number)
+            self.places.append(self._places[record.partition])
             self.offsets.append(record.offset)
         if self.late is None:
             for event in events:
-                self.labels.append(NONE if event.label is None else self._number(event.label))
+                self.labels.append(NONE if event.label is None else self._names[event.label])
                 self.weights.append(event.weight)
             return ()
         self.labels.extend([NONE] * len(events))
@@ -153,19 +156,13 @@ class Truths(Learner):
     def _note(self, chunks: Mapping[int, Chunk]) -> None:
         for first, chunk in chunks.items():
             assert self.late is not None  # noqa: S101  there are chunks
-            names = self.late.names
+            names = self.late.scoring.names.names
             begin = self.base + first
             for place, (label, weight) in enumerate(
                 zip(chunk.label[: chunk.size].tolist(), chunk.weight.tolist(), strict=False), begin
             ):
-                self.labels[place] = NONE if label == NONE else self._number(names[label])
+                self.labels[place] = NONE if label == NONE else self._names[names[label]]
                 self.weights[place] = weight
-
-    def _number(self, label: str) -> int:
-        number = self._numbers.setdefault(label, len(self.names))
-        if number == len(self.names):
-            self.names.append(label)
-        return number
 
 
 class LearningAnew(Learner):

@@ -12,7 +12,7 @@ import numpy as np
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Flags, Weights
-from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.attributes.weights import HEAVIEST, UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 
 
@@ -45,9 +45,12 @@ class Targets(NamedTuple):
             if given is not None and len(given) != n:
                 raise ValueError(f"{n} events, but {len(given)} labels, weights or times")
         targets = cls([None] * n if labels is None else list(labels), np.full(n, UNIT), np.full(n, np.nan))
-        if weights is not None and any(type(weight) is not float or weight != 1.0 for weight in weights):
-            targets.weights[:] = [units(weight) for weight in weights]
-        if times is not None and any(time is not None for time in times):
+        if weights is not None:
+            targets.weights[:] = _units(weights)
+        if times is not None and set(map(type, times)) == {float}:
+            seconds = np.array(times, dtype=np.float64)
+            targets.times[:] = np.where(np.isfinite(seconds), seconds, np.nan)
+        elif times is not None and any(time is not None for time in times):
             targets.times[:] = [_seconds(time) for time in times]
         return targets
 
@@ -57,6 +60,8 @@ class Targets(NamedTuple):
         New classes are added in order. Raises TypeError, before that, for a label that cannot be hashed.
         """
         n = len(self.labels)
+        if self.labels.count(None) == n:
+            return np.full(n, -1), np.full(n, len(classes)), np.zeros(n, dtype=np.bool_)
         found = list(map(classes.get, self.labels))
         if None not in found and self.weights.all():  # all are learned, and their classes known
             return np.array(found, dtype=np.int64), np.full(n, len(classes)), np.ones(n, dtype=np.bool_)
@@ -114,6 +119,16 @@ class Taught(NamedTuple):
         numbers = repeat(None) if self.prunings is None else self.prunings.tolist()
         for x, y, weight, number in zip(self.xs, self.labels, self.weights.tolist(), numbers, strict=False):
             yield x, y, weight / UNIT, number
+
+
+def _units(weights: Sequence[float]) -> Ints | list[int]:
+    """Weights in units. Raises ValueError for the first that lies out of range."""
+    if set(map(type, weights)) == {float}:
+        given = np.array(weights)
+        if ((given >= 0.0) & (given <= HEAVIEST)).all():
+            rounded: Ints = np.rint(given * UNIT).astype(np.int64)  # to even, as `round`
+            return rounded
+    return list(map(units, weights))
 
 
 def _seconds(time: float | None) -> float:

@@ -130,6 +130,7 @@ class ServedScores:
         self._truth = np.full(window_size, _EMPTY, dtype=np.int64)
         self._predicted = np.full(window_size, NOTHING, dtype=np.int64)
         self._terms = np.zeros((window_size, 3), dtype=np.int64)
+        self._told: dict[str, Scores] = {}  # since something changed
 
     @classmethod
     def after(cls, before: ProgressiveValidation) -> ServedScores:
@@ -158,6 +159,7 @@ class ServedScores:
 
     def add(self, score: Score) -> int:
         """Count the scores of events that got their first verdicts; the number of the first in the window."""
+        self._told.clear()
         self._all.add(score)
         first, self._first = self._first, self._first + score.truth.size
         newest = score.at(slice(max(0, score.truth.size - self.window_size), None))
@@ -166,6 +168,7 @@ class ServedScores:
 
     def replace(self, number: int, before: Score | None, after: Score | None) -> None:
         """Take back what was counted for one event, and count another score; None is none."""
+        self._told.clear()
         if before is not None:
             self._all.add(before, -1)
         if after is not None:
@@ -175,13 +178,17 @@ class ServedScores:
 
     def cumulative(self) -> Scores:
         """Of all verdicts."""
-        return self._all.scores()
+        if "all" not in self._told:
+            self._told["all"] = self._all.scores()
+        return self._told["all"]
 
     def window(self) -> Scores:
         """Of those in the window."""
-        sums = _Sums()
-        sums.add(Score(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
-        return sums.scores()
+        if "window" not in self._told:
+            sums = _Sums()
+            sums.add(Score(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
+            self._told["window"] = sums.scores()
+        return self._told["window"]
 
     def confusion(self, classes: Sequence[int]) -> Ints:
         """Events by truth and prediction, shape (K, K + 1): the last column counts an empty model's.

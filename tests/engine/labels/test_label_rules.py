@@ -63,9 +63,9 @@ def test_a_verdict_does_what_the_table_says(verdicts, outcomes, weights, scored)
     assert {outcome: n for outcome, n in learner.late.outcomes.items() if n} == outcomes
     assert classes(learner) == weights
     assert learner.model.n_events == (1 if weights else 0)
-    assert learner.late.scores.events == scored
+    assert learner.late.scoring.scores.events == scored
     assert learner.late.by_source.total() == len(verdicts)
-    assert sum(events for events, _, _ in learner.late.delays) == scored
+    assert sum(events for events, _, _ in learner.late.scoring.delays) == scored
 
 
 def test_a_verdict_before_its_event_is_learned_after_the_prediction():
@@ -75,7 +75,7 @@ def test_a_verdict_before_its_event_is_learned_after_the_prediction():
     learner, served = taught(stream)
     assert learner.late.outcomes == {"early": 1}
     assert (served[0]["label"], served[0]["truth"]) == (None, "x")
-    assert (classes(learner), learner.late.scores.events) == ({"x": 1.0}, 1)
+    assert (classes(learner), learner.late.scoring.scores.events) == ({"x": 1.0}, 1)
 
 
 def test_a_verdict_waits_for_its_event_no_longer_than_an_event_for_its_label():
@@ -139,7 +139,7 @@ def test_a_source_that_is_withdrawn_gives_way_to_what_another_said():
     withdrawal(stream)
     learner, _ = taught(stream)
     assert worked(learner) == {"x": 1.0}
-    assert learner.late.scores.events == 1
+    assert learner.late.scoring.scores.events == 1
 
 
 def test_what_a_withdrawn_source_said_early_does_not_count():
@@ -152,7 +152,7 @@ def test_what_a_withdrawn_source_said_early_does_not_count():
     learner.process(stream.records[-1:], 1.0)
     assert not learner.has_work
     assert classes(learner) == {}
-    assert learner.late.scores.events == 0
+    assert learner.late.scoring.scores.events == 0
 
 
 def test_a_withdrawal_goes_on_where_a_snapshot_left_it():
@@ -314,7 +314,7 @@ def test_a_label_without_weight_is_scored_and_counts_as_learned_nowhere():
     stream.verdict("g", "x")
     learner, _ = taught(stream)
     assert (classes(learner), learner.late.learned, dict(learner.tally.learned)) == ({"x": 2.0}, 2, {"x": 2})
-    scores = learner.late.scores.cumulative()
+    scores = learner.late.scoring.scores.cumulative()
     assert (scores.events, scores.accuracy * scores.events) == (3, pytest.approx(1.0))
 
 
@@ -327,5 +327,5 @@ def test_what_was_scored_before_the_topic_was_added_goes_on_counting():
     learner = new_learner(report_every=10**6)
     learner.process(stream.records, 1.0)
     changed(learner)
-    assert (learner.late.learned, learner.late.scores.events, learner.late.served) == (7, 7, 7)
+    assert (learner.late.learned, learner.late.scoring.scores.events, learner.late.served) == (7, 7, 7)
     assert learner.report(1.0).verdicts.coverage == 1.0

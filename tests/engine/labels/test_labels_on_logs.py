@@ -75,7 +75,7 @@ def test_a_learner_that_ends_anywhere_goes_on_as_if_it_had_not(open_log, tmp_pat
     assert counts_of(worker.learner.model) == counts_of(learned(processed, truths))
     served = [json.loads(record.value) for record in read_topic(log, "predictions")]
     assert len(served) == sum(record.partition == EVENTS for record in records)
-    scores, told = worker.learner.late.scores.cumulative(), scores_of(served, truths)
+    scores, told = worker.learner.late.scoring.scores.cumulative(), scores_of(served, truths)
     assert (scores.events, scores.accuracy * scores.events) == (told["events"], told["right"])
     assert scores.log_loss * scores.events == pytest.approx(told["loss"], rel=1e-12)
     again.close()

@@ -23,7 +23,7 @@ from late import (
 )
 from service import digests, model_digest, predictions
 
-from streamnb.engine.labels.late_labels import DELAYS
+from streamnb.engine.labels.scoring import DELAYS
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import Pruning
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
@@ -52,15 +52,17 @@ def letters(outputs):
 
 
 def assert_scored_as_told(learner, outputs, truths):
-    found, told = learner.late.scores.cumulative(), scores_of(served(outputs), truths)
+    found, told = learner.late.scoring.scores.cumulative(), scores_of(served(outputs), truths)
     assert found.events == told["events"]
     assert found.accuracy * found.events == pytest.approx(told["right"])
     assert found.log_loss * found.events == pytest.approx(told["loss"], rel=1e-13)
     assert found.brier * found.events == pytest.approx(told["brier"], rel=1e-12)
     late = learner.late
-    matrix = late.scores.confusion(late.columns_of(sorted({label for label, _ in truths.values()})))
+    matrix = late.scoring.scores.confusion(
+        late.scoring.columns_of(sorted({label for label, _ in truths.values()}))
+    )
     assert matrix.sum() == sum(told["confusion"].values())
-    assert sum(row[0] for row in late.delays) == found.events
+    assert sum(row[0] for row in late.scoring.delays) == found.events
 
 
 @FEW
@@ -203,7 +205,7 @@ def test_withdrawing_goes_on_in_steps_between_which_events_are_served():
         left.append(learner.model.n_events)
     assert left == [744, 488, 232, 0]
     assert learner.late.outcomes["source_withdrawn"] == 1000
-    assert learner.late.scores.events == 0
+    assert learner.late.scoring.scores.events == 0
 
 
 def test_an_event_waits_as_long_as_the_window_by_the_times_of_the_log():
@@ -290,7 +292,7 @@ def test_delays_are_counted_in_buckets():
     assert (report.served, report.judged, report.coverage) == (6, 6, 1.0)
     assert report.median_delay == 1.0
     assert report.p99_delay is None
-    assert len(DELAYS) + 2 == len(learner.late.delays)
+    assert len(DELAYS) + 2 == len(learner.late.scoring.delays)
 
 
 @FEW
@@ -314,7 +316,7 @@ def test_many_classes_are_scored_by_the_greatest_eight_and_the_rest(rng):
         if len(p) > 16 and label in p and label not in top:
             truth = max(0.0, 1.0 - sum(p[name] for name in top)) / (len(p) - 8)
         loss -= math.log(min(max(truth, 1e-15), 1.0))
-    assert learner.late.scores.cumulative().log_loss * 80 == pytest.approx(loss, rel=1e-9)
+    assert learner.late.scoring.scores.cumulative().log_loss * 80 == pytest.approx(loss, rel=1e-9)
 
 
 @FEW

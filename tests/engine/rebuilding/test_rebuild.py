@@ -108,12 +108,12 @@ def test_it_follows_the_journal_and_is_taken_up(open_log, tmp_path, kind):
     worker.run(until_end=True)
     rebuilding.follow()
     assert rebuilding.checkpoint.n == worker.checkpoint.n > fixed
-    scores = worker.learner.late.scores.cumulative()
+    scores = worker.learner.late.scoring.scores.cumulative()
     rebuilt = rebuilding.rebuilt()
     worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
     taken = worker.adopt(rebuilt)
     assert model_digest(worker.learner) == rebuilt.digest
-    assert worker.learner.late.scores.cumulative() == scores
+    assert worker.learner.late.scoring.scores.cumulative() == scores
     append(log, stream[240:])
     worker.run(until_end=True)
     worker.close()

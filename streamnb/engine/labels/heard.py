@@ -1,0 +1,95 @@
+"""Verdicts as they come, many at once, and what they did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.verdicts import Said
+from streamnb.engine.ports import Record
+from streamnb.events import Verdict
+
+
+class Heard(NamedTuple):
+    """n verdicts as they came.
+
+    Attributes:
+        verdicts, records: what each says, and where it lies.
+        places: of each record among those that are processed.
+        earliest: float64[n], events that were recorded before wait no longer.
+    """
+
+    verdicts: Sequence[Verdict]
+    records: Sequence[Record]
+    places: Sequence[int]
+    earliest: npt.NDArray[np.float64]
+
+
+class Words(NamedTuple):
+    """What n verdicts say, as columns.
+
+    Attributes:
+        sources: int64[n], number of the source; `NONE` of one that is one too many.
+        times: float64[n], when it was said.
+        labels: each a class, or None.
+        weights: float64[n], that of the source included.
+        recorded: float64[n], when the log recorded it.
+    """
+
+    sources: npt.NDArray[np.int64]
+    times: npt.NDArray[np.float64]
+    labels: Sequence[str | None]
+    weights: npt.NDArray[np.float64]
+    recorded: npt.NDArray[np.float64]
+
+    def at(self, place: int, source: str) -> Said:
+        """One of them, of the source of this name."""
+        return Said(source, self.times[place].item(), self.labels[place], self.weights[place].item())
+
+
+class Refused(NamedTuple):
+    """A verdict that changes nothing, and of which somebody should know.
+
+    Attributes:
+        reason: see `streamnb.events.REASONS`.
+        record: what it said, and where it lies.
+        place: among the records that are processed, of the one that it was found by.
+    """
+
+    reason: str
+    record: Record
+    place: int
+
+
+class FirstVerdict(NamedTuple):
+    """An event that was scored for the first time, long after its prediction perhaps.
+
+    Attributes:
+        id: of the event.
+        is_right: whether it was predicted right; None where an empty model met it.
+        age: how many events the model had learned before it predicted.
+        place: of the verdict among the records.
+    """
+
+    id: str
+    is_right: bool | None
+    age: int
+    place: int
+
+
+class Taken(NamedTuple):
+    """What verdicts did.
+
+    Attributes:
+        firsts: events that were scored for the first time, some by some; each is made when it is asked for.
+        refused: verdicts that were not taken.
+        learned: label -> events learned by it.
+    """
+
+    firsts: list[Iterable[FirstVerdict]]
+    refused: list[Refused]
+    learned: Counter[str]

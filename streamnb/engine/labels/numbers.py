@@ -1,0 +1,25 @@
+"""Names that are kept once, and known by numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Numbers(dict[T, int]):
+    """Name -> its number: 0, 1, ... in the order in which they were asked for; `get` and `in` do not ask.
+
+    Attributes:
+        names: in this order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[T] = []
+
+    def __missing__(self, name: T) -> int:
+        number = self[name] = len(self.names)
+        self.names.append(name)
+        return number
