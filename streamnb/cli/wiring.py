@@ -66,6 +66,7 @@ __all__ = [
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
 _BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers
+_CALM = 40.0  # seconds; four times what a request waits by itself
 _TURN_SECONDS = 0.05  # ten times what the interpreter begins with
 
 
@@ -197,7 +198,7 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
     from streamnb.adapters.kafka.log import KafkaLog  # noqa: PLC0415  only who uses Kafka needs it
 
     return KafkaLog(
-        config.kafka.settings(config.log),
+        _answering(config.log.hang_timeout) | config.kafka.settings(config.log),
         model=config.model.name,
         journal_topic=config.topics.journal,
         session_timeout=config.log.session_timeout,
@@ -206,6 +207,11 @@ def open_log(config: Config, patience: Patience | None = None) -> Log:
         patience=patience or Waiting(config.kafka.give_up_after),
         library=library(config),
     )
+
+
+def _answering(hang_timeout: float) -> dict[str, Any]:
+    """How long a request may wait, where 10 s might be taken for a hang."""
+    return {"request_timeout_ms": max(1_000, int(hang_timeout * 250))} if 0 < hang_timeout < _CALM else {}
 
 
 def library(config: Config) -> type[KafkaPython | Librdkafka]:

@@ -165,7 +165,7 @@ class Driven:
 
     def await_word(self, word):
         until(lambda: word in self.said() or self.process.poll() is not None)
-        assert word in self.said()
+        assert word in self.said(), self.said()  # all of it: its threads' stacks say why
 
     def code(self):
         return self.process.wait(PATIENCE)
@@ -294,8 +294,8 @@ def make(own, tmp_path):
     (tmp_path / "events.jsonl").write_bytes(b"".join(raw + b"\n" for raw in RAWS))
     made = []
 
-    def program(session_timeout):
-        log = {"hang_timeout": "15s", "session_timeout": session_timeout}
+    def program(session_timeout, hang_timeout="15s"):
+        log = {"hang_timeout": hang_timeout, "session_timeout": session_timeout}
         made.append(Program(tmp_path, own.address, log=log, commit={"events": 20}))
         made[-1].run("topics", "create")
         return made[-1]
@@ -306,15 +306,15 @@ def make(own, tmp_path):
 
 
 def test_a_broker_that_is_silent_is_waited_for(own, make):
-    """Each request ends at its timeout, and each time the loop shows that it is alive."""
-    program = make("3m")  # a session that outlives the silence
+    """Each request ends at its timeout, well before a hang, and each time the loop shows that it is alive."""
+    program = make("3m", "10s")  # a session that outlives the silence
     events = program.folder / "events.jsonl"
     learner = Driven(program, "run")
     program.run("replay", events)
     until(lambda: program.ids("predictions") == IDS)
     own.nodes[0].pause()
     learner.await_word("waiting: ")
-    time.sleep(32.0)  # twice what a call that hangs is given
+    time.sleep(22.0)  # twice what a call that hangs is given
     assert learner.process.poll() is None, learner.said()
     own.nodes[0].resume()
     learner.await_word("the log answers again, after ")

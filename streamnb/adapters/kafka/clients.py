@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from streamnb.adapters.kafka.error_texts import listen, translated
@@ -21,6 +21,25 @@ _FOR_EVER_MS = (1 << 31) - 1
 _LISTEN_SECONDS = 5.0
 _LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
 MAX_POLL_INTERVAL = 30.0  # seconds; a learner that does not turn for so long has lost the election
+
+
+class Claim(CooperativeStickyAssignor, ConsumerRebalanceListener):  # type: ignore[misc]
+    """Leaves the partition with whoever has it, so that a standby that joins changes nothing.
+
+    In kafka-python 3.0.12 a member that was expired goes on to claim what it had when it joins again, and of
+    two that claim a partition neither is given it: a learner that had stood still would depose its successor.
+    This one claims nothing once it was told that what it had is lost.
+    """
+
+    def on_partitions_lost(self, lost: object) -> None:  # noqa: ARG002
+        """Forget what it had."""
+        self.member_assignment = None
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        """The next assignment says it, too."""
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        """The next assignment says it, too."""
 
 
 class Clients:
@@ -66,11 +85,8 @@ class Clients:
             fetch_max_wait_ms=100,
         )
 
-    def member(self, group: str, owner: str, session_timeout: float) -> Any:
-        """A consumer that takes part in elections and never reads.
-
-        The assignor leaves the partition with whoever has it: a standby that joins changes nothing.
-        """
+    def member(self, group: str, owner: str, session_timeout: float, claim: Claim) -> Any:
+        """A consumer that takes part in elections and never reads; `claim` listens to its subscription."""
         session_ms = int(session_timeout * 1000)
         return self._made(
             KafkaConsumer,
@@ -80,7 +96,7 @@ class Clients:
             enable_auto_commit=False,
             auto_offset_reset="latest",
             allow_auto_create_topics=False,
-            partition_assignment_strategy=[CooperativeStickyAssignor],
+            partition_assignment_strategy=[claim],
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=max(100, session_ms // 5),
             max_poll_interval_ms=int(MAX_POLL_INTERVAL * 1000),

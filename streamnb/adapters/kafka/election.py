@@ -16,7 +16,7 @@ from kafka import TopicPartition, errors
 from kafka.structs import MemberState
 
 from streamnb.adapters.blocking_call import call_blocking
-from streamnb.adapters.kafka.clients import MAX_POLL_INTERVAL, Clients
+from streamnb.adapters.kafka.clients import MAX_POLL_INTERVAL, Claim, Clients
 from streamnb.adapters.kafka.error_texts import translated
 from streamnb.adapters.kafka.group import GroupMember, is_learner, members_of, strangers
 from streamnb.errors import Fenced, LogError, NotElected, Unavailable
@@ -57,7 +57,8 @@ class Election:
         self._alive = alive
         self._often = min(1.0, session_timeout / 5)
         self._line = clients.line
-        self._member = clients.member(group, owner, session_timeout)
+        self._claim = Claim()
+        self._member = clients.member(group, owner, session_timeout, self._claim)
         try:
             self._stand()
         except BaseException:
@@ -193,7 +194,7 @@ class Election:
         The topic has to be known before: a leader that learns of it later joins again, and where the poll at
         hand is at its end the client never takes note of that, nor heartbeats any more.
         """
-        self._member.subscribe([self._prize.topic])
+        self._member.subscribe([self._prize.topic], listener=self._claim)
         with translated():
             call_blocking(
                 self._member.topics, self._alive, self._patience

@@ -136,8 +136,7 @@ class KafkaLog:
         except Fenced as error:
             self._transactions.close()
             self._transactions = None
-            # A member of kafka-python that was expired claims what it had when it joins again, and may be
-            # given it: that would depose whoever serves meanwhile. A new member claims nothing.
+            # What this member knows of the group may be old: a new one knows nothing.
             self._election.close()
             self._election = None
             if time.monotonic() > deadline:

@@ -50,7 +50,7 @@ class Member:
         return ConsumerGroupMetadata("streamnb.m", 1, shown.id, None, shown.state)
 
     def __getattr__(self, name):
-        return lambda *_: self.calls.append(name) or set()
+        return lambda *_, **__: self.calls.append(name) or set()
 
 
 def group(*members, error=None):

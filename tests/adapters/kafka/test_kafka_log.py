@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import errors
-from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from service import (
     TOPICS,
@@ -171,6 +171,27 @@ def test_an_election_that_is_lost_before_it_is_used_is_stood_for_again(connect, 
     assert len(calls) == 2
     assert calls[0] is not calls[1]
     assert predictions(connect()) == undisturbed(RAWS)[1]
+
+
+def test_one_that_was_expelled_and_joins_again_deposes_nobody(connect):
+    """Its client would claim the partition that it had; of two that claim one, neither would be given it."""
+    first, second = connect(), connect()
+    first.acquire("first")
+    expelled = first._election
+    member = MemberToRemove(member_id=expelled.membership.member_id)
+    expelled._admin.remove_group_members(expelled._group, [member])
+    second.acquire("second")
+    serving = second._election.membership
+    rejoined = time.monotonic() + 2 * SESSION
+    while time.monotonic() < rejoined:
+        expelled._turn(100)  # as one that goes on, and has not yet been told
+        second.heartbeat()
+    assert expelled.membership.member_id not in {member.member_id, ""}
+    assert expelled.membership.generation_id > serving.generation_id
+    second.heartbeat()
+    assert second._election.membership.member_id == serving.member_id
+    with pytest.raises(Fenced, match=r"second at .* has taken over"):
+        expelled._beat()
 
 
 # Others in the group
