@@ -24,12 +24,12 @@ from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 
+from measuring.contenders import labelled_texts
 from measuring.topics import place
 from recovery import broker
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Sensor
 

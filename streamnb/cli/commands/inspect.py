@@ -145,13 +145,7 @@ def linear(view: LinearView, top: int) -> dict[str, Any]:
         ],
         "top": {
             str(label): [
-                {
-                    "attribute": str(item.attribute),
-                    "value": item.value,
-                    "weight": _finite(item.weight),
-                    "positive": item.positive,
-                    "negative": item.negative,
-                }
+                item._asdict() | {"attribute": str(item.attribute), "weight": _finite(item.weight)}
                 for item in items
             ]
             for label, items in view.top(top).items()

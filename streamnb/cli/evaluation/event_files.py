@@ -14,9 +14,8 @@ from typing import NamedTuple, TypeVar
 
 from tqdm import tqdm
 
-from streamnb.adapters.event_files import MAX_LINE, open_counted, read_events, read_rows_order
-from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.wire.codec import decode_event
+from streamnb.adapters.event_files import MAX_LINE, open_counted, read_rows_order
+from streamnb.errors import ConfigError
 from streamnb.wire.event_csv import CsvColumns
 from streamnb.wire.schema import EventSchema
 
@@ -73,16 +72,6 @@ def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, 
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(rows):
         raise ConfigError(f"--order: {order} names rows beyond the {len(rows)} of the file")
     return ((number, rows[number]) for number in numbers)
-
-
-def labelled_texts(path: str, order: str | None) -> Iterator[tuple[str, str]]:
-    """Text and label of each row of a file that is an event and has both, in an order as of `numbered`."""
-    for _, raw in numbered(read_events(path), order):
-        with suppress(MalformedEvent):
-            event = decode_event(raw, _PLAIN)
-            text = event.x.get("text")
-            if isinstance(text, str) and event.label is not None:
-                yield text, event.label
 
 
 class _Ended(NamedTuple):

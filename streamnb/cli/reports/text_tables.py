@@ -24,16 +24,6 @@ def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def markdown_table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
-    """The same in Markdown, for a page; the first column to the left, the others to the right."""
-    lines = [
-        [printable(name) for name in header],
-        ["---", *["--:"] * (len(header) - 1)],
-        *([_text(value) for value in row] for row in rows),
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def print_summary(report: MetricsReport) -> None:
     """How many events, how many of them were predicted right, and the confusion of classes."""
     if not _print_numbers(report):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from river import base
@@ -24,10 +24,8 @@ from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.saving import Savable
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 Name = Hashable
 _Reading = tuple[Smoothed, tuple[Any, Any, Any, Any], Floats]
@@ -138,10 +136,8 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         """How many labelled events with a weight were learned, less those unlearned."""
         return self._network.n_events
 
-    @property
-    def corrections(self) -> Corrections:
-        """All is counted, and is taken back."""
-        return "exact"
+    corrections: Corrections = "exact"
+    """All is counted, and is taken back."""
 
     @property
     def n_attributes(self) -> int:
@@ -168,7 +164,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         found = shares[0].tolist()
         return {label: found[k] for k, label in enumerate(tables.lookup(0)) if live[k]}
 
-    def predict_posteriors(self, xs: Iterable[Any]) -> Posteriors:
+    def predict_posteriors(self, xs: Events) -> Posteriors:
         """P(v | x) of many events by the model as it is; a data frame has one in each row."""
         return self._run(EncodedEvents(self._network.tables, xs, None, None))
 
@@ -208,7 +204,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
         self.predict_then_learn_many(X, y, w)
 
-    def predict_then_learn_many(self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None) -> Posteriors:
+    def predict_then_learn_many(self, xs: Events, ys: Labels, ws: Weights = None) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
         How a stream is cut into calls changes nothing, but that classes first met in a later call have no
@@ -235,12 +231,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         self._network.unlearn_one({**x, self.target: y}, w)
 
     def unlearn_many(
-        self,
-        xs: Iterable[Mapping[Any, Any]],
-        ys: Iterable[Any],
-        ws: Weights = None,
-        ts: Times = None,
-        prunings: Iterable[int] | None = None,
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned, exactly and in order; see `StreamModel`.
 
@@ -315,9 +306,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             self._read = self._network.smoothed(), scratch, np.zeros((1, classes))
         return self._read
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
+    _multiclass = True
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

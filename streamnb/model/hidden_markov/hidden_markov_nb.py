@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -24,12 +24,10 @@ from streamnb.model.hidden_markov.entity_filter_kernels import Chains, Steps, fi
 from streamnb.model.hidden_markov.transitions import Transitions
 from streamnb.model.interface.evidence import LIMIT, Item, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.interface.stream_model import Corrections, Events, Labels
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.tables import Tables
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 ENTITIES, TRANSITIONS = "entity_", "transition_"
 """How the arrays of these parts of a state begin."""
@@ -123,14 +121,12 @@ class HiddenMarkovNB(SmoothedModel):
         """How many entities are kept."""
         return len(self._entities.rows)
 
-    @property
-    def corrections(self) -> Corrections:
-        """What events said of their classes is taken back: counts, moments, and the weights of classes.
+    corrections: Corrections = "counts"
+    """What events said of their classes is taken back: counts, moments, and the weights of classes.
 
-        Transitions and first states keep what they learned of entities, for what came before an event is not
-        known any more. An event without an entity is taken back whole.
-        """
-        return "counts"
+    Transitions and first states keep what they learned of entities, for what came before an event is not
+    known any more. An event without an entity is taken back whole.
+    """
 
     @property
     def n_bytes(self) -> int:
@@ -165,9 +161,7 @@ class HiddenMarkovNB(SmoothedModel):
             )
         super().unlearn_one(x, y, w)
 
-    def learn_late_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
-    ) -> None:
+    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
         """Learn what events that were predicted earlier say of their classes, now that these are known.
 
         Their entities have gone on since: which state came before and after is not known any more, so no
@@ -259,9 +253,7 @@ class HiddenMarkovNB(SmoothedModel):
     def _without_entity(self, x: Any) -> Any:
         return {name: value for name, value in x.items() if name != self.entity} if self.entity in x else x
 
-    def _encode(
-        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
-    ) -> Encoded:
+    def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         rows: Any = xs
         if is_frame(rows):
             has_any = self.entity in rows.columns

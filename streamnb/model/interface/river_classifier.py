@@ -6,13 +6,11 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streamnb.model.attributes.ranges import is_above_zero, is_missing
 from streamnb.model.attributes.signatures import Array, State
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
+from streamnb.model.interface.stream_model import Corrections
 
 
 def answer_of(classifier: Any, x: Any) -> dict[Any, float]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,10 +27,8 @@ from streamnb.model.interface.river_classifier import (
     teach_one,
     unteach_one,
 )
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.posterior.sequential import SequentialPosterior
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 
 class WholeState:
@@ -129,7 +127,7 @@ class RiverStreamModel:
         """Of the classifier; 0 where it does not say."""
         return prunings_of(self.classifier)
 
-    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
+    def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events by the classifier as it is; times are not asked for."""
         columns = dict(self._weights)
         answers = []
@@ -149,7 +147,7 @@ class RiverStreamModel:
     # -- learning -----------------------------------------------------------------------------------------
 
     def predict_then_learn_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order."""
         answers, known, hypotheses = [], [], []
@@ -167,9 +165,7 @@ class RiverStreamModel:
         """Learn many events in order; what is predicted of them on the way is thrown away."""
         self.predict_then_learn_many(X, y, w, ts)
 
-    def learn_late_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
-    ) -> None:
+    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
         """Learn events that were predicted earlier, when their labels were not known, in order.
 
         A classifier with `learn_late_one` is told so: one that was taught by them without a label.
@@ -178,12 +174,7 @@ class RiverStreamModel:
             self._learn(x, y, w, late=True)
 
     def unlearn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Weights = None,
-        ts: Times = None,
-        prunings: Iterable[int] | None = None,
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned, in order, as far as the classifier can.
 

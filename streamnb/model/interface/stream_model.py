@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from streamnb.model.interface.evidence import Item
     from streamnb.model.interface.predictions import Posteriors
 
+Events = Iterable[Any]
+"""In order; of each attribute -> value, or a text alone."""
+Labels = Iterable[Any]
+"""Of events; None where it is not known."""
+Prunings = Iterable[int] | None
+"""Of events, `n_prunings` when each was learned; None: no words were forgotten since."""
 Corrections = Literal["exact", "counts", "again"]
 """How a model takes a label that changes, or is withdrawn, after it was learned.
 
@@ -83,7 +89,7 @@ class StreamModel(Protocol):
         ...
 
     def predict_then_learn_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
@@ -91,7 +97,7 @@ class StreamModel(Protocol):
         """
         ...
 
-    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
+    def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events by the model as it is, which stays as it is."""
         ...
 
@@ -99,9 +105,7 @@ class StreamModel(Protocol):
         """Learn many events in order, as `predict_then_learn_many` does."""
         ...
 
-    def learn_late_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
-    ) -> None:
+    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
         """Learn events that `predict_then_learn_many` predicted earlier without a label, in order.
 
         Of a model to which the order of events is all the same, that is `learn_many`.
@@ -109,12 +113,7 @@ class StreamModel(Protocol):
         ...
 
     def unlearn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Weights = None,
-        ts: Times = None,
-        prunings: Iterable[int] | None = None,
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned with these labels and weights, as far as the model can.
 

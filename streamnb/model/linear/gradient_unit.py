@@ -1,4 +1,4 @@
-"""A weighted sum whose weights are moved in small steps: what units that learn by gradient share."""
+"""What units that learn by gradient share: a weighted sum whose weights are moved in small steps."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from streamnb.model.attributes.expected import checked, real
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.linear.design_matrix import Design, Row
+from streamnb.model.saving import Savable
 
 
 class WeightedSum:
@@ -70,3 +71,36 @@ class WeightedSum:
         weights = checked(arrays, {"weights": real("columns")}, columns=len(restored._design))["weights"]
         restored._weights = weights.copy()
         return restored
+
+
+class GradientUnit(Savable):
+    """A unit of so many columns at the most, and the rate at which it learns; see those that inherit it."""
+
+    def __init__(self, rate: float = 0.05, features: int = 1 << 20) -> None:
+        if not 0.0 < rate <= 1e12:
+            raise ValueError(f"rate must be above 0, and 1e12 at most, not {rate!r}")
+        self.rate = rate
+        self.features = features
+        self._sum = WeightedSum(features)
+
+    @property
+    def intercept(self) -> float:
+        """w_0."""
+        return self._sum.intercept
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Attribute, or (attribute, value) of a string -> its weight."""
+        return self._sum.weights
+
+    def state(self) -> State:
+        """All that was learned: JSON-able values, and arrays.
+
+        Raises TypeError for names that are not strings, booleans, numbers or None.
+        """
+        return self._sum.state(type(self).__name__)
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
+        self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, arrays)
+        return self

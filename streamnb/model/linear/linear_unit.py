@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 from river import base
 
-from streamnb.model.attributes.signatures import State
-from streamnb.model.compiled.arrays import Floats
 from streamnb.model.linear.design_matrix import is_no_target, real
-from streamnb.model.linear.gradient_unit import WeightedSum
-from streamnb.model.saving import Savable
+from streamnb.model.linear.gradient_unit import GradientUnit
 
 
-class LinearUnit(Savable, base.Regressor):  # type: ignore[misc]  # River is untyped here
+class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River is untyped here
     """A linear unit, which learns by the delta rule (LMS, Widrow and Hoff).
 
         h(x) = w_0 + sum w_k x_k        w_k <- w_k + eta (d - h(x)) x_k,  x_0 = 1
@@ -46,23 +43,6 @@ class LinearUnit(Savable, base.Regressor):  # type: ignore[misc]  # River is unt
         Mitchell, Machine Learning (1997), section 4.4.3; Widrow and Hoff (1960), Adaptive switching circuits.
     """
 
-    def __init__(self, rate: float = 0.05, features: int = 1 << 20) -> None:
-        if not 0.0 < rate <= 1e12:
-            raise ValueError(f"rate must be above 0, and 1e12 at most, not {rate!r}")
-        self.rate = rate
-        self.features = features
-        self._sum = WeightedSum(features)
-
-    @property
-    def intercept(self) -> float:
-        """w_0."""
-        return self._sum.intercept
-
-    @property
-    def weights(self) -> dict[Any, float]:
-        """Attribute, or (attribute, value) of a string -> its weight."""
-        return self._sum.weights
-
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """h(x). Raises TypeError for a value that is no number, boolean, string or None."""
         return self._sum.net(self._sum.row(x, adds=False))
@@ -74,18 +54,6 @@ class LinearUnit(Savable, base.Regressor):  # type: ignore[misc]  # River is unt
             row = self._sum.row(x, adds=True)
             step = min(self.rate, 1.0 / float(row[1] @ row[1]))
             self._sum.move(row, step * (target - self._sum.net(row)))
-
-    def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays.
-
-        Raises TypeError for names that are not strings, booleans, numbers or None.
-        """
-        return self._sum.state(type(self).__name__)
-
-    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Self:
-        """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
-        self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, arrays)
-        return self
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -309,9 +309,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         weights: Floats = means[unit]
         return -weights if unit == 1 and k == 0 and len(self._labels) == 2 else weights
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
+    _multiclass = True
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -13,12 +13,11 @@ from streamnb.model.attributes.expected import real as numbers
 from streamnb.model.attributes.signatures import State
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.linear.design_matrix import is_no_target, real
-from streamnb.model.linear.gradient_unit import WeightedSum
+from streamnb.model.linear.gradient_unit import GradientUnit
 from streamnb.model.linear.sequential_laplace import sigmoid
-from streamnb.model.saving import Savable
 
 
-class SigmoidUnit(Savable):
+class SigmoidUnit(GradientUnit):
     """A sigmoid unit that learns to predict probabilities: gradient ascent on the likelihood.
 
         h(x) = 1 / (1 + exp(-w_0 - sum w_k x_k))
@@ -60,23 +59,9 @@ class SigmoidUnit(Savable):
     """
 
     def __init__(self, rate: float = 0.05, features: int = 1 << 20) -> None:
-        if not 0.0 < rate <= 1e12:
-            raise ValueError(f"rate must be above 0, and 1e12 at most, not {rate!r}")
-        self.rate = rate
-        self.features = features
+        super().__init__(rate, features)
         self.cross_entropy = 0.0
         self.n = 0
-        self._sum = WeightedSum(features)
-
-    @property
-    def intercept(self) -> float:
-        """w_0."""
-        return self._sum.intercept
-
-    @property
-    def weights(self) -> dict[Any, float]:
-        """Attribute, or (attribute, value) of a string -> its weight."""
-        return self._sum.weights
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """h(x), from 0 to 1. Raises TypeError for a value that is no number, boolean, string or None."""
@@ -105,11 +90,8 @@ class SigmoidUnit(Savable):
         self.n += len(rows)
 
     def state(self) -> State:
-        """All that was learned: JSON-able values, and arrays.
-
-        Raises TypeError for names that are not strings, booleans, numbers or None.
-        """
-        meta, arrays = self._sum.state(type(self).__name__)
+        """As of any unit, with `n` and the cross entropy."""
+        meta, arrays = super().state()
         return {**meta, "n": self.n}, {**arrays, "cross_entropy": np.array([self.cross_entropy])}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Self:
@@ -117,8 +99,7 @@ class SigmoidUnit(Savable):
         n = count(meta, "n")
         total = {name: array for name, array in arrays.items() if name == "cross_entropy"}
         (entropy,) = checked(total, {"cross_entropy": numbers(1, low=0.0)})["cross_entropy"]
-        rest = {name: array for name, array in arrays.items() if name not in total}
-        self._sum = WeightedSum.from_state(type(self).__name__, self.features, meta, rest)
+        super().load_state(meta, {name: array for name, array in arrays.items() if name not in total})
         self.n, self.cross_entropy = n, float(entropy)
         return self
 

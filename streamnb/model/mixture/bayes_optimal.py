@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from river import base
@@ -28,13 +28,11 @@ from streamnb.model.interface.river_classifier import (
     teach_one,
     unteach_one,
 )
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.numerics.counter_rng import check_seed
 from streamnb.model.posterior.hypothesis_weights import weighted_mean
 from streamnb.model.posterior.sequential import SequentialPosterior
 from streamnb.model.saving import Savable
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _POSTERIOR = "posterior_"  # of the names of its arrays in a state
@@ -145,12 +143,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         self._learn(x, y, w, late=True)
 
     def unlearn_many(
-        self,
-        xs: Iterable[dict[Any, Any]],
-        ys: Iterable[Any],
-        ws: Weights = None,
-        ts: Times = None,
-        prunings: Iterable[int] | None = None,
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned, in order, from all models that can; see `StreamModel`.
 

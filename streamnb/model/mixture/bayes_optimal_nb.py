@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.interface.stream_model import Corrections, Events, Labels
 from streamnb.model.mixture.components import TREE, AnyHypothesis, naive_part
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import Parts, mean_log_odds
@@ -51,9 +52,6 @@ from streamnb.model.softmax.feature_extraction import most_features
 from streamnb.model.softmax.quantile_bins import places_for_values
 from streamnb.model.stats.presence import NO_PRESENCE, PresenceTables
 from streamnb.model.stats.sources import Sources
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 PredictionMode = Literal["mixture", "map", "gibbs"]
 _PREFIX = "posterior_"  # of the posterior's arrays in a state
@@ -161,10 +159,8 @@ class BayesOptimalNB(CountingModel):
         """How many events were learned, or predicted on the way: the number of the next draw."""
         return self._met
 
-    @property
-    def corrections(self) -> Corrections:
-        """Counts are taken back; posterior, half-lives, gradients, calibration, pools and bins are not."""
-        return "counts"
+    corrections: Corrections = "counts"
+    """Counts are taken back; posterior, half-lives, gradients, calibration, pools and bins are not."""
 
     @property
     def n_bytes(self) -> int:
@@ -210,9 +206,7 @@ class BayesOptimalNB(CountingModel):
             )
         super().unlearn_one(x, y, w)
 
-    def learn_late_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
-    ) -> None:
+    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
         """Learn events that were predicted earlier, when their labels were not known.
 
         As any others; but tables that forget take an event at its own age, not as one of now. Hypotheses are
@@ -274,9 +268,7 @@ class BayesOptimalNB(CountingModel):
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _encode(
-        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
-    ) -> Encoded:
+    def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         """As any model, and the keys of features."""
         return super()._encode(xs, ys, ws, ts).with_keys()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from river import base
@@ -22,14 +22,12 @@ from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import Explanation, Item
 from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.naive_bayes.kernels import unlearn_events
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.saving import Savable
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 
 class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
@@ -71,10 +69,8 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """How many events were learned, less those unlearned."""
         return self._statistics.events
 
-    @property
-    def corrections(self) -> Corrections:
-        """How a label that changes is taken: see `StreamModel`."""
-        return "exact"
+    corrections: Corrections = "exact"
+    """How a label that changes is taken: see `StreamModel`."""
 
     @property
     def n_prunings(self) -> int:
@@ -111,7 +107,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
         return self._by_class(self.predict_posteriors([x]).probabilities[0])
 
-    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
+    def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""
         return self._posteriors(self._encode(xs, ts=ts))
 
@@ -164,7 +160,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         self._learn(self._encode(X, y, w, ts))
 
     def predict_then_learn_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
@@ -192,12 +188,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         self.unlearn_many([x], [y], [w])
 
     def unlearn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Weights = None,
-        ts: Times = None,
-        prunings: Iterable[int] | None = None,
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned, in order; see `StreamModel`.
 
@@ -225,9 +216,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         if done < len(events.xs):
             raise events.never_learned(done)
 
-    def learn_late_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
-    ) -> None:
+    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
         self._learn(self._encode_earlier(xs, ys, ws, ts))
 
@@ -271,9 +260,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
+    _multiclass = True
 
     @abstractmethod
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
@@ -295,9 +282,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """Learn an event without a batch; False, and nothing learned, where it needs one."""
         return False
 
-    def _encode(
-        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
-    ) -> Encoded:
+    def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         """Events as arrays; those with a label and a weight get their class, groups and rows."""
         rows: Any = xs if isinstance(xs, Sequence) or is_frame(xs) else list(xs)
         targets = Targets.of(
@@ -306,7 +291,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         return self._statistics.encode(self._reader.written(rows), targets)
 
     def _encode_earlier(
-        self, xs: Iterable[Any], ys: Iterable[Any] | None = None, ws: Weights = None, ts: Times = None
+        self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None
     ) -> Encoded:
         """As `_encode`, of events that were taken earlier: other values may have been listed then."""
         reader = self._reader

@@ -28,8 +28,8 @@ part has not changed is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 from river import base
 
@@ -42,13 +42,11 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item
 from streamnb.model.interface.river_classifier import unteach_one
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.saving import Savable
 from streamnb.model.stats.em_window import KeptEvent, KeptEvents, apportioned, as_plain
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 _MODEL, _KEPT = "model_", "kept_"  # of the names of arrays in a state
 
@@ -202,10 +200,8 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         """What each attribute value adds to the log odds of the predicted class; see `NaiveBayes`."""
         return self.model.explain_one(x, top)
 
-    @property
-    def corrections(self) -> Corrections:
-        """What labelled events taught is taken back; what was expected of others by it is not."""
-        return "counts"
+    corrections: Corrections = "counts"
+    """What labelled events taught is taken back; what was expected of others by it is not."""
 
     @property
     def n_prunings(self) -> int:
@@ -283,12 +279,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self._unlabelled -= 1
 
     def unlearn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Weights = None,
-        ts: Times = None,
-        prunings: Iterable[int] | None = None,
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned with their labels, in order; see `StreamModel`.
 
@@ -395,9 +386,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
                     self.model.learn_one(x, label, new / UNIT)
         return moved
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
+    _multiclass = True
 
     def _more_tags(self) -> set[str]:
         return set(self.model._tags)  # noqa: SLF001  River's own

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from river import base
@@ -22,13 +22,11 @@ from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.saving import Savable
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
 from streamnb.model.trees.value_codes import MISSING, Kinds, key_columns
-
-if TYPE_CHECKING:
-    from streamnb.model.interface.stream_model import Corrections
 
 
 class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
@@ -136,15 +134,11 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         """Memory of all counts, bytes, spare capacity included."""
         return self._model.counts.n_bytes
 
-    @property
-    def corrections(self) -> Corrections:
-        """Counts are taken back; the tree is that of the counts when it was made."""
-        return "counts"
+    corrections: Corrections = "counts"
+    """Counts are taken back; the tree is that of the counts when it was made."""
 
-    @property
-    def n_prunings(self) -> int:
-        """There are no words to forget: 0."""
-        return 0
+    n_prunings = 0
+    """There are no words to forget: 0."""
 
     @property
     def edges(self) -> list[Edge]:
@@ -169,7 +163,7 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         probabilities = self._asked(X)
         return pd.DataFrame({label: probabilities[:, k] for label, k in self._known().items()}, index=X.index)
 
-    def predict_posteriors(self, xs: Iterable[Any], ts: Times = None) -> Posteriors:
+    def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events by the model as it is; times are not asked for."""
         probabilities = self._asked(xs)
         known = np.full(len(probabilities), len(self._classes), dtype=np.int64)
@@ -210,14 +204,12 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         xs = X if is_frame(X) else list(X)
         self._run(xs, Targets.of(len(xs), list(y), None if w is None else list(w), None))
 
-    def learn_late_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
-    ) -> None:
+    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
         self.learn_many(xs, ys, ws, ts)
 
     def predict_then_learn_many(
-        self, xs: Iterable[Any], ys: Iterable[Any], ws: Weights = None, ts: Times = None
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
     ) -> Posteriors:
         """Predict each event by all that was learned before it, then learn it, strictly in order.
 
@@ -253,12 +245,7 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         self._model.unlearn(x, self._kinds, k, weight)
 
     def unlearn_many(
-        self,
-        xs: Iterable[Any],
-        ys: Iterable[Any],
-        ws: Weights = None,
-        ts: Times = None,
-        prunings: Iterable[int] | None = None,
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
     ) -> None:
         """Take back that these events were learned, in order: counts exactly; the tree stays until it is due.
 
@@ -326,9 +313,7 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
+    _multiclass = True
 
     def _reading(self) -> TreeReading:
         return TreeReading(
@@ -338,7 +323,7 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
             prior_mode(self.prior),
         )
 
-    def _asked(self, xs: Iterable[Any], *, joints: bool = False) -> Floats:
+    def _asked(self, xs: Events, *, joints: bool = False) -> Floats:
         """P(v | x) of events that are only predicted, or log P(v, x). Shape (n, K)."""
         rows: Any = xs if is_frame(xs) else list(xs)
         n, K = len(rows), len(self._classes)

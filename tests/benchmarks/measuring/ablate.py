@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +17,8 @@ from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.holdout import Row
 from streamnb.cli.evaluation.progressive import outputs_of, say_why_nothing_was_learned
-from streamnb.cli.reports.text_tables import markdown_table, table
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.text_tables import _text, table
 from streamnb.config import CLASSIFIERS, Config, HypothesisConfig
 from streamnb.errors import ConfigError
 
@@ -153,4 +154,14 @@ def _show(ablation: _Ablation, *, markdown: bool) -> None:
         f"{ablation.stream}: {ablation.events:,} events, {ablation.scored:,} scored, "
         f"{ablation.dead_letters:,} dead letters\n"
     )
-    print(f"{(markdown_table if markdown else table)(rows, _HEADER)}\n")
+    print(f"{(_markdown_table if markdown else table)(rows, _HEADER)}\n")
+
+
+def _markdown_table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
+    """As `table`, in Markdown, for a page; the first column to the left, the others to the right."""
+    lines = [
+        [printable(name) for name in header],
+        ["---", *["--:"] * (len(header) - 1)],
+        *([_text(value) for value in row] for row in rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

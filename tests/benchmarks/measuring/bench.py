@@ -16,9 +16,8 @@ from operator import eq
 from typing import Any
 
 from measuring import growth, service_bench
-from measuring.contenders import OURS, contenders, count_words, missing
+from measuring.contenders import OURS, contenders, count_words, labelled_texts, missing
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError
 from streamnb.model import synthetic

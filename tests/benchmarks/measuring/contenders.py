@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
 from river import compose, feature_extraction, naive_bayes
 
+from streamnb.adapters.event_files import MAX_LINE, read_events
+from streamnb.cli.evaluation.event_files import numbered
+from streamnb.errors import MalformedEvent
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.mixture.default_hypotheses import NAIVE_HYPOTHESES
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.variants import MultinomialNB
+from streamnb.wire.codec import decode_event
+from streamnb.wire.schema import EventSchema
 
 Predicted = list[str | None]
 Contender = Callable[[Sequence[str], Sequence[str]], Predicted | None]
@@ -43,6 +49,16 @@ def contenders() -> dict[str, Contender]:
 def missing() -> list[str]:
     """The packages of contenders that are not installed."""
     return [package for package in (_VOWPAL_WABBIT,) if find_spec(package) is None]
+
+
+def labelled_texts(path: str, order: str | None) -> Iterator[tuple[str, str]]:
+    """Text and label of each row of a file that is an event and has both, in an order as of `numbered`."""
+    for _, raw in numbered(read_events(path), order):
+        with suppress(MalformedEvent):
+            event = decode_event(raw, EventSchema(max_bytes=MAX_LINE))
+            text = event.x.get("text")
+            if isinstance(text, str) and event.label is not None:
+                yield text, event.label
 
 
 def count_words(text: str) -> int:

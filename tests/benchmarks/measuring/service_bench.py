@@ -18,12 +18,12 @@ import msgspec
 from measuring import backlog, load
 from measuring.backlog import Spent
 from measuring.bare_clients import Bare, Pair
+from measuring.contenders import labelled_texts
 from measuring.environment import environment
 from measuring.open_loop import echoes_for
 from measuring.processes import AnsweringActor
 from measuring.topics import Place, place
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import labelled_texts
 from streamnb.cli.planned_topics import group_of
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
@@ -106,10 +106,7 @@ def backlog_of(options: argparse.Namespace) -> list[Pair]:
         return list(islice(load.events("e", _GENERATED_BYTES), options.events))
     rows = cycle(labelled_texts(options.file, options.order))
     events: list[Pair] = [
-        (
-            f"e-{i}".encode(),
-            msgspec.json.encode({"id": f"e-{i}", "text": text, "label": label}),
-        )
+        (f"e-{i}".encode(), msgspec.json.encode({"id": f"e-{i}", "text": text, "label": label}))
         for i, (text, label) in enumerate(islice(rows, options.events))
     ]
     if not events:
