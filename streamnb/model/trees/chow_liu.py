@@ -15,15 +15,13 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.targets import Targets
-from streamnb.model.saving import Savable
 from streamnb.model.trees.kernels import TreeReading
-from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
-from streamnb.model.trees.value_codes import Kinds
+from streamnb.model.trees.tree_model import TreeEstimator
 
 _ONE_CLASS = 1
 
 
-class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is untyped here
+class ChowLiuTree(TreeEstimator, base.Estimator):  # type: ignore[misc]  # River is untyped here
     r"""A density over events: a tree of their attributes, learned from pair counts.
 
         P(x) = P(a_root) prod_i P(a_i | a_pa(i))
@@ -79,36 +77,9 @@ class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is un
         max_values: int = 127,
         memory: int = 64 << 20,
     ) -> None:
-        check_smoothing_of_trees(alpha, prior_weight)
-        self.attributes = attributes
-        self.alpha = alpha
-        self.prior_weight = prior_weight
-        self.max_values = max_values
-        self.memory = memory
-        self._kinds = Kinds(attributes or {})
-        self._model = TreeModel(max_values, memory)
+        super().__init__(attributes, alpha, prior_weight, max_values, memory)
 
     # -- reading ------------------------------------------------------------------------------------------
-
-    @property
-    def n_events(self) -> int:
-        """How many events were learned, less those unlearned."""
-        return self._model.counts.events
-
-    @property
-    def n_attributes(self) -> int:
-        """How many values have counts of their own."""
-        return self._model.coded.n_values
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of all counts, bytes, spare capacity included."""
-        return self._model.counts.n_bytes
-
-    @property
-    def edges(self) -> list[Edge]:
-        """The edges of the tree as it is, with the information that the counts of now say of them."""
-        return self._model.edges()
 
     @property
     def root(self) -> Any:
@@ -145,11 +116,6 @@ class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is un
         codes = self._model.encode(rows, self._kinds, weights > 0)
         return self._run(codes, np.where(weights > 0, 0, -1), weights, learn=True)
 
-    def rebuild(self) -> Self:
-        """Make the tree anew, of the counts as they are; returns self. See `TreeAugmentedNB.rebuild`."""
-        self._model.counts.grow_tree()
-        return self
-
     def unlearn_one(self, x: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, w)``, exactly; the tree is made anew of what is left. See `TreeAugmentedNB`.
 
@@ -181,11 +147,7 @@ class ChowLiuTree(Savable, base.Estimator):  # type: ignore[misc]  # River is un
 
         Raises ValueError for one of another model or `max_values`, and SnapshotError for one that is damaged.
         """
-        found, own = (meta.get("type"), meta.get("max_values")), (type(self).__name__, self.max_values)
-        if found != own:
-            raise ValueError(f"this is the state of a {found}, not of a {own}")
-        self._model = TreeModel.from_state(self.memory, meta, arrays)
-        self._kinds = Kinds(self.attributes or {}, self._model.coded.numbers)
+        self._go_on(self._restored(meta, arrays))
         return self
 
     # -- inside -------------------------------------------------------------------------------------------

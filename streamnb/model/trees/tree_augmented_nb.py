@@ -23,13 +23,12 @@ from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
-from streamnb.model.saving import Savable
 from streamnb.model.trees.kernels import TreeReading, score_factors
-from streamnb.model.trees.tree_model import Edge, TreeModel, check_smoothing_of_trees
-from streamnb.model.trees.value_codes import MISSING, Kinds, key_columns
+from streamnb.model.trees.tree_model import TreeEstimator
+from streamnb.model.trees.value_codes import MISSING, key_columns
 
 
-class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+class TreeAugmentedNB(TreeEstimator, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     r"""Naive Bayes whose attributes may each hang on one other, by a tree learned from pair counts.
 
         P(v, x) = P(v) prod_i P(a_i | a_pa(i), v)
@@ -94,16 +93,9 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         max_values: int = 127,
         memory: int = 64 << 20,
     ) -> None:
-        check_smoothing_of_trees(alpha, prior_weight)
+        super().__init__(attributes, alpha, prior_weight, max_values, memory)
         check_prior(prior)
-        self.attributes = attributes
-        self.alpha = alpha
-        self.prior_weight = prior_weight
         self.prior = prior
-        self.max_values = max_values
-        self.memory = memory
-        self._kinds = Kinds(attributes or {})
-        self._model = TreeModel(max_values, memory)
         self._classes: dict[Any, int] = {}
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -119,31 +111,11 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         weights = self._model.counts.tables.classes
         return {label: int(weights[k]) / UNIT for label, k in self._classes.items()}
 
-    @property
-    def n_events(self) -> int:
-        """How many labelled events were learned, less those unlearned."""
-        return self._model.counts.events
-
-    @property
-    def n_attributes(self) -> int:
-        """How many values have counts of their own."""
-        return self._model.coded.n_values
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of all counts, bytes, spare capacity included."""
-        return self._model.counts.n_bytes
-
     corrections: Corrections = "counts"
     """Counts are taken back; the tree is that of the counts when it was made."""
 
     n_prunings = 0
     """There are no words to forget: 0."""
-
-    @property
-    def edges(self) -> list[Edge]:
-        """The edges of the tree as it is, with the information that the counts of now say of them."""
-        return self._model.edges()
 
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Log P(v, x) of every class v with examples (nats).
@@ -220,14 +192,6 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
         probabilities, known = self._run(rows, targets, predict=True)
         return Posteriors(self.classes, probabilities, known)
 
-    def rebuild(self) -> Self:
-        """Make the tree anew, of the counts as they are; returns self. That takes all pairs once.
-
-        Then models of equal counts have equal trees, whatever they learned and unlearned in between.
-        """
-        self._model.counts.grow_tree()
-        return self
-
     def unlearn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``, exactly; the tree is made anew of what is left.
 
@@ -298,17 +262,14 @@ class TreeAugmentedNB(Savable, base.MiniBatchClassifier):  # type: ignore[misc] 
 
         Raises ValueError for one of another model or `max_values`, and SnapshotError for one that is damaged.
         """
-        found, own = (meta.get("type"), meta.get("max_values")), (type(self).__name__, self.max_values)
-        if found != own:
-            raise ValueError(f"this is the state of a {found}, not of a {own}")
-        model = TreeModel.from_state(self.memory, meta, arrays)
+        model = self._restored(meta, arrays)
         classes = {label: k for k, label in enumerate(checked_names(meta.get("classes")))}
         if len(classes) != model.counts.classes:
             raise SnapshotError(
                 f"{model.counts.classes} classes were counted, and {meta['classes']} are named"
             )
-        self._model, self._classes = model, classes
-        self._kinds = Kinds(self.attributes or {}, self._model.coded.numbers)
+        self._classes = classes
+        self._go_on(model)
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
