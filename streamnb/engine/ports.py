@@ -105,37 +105,30 @@ class Log(Protocol):
 
         Raises `NotElected` while another owner is alive (its heartbeat is younger than the session timeout).
         """
-        ...
 
     def heartbeat(self) -> None:
         """Show that the owner is alive; called at least once a second, cheap when called more often.
 
         Raises `Fenced` soon after a takeover, in `commit` at the latest. Does nothing where nothing is owned.
         """
-        ...
 
     def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order. Raises `UnknownTopic`."""
-        ...
 
     def topic_id(self, topic: str) -> str:
         """What changes when a topic is deleted and made again. Raises `UnknownTopic`."""
-        ...
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """The same of those of the topics that there are, asked for at once."""
-        ...
 
     def sizes(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The most bytes that a record may have, with its key, of those of the topics that have such a limit.
 
         A learner asks before `acquire` about the topics that it writes: what is sent at once goes by it.
         """
-        ...
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The offset of the earliest record kept, and of the next record to be written."""
-        ...
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
         """At most `limit` records of one partition from `offset` on; `poll` does not move.
@@ -146,11 +139,9 @@ class Log(Protocol):
         Empty at the end of the partition. Raises `OutOfRange` where `offset` is below the earliest record
         kept or beyond the end.
         """
-        ...
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Let `poll` read exactly these partitions, each from its position on."""
-        ...
 
     def poll(self, limit: int, timeout: float) -> Sequence[Record]:
         """At most `limit` records past the last ones returned; waits up to `timeout` seconds for the first.
@@ -158,7 +149,6 @@ class Log(Protocol):
         Records of one partition come in order and adjoin; partitions take turns, so that none starves.
         Empty after the timeout. Raises `OutOfRange` as `read` does.
         """
-        ...
 
     def lag(self) -> Mapping[Partition, int]:
         """Of each polled partition, how much it holds past what `poll` has returned; 0 where that is all.
@@ -166,14 +156,12 @@ class Log(Protocol):
         Counted in offsets: a transaction's markers count until they have been passed, and so may records of a
         transaction that is open.
         """
-        ...
 
     def held_up(self, partitions: Collection[Partition]) -> Sequence[str]:
         """Which of these hold records that `poll` does not return, for a transaction of a producer's is open.
 
         A line for each: partition, how far it is read, whose transaction it is, how to look and to end it.
         """
-        ...
 
     def commit(self, transaction: Transaction) -> None:
         """Write outputs, journal record and positions in one transaction; durable on return.
@@ -181,14 +169,12 @@ class Log(Protocol):
         Raises `Fenced` (and writes nothing) where this learner is no longer the owner or `transaction.n`
         does not follow the journal's last number.
         """
-        ...
 
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
         """Begin what `commit` does; until it is settled nothing else is committed, and the rest goes on.
 
         May raise as `commit` does; a log that has nothing to wait for commits at once.
         """
-        ...
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Write records outside any learner's commit (for producers); durable on return.
@@ -196,11 +182,9 @@ class Log(Protocol):
         A topic that is unknown is refused before anything is written; where it fails otherwise, some records
         may have been written on a log without transactions for producers.
         """
-        ...
 
     def close(self) -> None:
         """Release everything held. The ownership is given up, so that a successor need not wait."""
-        ...
 
 
 def tuples(kind: type[T], rows: Iterable[tuple[Any, ...]]) -> list[T]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -92,52 +92,19 @@ SILENT = Sensor()
 
 
 class Sensors(Sensor):
-    """Tells several sensors, in order."""
+    """Tells several sensors, in order, all that a sensor hears."""
 
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
 
-    def entered(self, state: WorkerState) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.entered(state)
 
-    def alive(self) -> None:
-        """Pass it on."""
+def _passed_on(name: str) -> Callable[..., None]:
+    def tell(self: Sensors, *told: object) -> None:
         for sensor in self._sensors:
-            sensor.alive()
+            getattr(sensor, name)(*told)
 
-    def recovered(self, seconds: float, events: int) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.recovered(seconds, events)
+    return tell
 
-    def committed(self, commit: Committed) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.committed(commit)
 
-    def reported(self, report: MetricsReport) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.reported(report)
-
-    def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.observed(lag, model_bytes)
-
-    def saved(self, seconds: float, size: int) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.saved(seconds, size)
-
-    def unsaved(self, reason: str) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.unsaved(reason)
-
-    def noted(self, text: str) -> None:
-        """Pass it on."""
-        for sensor in self._sensors:
-            sensor.noted(text)
+for _name in [name for name in vars(Sensor) if not name.startswith("_")]:
+    setattr(Sensors, _name, _passed_on(_name))

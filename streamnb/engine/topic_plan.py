@@ -82,23 +82,18 @@ class TopicAdmin(Protocol):
 
     def brokers(self) -> Mapping[int, str]:
         """The brokers that are up: number -> address."""
-        ...
 
     def topics(self, names: Iterable[str]) -> Found:
         """Those of the topics that exist."""
-        ...
 
     def create(self, topics: Sequence[TopicSpec]) -> frozenset[str]:
         """Create topics; the names of those that were not there before. Raises LogError."""
-        ...
 
     def grant(self, acls: Sequence[Acl], principal: str) -> None:
         """Allow a principal all of this; what it may already do stays. Raises LogError."""
-        ...
 
     def close(self) -> None:
         """Release everything held."""
-        ...
 
 
 def plan_topics(

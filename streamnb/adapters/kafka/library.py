@@ -21,30 +21,24 @@ class Reader(Protocol):
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Read exactly these partitions, each from its position; nothing that was fetched before counts."""
-        ...
 
     def poll(self, limit: int, seconds: float) -> Sequence[Record]:
         """At most `limit` records, those of a partition in order; waits up to `seconds` for the first.
 
         Raises OffsetOutOfRangeError with ``{(topic, number): offset}`` for what is not held.
         """
-        ...
 
     def position(self, partition: Partition) -> int:
         """The next offset to be read, behind all markers and aborted records that were passed."""
-        ...
 
     def partitions(self) -> Collection[Partition]:
         """What is read."""
-        ...
 
     def doubtful(self) -> Collection[str]:
         """Topics that are read and may have been deleted, so that the cluster has to be asked."""
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class TransactionalProducer(Protocol):
@@ -52,30 +46,24 @@ class TransactionalProducer(Protocol):
 
     def init_transactions(self) -> None:
         """Fence every earlier producer of the id and settle its transaction."""
-        ...
 
     def begin_transaction(self) -> None:
         """Begin."""
-        ...
 
     def deliver(self, records: Sequence[NewRecord]) -> None:
         """Write records; on return every one is with the broker, or the commit will fail.
 
         Raises the error of one that is not, where that is known.
         """
-        ...
 
     def send_offsets_to_transaction(self, positions: Mapping[Partition, int], membership: Any) -> None:
         """Note positions in the group, if `membership`, a ConsumerGroupMetadata, is not out of date."""
-        ...
 
     def commit_transaction(self) -> None:
         """Commit; committed on return."""
-        ...
 
     def abandon(self) -> None:
         """Let it go at once, whatever it has still to deliver; an open transaction stays open."""
-        ...
 
 
 class Producer(Protocol):
@@ -83,11 +71,9 @@ class Producer(Protocol):
 
     def deliver(self, records: Sequence[NewRecord], patiently: Patiently) -> None:
         """Write records; on return every one of them is with the broker."""
-        ...
 
     def abandon(self) -> None:
         """Let it go at once, whatever it has still to deliver."""
-        ...
 
 
 class Library(Protocol):
@@ -95,12 +81,9 @@ class Library(Protocol):
 
     def reader(self) -> Reader:
         """A consumer in no group."""
-        ...
 
     def transactional(self, transactional_id: str, timeout: float) -> TransactionalProducer:
         """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
-        ...
 
     def producer(self) -> Producer:
         """A producer without transactions."""
-        ...

@@ -37,15 +37,12 @@ class Configuration(Protocol):
     @property
     def shaping(self) -> Mapping[str, Any]:
         """Every key that shapes what is learned or published, with its value, fit for JSON."""
-        ...
 
     def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
         """What is different from a `shaping` that was journalled. Raises JournalError for an unknown one."""
-        ...
 
     def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
         """Let a learner go on under a `shaping` that was journalled, or the present one."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ class FoundSnapshot(Protocol):
     @property
     def snapshot(self) -> Snapshot:
         """Its values."""
-        ...
 
 
 class Snapshots(Protocol):
@@ -30,14 +29,12 @@ class Snapshots(Protocol):
         None only where there is no such file. Raises SnapshotError where none of them can be read. Reading
         may take long: `alive` is called now and then.
         """
-        ...
 
     def offered(self, n: int) -> Snapshot | None:
         """What holds a model that was learned anew, for whoever stands at journal record `n`.
 
         Raises SnapshotError where it cannot be read.
         """
-        ...
 
 
 class NoSnapshots:
@@ -63,15 +60,12 @@ class SnapshotStore(Snapshots, Protocol):
 
     def segments(self) -> Container[str]:
         """The names of segments that are stored: a snapshot that is kept need not bring their bytes."""
-        ...
 
     def is_asked(self) -> bool:
         """Whether somebody who learned a model anew asks the learner to stand still, and lives."""
-        ...
 
     def save_aside(self, snapshot: Snapshot) -> Future[Path]:
         """Keep a snapshot, whose arrays change no more, durably and in the background.
 
         The file it is in, or a SnapshotError, is the outcome. Only one is on its way at a time.
         """
-        ...

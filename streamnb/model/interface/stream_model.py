@@ -35,11 +35,9 @@ class StateCopying(Protocol):
 
     def advance(self, n_bytes: int) -> bool:
         """Copy about so many bytes more; whether that is all."""
-        ...
 
     def state(self) -> State:
         """JSON-able values and arrays, which belong to the caller."""
-        ...
 
 
 class StreamModel(Protocol):
@@ -56,37 +54,30 @@ class StreamModel(Protocol):
     @property
     def classes(self) -> list[Any]:
         """Every class met, in the order in which they were met: it only grows at its end."""
-        ...
 
     @property
     def class_weights(self) -> dict[Any, float]:
         """Class -> weight learned, in examples."""
-        ...
 
     @property
     def n_events(self) -> int:
         """How many labelled events with a weight were learned."""
-        ...
 
     @property
     def n_attributes(self) -> int:
         """How many words and values have a count, or a weight; 0 where that is no question."""
-        ...
 
     @property
     def n_bytes(self) -> int:
         """Memory of all that was learned, about; asked for at every commit."""
-        ...
 
     @property
     def corrections(self) -> Corrections:
         """What `unlearn_many` takes back."""
-        ...
 
     @property
     def n_prunings(self) -> int:
         """How often words were forgotten; it only grows. Whoever may unlearn an event keeps it with it."""
-        ...
 
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
@@ -95,22 +86,18 @@ class StreamModel(Protocol):
 
         An event whose label is None has no class to be learned as.
         """
-        ...
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events by the model as it is, which stays as it is."""
-        ...
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order, as `predict_then_learn_many` does."""
-        ...
 
     def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
         """Learn events that `predict_then_learn_many` predicted earlier without a label, in order.
 
         Of a model to which the order of events is all the same, that is `learn_many`.
         """
-        ...
 
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
@@ -124,26 +111,20 @@ class StreamModel(Protocol):
         Raises UnlearnError at the first event of which the counts show that it was never learned so, which is
         left as it was, as are those after it. No count falls below zero.
         """
-        ...
 
     def explain_one(self, x: Any, top: int | None = None, t: float | None = None) -> list[Item]:
         """What speaks for the predicted class, the strongest first; empty where the model cannot tell."""
-        ...
 
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
     ) -> int:
         """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
-        ...
 
     def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""
-        ...
 
     def copying(self) -> StateCopying:
         """The `state` as it is now, to be copied while the model goes on learning."""
-        ...
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
         """Replace all that was learned. Raises where the state is not one of such a model."""
-        ...
