@@ -301,13 +301,20 @@ class SnapshotFolder:
         Raises SnapshotError where somebody else asks.
         """
         _make_folder(self.path)
-        with (self.path / _ASKED).open("w") as file:
+        with (self.path / _ASKED).open("a+") as file:
             looks = 1
             while not _lock(file.fileno()):
                 if looks == _LOOKS:
-                    raise SnapshotError(f"{self.path / _ASKED} is held: another model is being handed over")
+                    file.seek(0)
+                    raise SnapshotError(
+                        f"{self.path / _ASKED} is held by process {file.read()}: it is handing a model over, "
+                        "or was stopped (Ctrl-Z) while it did; wait for it, or end it"
+                    )
                 looks += 1
                 time.sleep(_LOOK_SECONDS)
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
             yield  # the file stays: who waits for its lock has it open already
 
     def remove_offers(self, since: int) -> None:

@@ -32,7 +32,7 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.sensor import Sensor
-from streamnb.engine.verification.findings import Verdict
+from streamnb.engine.verification.findings import CheckResult
 from streamnb.errors import ConfigError, Fenced, JournalError, LogError
 from streamnb.model.attributes.parameters import brief
 from streamnb.wire.journal import decode_journal, encode_journal, seal
@@ -261,7 +261,7 @@ def test_verify_tells_strays_from_damage(open_log, tmp_path):
     learn(open_log(), tmp_path / "s")
     outcome = verified(open_log(), tmp_path / "s")
     assert told(outcome) == []
-    strays = [text for check, text in told(outcome, Verdict.OK) if check == "foreign record"]
+    strays = [text for check, text in told(outcome, CheckResult.OK) if check == "foreign record"]
     assert len(strays) == len(FOREIGN)
     assert "offset" in strays[0]
 

@@ -9,7 +9,7 @@ from streamnb import config as configuration
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.verify import source_of
-from streamnb.engine.verification.findings import Findings, Verdict
+from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.verify import verify
 from streamnb.wire.journal import START, decode_journal, encode_journal, seal
 from streamnb.wire.snapshot import Part
@@ -47,12 +47,12 @@ def verified(log, folder, *sets, file=None, progress=lambda _: None):
     return verify(source_of(configured(*sets, file=file), log, SnapshotFolder(folder)), Findings(), progress)
 
 
-def told(outcome, verdict=Verdict.DIFFERS):
+def told(outcome, verdict=CheckResult.DIFFERS):
     return [(f.check, f.text) for f in outcome.findings.all() if f.verdict == verdict]
 
 
 def places(outcome, check):
-    return [f.place for f in outcome.findings.all() if f.verdict == Verdict.DIFFERS and f.check == check]
+    return [f.place for f in outcome.findings.all() if f.verdict == CheckResult.DIFFERS and f.check == check]
 
 
 class Altered:

@@ -22,7 +22,7 @@ from streamnb.cli.commands.verify import source_of
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord, Partition, Transaction
-from streamnb.engine.verification.findings import Findings, Verdict
+from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.verify import verify
 from streamnb.errors import JournalError
 from streamnb.wire.codec import decode_event
@@ -135,7 +135,7 @@ def test_a_log_of_the_version_before_is_gone_on_with(open_log, model, left, tmp_
     assert (before[0].fingerprint["streamnb"], written[0].fingerprint) == (version, fingerprint())
     assert len(read_topic(open_log(), "predictions")) + learner.dead_letters == 300 + len(NEW)
     found = verify(source_of(config, open_log(), store), Findings(), lambda _: None)
-    assert [f for f in found.findings.all() if f.verdict == Verdict.DIFFERS] == []
+    assert [f for f in found.findings.all() if f.verdict == CheckResult.DIFFERS] == []
     assert found.events >= len(NEW)
     drained(open_log(), store, config)
     assert len(journal(open_log())) == len(before) + len(written)  # told once
@@ -196,7 +196,7 @@ def test_a_kill_between_the_record_and_its_snapshot(left, tmp_path, open_log):
     drained(open_log(), store, config)
     assert [record.kind for record in journal(open_log())].count("program") == 1
     found = verify(source_of(config, open_log(), store), Findings(), lambda _: None)
-    assert [f for f in found.findings.all() if f.verdict == Verdict.DIFFERS] == []
+    assert [f for f in found.findings.all() if f.verdict == CheckResult.DIFFERS] == []
 
 
 def test_events_that_were_read_by_other_rules_are_not_counted_again(left, monkeypatch):
@@ -215,7 +215,7 @@ def test_events_that_were_read_by_other_rules_are_not_counted_again(left, monkey
     drained(SqliteLog(folder / "log.db"), store, config)
     with closing(SqliteLog(folder / "log.db")) as log:
         found = verify(source_of(config, log, store), Findings(), lambda _: None)
-    assert [f for f in found.findings.all() if f.verdict == Verdict.DIFFERS] == []
+    assert [f for f in found.findings.all() if f.verdict == CheckResult.DIFFERS] == []
     assert found.events == len(NEW)
     assert any("read by other rules" in f.text for f in found.findings.all())
 

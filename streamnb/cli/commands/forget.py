@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 from streamnb.cli import wiring
 from streamnb.cli.commands.rebuild import learned_anew, tell
+from streamnb.cli.printable import printable
+from streamnb.engine.ports import Record
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import ConfigError
+from streamnb.events import Event
 
-__all__ = ["run", "with_ids"]
+_FEW = 5
+
+
+class WithIds:
+    """The events with some ids.
+
+    Attributes:
+        ids: these.
+        unmet: those that no event had so far, in their order.
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self.unmet = dict.fromkeys(ids)
+        self.ids = frozenset(self.unmet)
+
+    def __call__(self, event: Event, record: Record) -> bool:  # noqa: ARG002  as other choices
+        """Whether it is one of them."""
+        self.unmet.pop(event.id, None)
+        return event.id in self.ids
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,18 +43,22 @@ def run(options: argparse.Namespace) -> int:
     config, chosen = wiring.load_config(options), _chosen(options)
     with closing(wiring.existing_log(config)) as log:
         rebuilding, n = learned_anew(config, log, chosen)
+    if isinstance(chosen, WithIds) and chosen.unmet:
+        few = ", ".join(islice(chosen.unmet, _FEW)) + (", ..." if len(chosen.unmet) > _FEW else "")
+        told = f"{len(chosen.unmet):,} of {len(chosen.ids):,} ids name no event that was learned from: {few}"
+        print(printable(told), file=sys.stderr)
     if not rebuilding.forgotten:
         print(
             f"none of {rebuilding.events:,} events up to journal record {rebuilding.to} is one of these, "
             "or they were forgotten before: nothing was changed",
             file=sys.stderr,
         )
-        return 1
+        return int(not isinstance(chosen, WithIds) or len(chosen.unmet) == len(chosen.ids))
     tell(options, rebuilding, n, f"{rebuilding.forgotten:,} events forgotten; ")
     return 0
 
 
-def with_ids(file: str) -> Chosen:
+def with_ids(file: str) -> WithIds:
     """The events with the ids of a file, one a line."""
     content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
@@ -39,8 +66,7 @@ def with_ids(file: str) -> Chosen:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{file}: line {line} is not UTF-8; expected ids, one a line") from None
-    ids = {line.removesuffix("\r") for line in lines} - {""}
-    return lambda event, _: event.id in ids
+    return WithIds(filter(None, (line.removesuffix("\r") for line in lines)))
 
 
 def _chosen(options: argparse.Namespace) -> Chosen:

@@ -17,12 +17,11 @@ from streamnb.errors import JournalError, NotElected
 from streamnb.wire.journal import JournalRecord
 from streamnb.worker import Worker
 
-__all__ = ["learned_anew", "rebuilding_of", "run", "taken_up", "tell"]
-
 _QUIET_SECONDS = 2.0  # without a commit: the learner stands still, or has nothing to do
 _PATIENCE_SECONDS = 90.0
 _LOOK_SECONDS = 0.05
 _TRY_SECONDS = 2.0
+_PAUSE_SECONDS = 30.0  # half as long as the learner waits
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,6 +68,7 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
     Where none runs, or the one that did is dead for sure, `worker` becomes the learner, and does it.
     """
     now = quiet_since = time.monotonic()
+    slowest = 0.0
     deadline, next_try, digest, offered = now + _PATIENCE_SECONDS, now, "", -1
     with folder.asking():
         _refuse_another(rebuilding.follow())  # the file of one that was just taken up is needed
@@ -79,7 +79,7 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
                 with suppress(NotElected):
                     worker.start(wiring.owner())
                     return _by(worker, rebuilding, folder)
-            record, now = rebuilding.follow(), time.monotonic()
+            looked, record, now = time.monotonic(), rebuilding.follow(), time.monotonic()
             if record is not None and record.kind == "adopt" and record.model == digest:
                 return record.n
             _refuse_another(record)
@@ -90,6 +90,12 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
                 digest = rebuilt.digest
                 folder.offer(rebuilding.snapshot(rebuilt))
             time.sleep(_LOOK_SECONDS)
+            slowest = max(slowest, time.monotonic() - looked)
+    if slowest > _PAUSE_SECONDS:
+        raise JournalError(
+            f"this command stood still itself for {slowest:.0f} s, and the learner, which did not wait, "
+            "goes on with its own model: was the command stopped (Ctrl-Z)? Run it again"
+        )
     raise JournalError(
         f"the learner has not taken the model up within {_PATIENCE_SECONDS:g} s, and goes on with its own: "
         f"does it keep its snapshots in {folder.path}, too? Stop it, and run this again"

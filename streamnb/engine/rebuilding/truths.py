@@ -213,7 +213,7 @@ class LearningAnew(Learner):
         self._at += 1
         self.prunings.append(self.model.n_prunings)
         event = super()._decode(record)
-        if record.offset in self._forgotten.get(record.partition, ()) or self._chosen(event, record):
+        if self._chosen(event, record) or record.offset in self._forgotten.get(record.partition, ()):
             self.left_out.setdefault(record.partition, []).append(record.offset)
             raise MalformedEvent("left-out", "$", "")
         label = truths.labels[at]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _MOST = 5
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     """Whether something is as it should be."""
 
     OK = "ok"
@@ -34,7 +34,7 @@ class VerificationFinding(NamedTuple):
     """
 
     check: str
-    verdict: Verdict
+    verdict: CheckResult
     text: str
     place: Mapping[str, str | int] = {}
     found: Any = None
@@ -50,11 +50,11 @@ class Findings:
 
     def ok(self, check: str, text: str, **place: str | int) -> None:
         """It is as it should be."""
-        self._found.append(VerificationFinding(check, Verdict.OK, text, place))
+        self._found.append(VerificationFinding(check, CheckResult.OK, text, place))
 
     def unchecked(self, check: str, text: str, **place: str | int) -> None:
         """It could not be found out."""
-        self._found.append(VerificationFinding(check, Verdict.UNCHECKED, text, place))
+        self._found.append(VerificationFinding(check, CheckResult.UNCHECKED, text, place))
 
     def differs(
         self,
@@ -69,7 +69,7 @@ class Findings:
         self._seen[check] += 1
         if self._seen[check] <= _MOST:
             self._found.append(
-                VerificationFinding(check, Verdict.DIFFERS, text, place or {}, found, expected)
+                VerificationFinding(check, CheckResult.DIFFERS, text, place or {}, found, expected)
             )
 
     def count(self, check: str) -> int:
@@ -89,5 +89,5 @@ class Findings:
             told += [finding for finding in self._found if finding.check == check]
             more = self._seen[check] - _MOST
             if more > 0:
-                told.append(VerificationFinding(check, Verdict.DIFFERS, f"and {more:,} more"))
+                told.append(VerificationFinding(check, CheckResult.DIFFERS, f"and {more:,} more"))
         return told

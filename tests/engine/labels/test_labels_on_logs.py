@@ -29,7 +29,7 @@ from streamnb.engine.labels import late_labels
 from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import NewRecord
-from streamnb.engine.verification.findings import Verdict
+from streamnb.engine.verification.findings import CheckResult
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.worker import Pace
 
@@ -95,10 +95,10 @@ def test_such_a_log_is_verified_and_what_is_wrong_is_found(open_log, tmp_path):
     append(log, withdrawn_stream(5))
     learn(log, tmp_path / "kept", *FLAGS)
     outcome = verified(open_log(), tmp_path / "kept", *FLAGS)
-    assert told(outcome) == told(outcome, Verdict.UNCHECKED) == []
+    assert told(outcome) == told(outcome, CheckResult.UNCHECKED) == []
     assert outcome.compared.counts > 50
     assert outcome.compared.moments == 3
-    taken_back = [text for check, text in told(outcome, Verdict.OK) if "were taken back" in text]
+    taken_back = [text for check, text in told(outcome, CheckResult.OK) if "were taken back" in text]
     assert [int(text.split()[0]) > 10 for text in taken_back] == [True]
     folder = many(tmp_path / "kept")
     newest = folder.newest().snapshot
@@ -141,7 +141,7 @@ def test_what_is_taught_again_is_told(open_log, tmp_path, kind):
     learn(log, tmp_path, *flags)
     outcome = verified(open_log(), tmp_path, *flags)
     assert told(outcome) == []
-    assert any("events were taught again" in text for _, text in told(outcome, Verdict.UNCHECKED))
+    assert any("events were taught again" in text for _, text in told(outcome, CheckResult.UNCHECKED))
     assert (outcome.compared is None) == (kind != "hypotheses")
 
 

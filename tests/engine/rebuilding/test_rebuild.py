@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 from contextlib import closing
@@ -12,7 +13,8 @@ from late import EVENTS, Stream, counts_of, effective_labels, learned, random_st
 from service import AtOnce, digests, model_digest, read_topic
 from verifying import configured, new_worker, told, verified
 
-from streamnb.cli import wiring
+from streamnb.cli import main, wiring
+from streamnb.cli.commands import rebuild
 from streamnb.cli.commands.forget import _chosen, with_ids
 from streamnb.cli.commands.rebuild import taken_up
 from streamnb.cli.parser import build_parser
@@ -282,7 +284,10 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
     folder = AtOnce(tmp_path, 100)
     with folder.asking():
         worker._stand_still()
-        with pytest.raises(SnapshotError, match="is held"), AtOnce(tmp_path, 1).asking():
+        with (
+            pytest.raises(SnapshotError, match=f"is held by process {os.getpid()}: "),
+            AtOnce(tmp_path, 1).asking(),
+        ):
             pass
     assert told_of[-1] == "going on with the model as it was: none came"
     (tmp_path / "adopt.lock").touch()  # of one who died
@@ -371,6 +376,54 @@ def test_ids_of_a_file_are_its_lines_and_nothing_else(tmp_path, end):
     chosen = with_ids(str(file))
     assert all(chosen(Event(event_id, {}), None) for event_id in [*ids, "last"])
     assert not any(chosen(Event(event_id, {}), None) for event_id in ["a", "b", "", "spaced"])
+
+
+def flags_of(folder, *more):
+    sets = [*LATE, *MODELS["naive_bayes"], f"log.url=sqlite:///{folder}/log.db", f"snapshots.folder={folder}"]
+    return [*more, *(part for one in sets for part in ("--set", one))]
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_ids_that_name_no_event_are_told(open_log, tmp_path, capsys):
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 30, 30).records)
+    with closing(serving(log, tmp_path, *MODELS["naive_bayes"])) as worker:
+        worker.run(until_end=True)
+    file = tmp_path / "gone.txt"
+
+    def forget(*ids):
+        file.write_text("\n".join(ids))
+        return main(flags_of(tmp_path, "forget", "--ids", str(file))), capsys.readouterr()
+
+    missing = [f"x{i}" for i in range(7)]
+    status, said = forget("e3", *missing, "e4")
+    assert (status, said.out.split(";")[0]) == (0, "2 events forgotten")
+    assert said.err.startswith("7 of 9 ids name no event that was learned from: x0, x1, x2, x3, x4, ...\n")
+    status, said = forget("x1", "e3")
+    assert (status, "1 of 2 ids name no event" in said.err, "forgotten before" in said.err) == (0, True, True)
+    status, said = forget("x1")
+    assert (status, "1 of 1 ids name no event" in said.err) == (1, True)
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("paused", "says"), [(9.0, "does it keep its snapshots in"), (0.2, "stood still itself .* Run it again")]
+)
+def test_a_command_that_was_stopped_says_so(open_log, tmp_path, monkeypatch, paused, says):
+    """Here it stands still whenever it has looked at the journal."""
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 30, 30).records)
+    with closing(serving(log, tmp_path)) as worker:
+        worker.run(until_end=True)
+        rebuilding = Rebuilding(source(open_log(), tmp_path))
+        monkeypatch.setattr(rebuild, "_PATIENCE_SECONDS", 0.6)
+        monkeypatch.setattr(rebuild, "_LOOK_SECONDS", 0.4)
+        monkeypatch.setattr(rebuild, "_PAUSE_SECONDS", paused)
+        with (
+            closing(new_worker(open_log(), tmp_path, *LATE)) as other,
+            pytest.raises(JournalError, match=says),
+        ):
+            taken_up(rebuilding, AtOnce(tmp_path, 100), other)
 
 
 def test_a_file_of_ids_that_is_no_text_is_refused(tmp_path):

@@ -33,7 +33,7 @@ from streamnb.cli import wiring
 from streamnb.cli.commands.verify import source_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.ports import NewRecord, Partition
-from streamnb.engine.verification.findings import Findings, Verdict
+from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.verify import verify
 from streamnb.model.encoding import tokenizer
 from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL, met_once, mixed
@@ -96,7 +96,7 @@ def arrays_at(folder, n=None):
 def assert_clean(outcome, events):
     assert told(outcome) == []
     assert outcome.events == events
-    fine = dict(told(outcome, Verdict.OK))
+    fine = dict(told(outcome, CheckResult.OK))
     assert fine["learners"].endswith("numbers of learners and their features are the replay's, bit for bit")
     assert fine["replay"].startswith("with snapshots and with")
 
@@ -107,8 +107,8 @@ def assert_clean(outcome, events):
 def test_a_mixture_is_clean_with_the_snapshots_on_the_way(log, folder):
     outcome = outcome_of(log, folder)
     assert_clean(outcome, 300)
-    assert told(outcome, Verdict.UNCHECKED) == []
-    on_the_way = [text for check, text in told(outcome, Verdict.OK) if check == "snapshots"]
+    assert told(outcome, CheckResult.UNCHECKED) == []
+    on_the_way = [text for check, text in told(outcome, CheckResult.OK) if check == "snapshots"]
     assert [text.split(":")[0] for text in on_the_way] == [f"at journal record {n}" for n in (3, 6, 9, END)]
 
 
@@ -193,7 +193,7 @@ def test_hypotheses_of_which_none_has_features_are_clean(tmp_path):
     with open_log(tmp_path) as log:
         outcome = verified(log, tmp_path / "snapshots", *flags)
         assert told(outcome) == []
-        assert dict(told(outcome, Verdict.OK))["learners"].startswith("10 numbers")
+        assert dict(told(outcome, CheckResult.OK))["learners"].startswith("10 numbers")
         edit_snapshot(tmp_path / "snapshots", one("powers", (0, 0), lambda v: v * (1 + 1e-15)), 6)
         ((check, text),) = told(verified(log, tmp_path / "snapshots", *flags))
     assert check == "snapshots"
@@ -240,7 +240,7 @@ def test_without_snapshots_nothing_is_compared_twice(log, folder):
         path.unlink()
     outcome = outcome_of(log, folder)
     assert told(outcome) == []
-    assert "learners" not in dict(told(outcome, Verdict.OK))
+    assert "learners" not in dict(told(outcome, CheckResult.OK))
 
 
 STREAM = st.lists(st.one_of(st.sampled_from(RAWS), st.just(b"{")), max_size=40)
@@ -269,7 +269,7 @@ def test_random_streams_are_clean(raws, commit, snapshot, prune, memory, partiti
         with open_log(Path(name)) as log:
             outcome = outcome_of(log, Path(name), *flags)
             assert told(outcome) == []
-            assert told(outcome, Verdict.UNCHECKED) == []
+            assert told(outcome, CheckResult.UNCHECKED) == []
 
 
 # -- one number that is another -----------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_one_number_learned_by_gradient_that_is_another_is_told(log, folder, nam
     outcome = outcome_of(log, folder)
     assert checks(outcome) == ({"snapshots"} if n < END else {"snapshots", "learners"})
     for finding in outcome.findings.all():
-        if finding.verdict == Verdict.DIFFERS:
+        if finding.verdict == CheckResult.DIFFERS:
             assert finding.text.startswith(f"at journal record {n}, {what} ")
             assert finding.found != finding.expected
     assert len(told(outcome)) == (1 if n < END else 2)
@@ -572,7 +572,7 @@ def test_two_kinds_of_machine_may_differ_in_what_is_learned_by_gradient(log, fol
     outcome = verify(elsewhere, Findings())
     assert (
         "weights and powers: more than one kind of machine has written"
-        in dict(told(outcome, Verdict.UNCHECKED)).values()
+        in dict(told(outcome, CheckResult.UNCHECKED)).values()
     )
     assert told(outcome) == []
     edit_snapshot(folder / "snapshots", FEATURES["count of a word"][0])

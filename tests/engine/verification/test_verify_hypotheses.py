@@ -15,7 +15,7 @@ from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.findings import Findings, Verdict
+from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, verify
 from streamnb.wire.schema import EventSchema
@@ -67,9 +67,9 @@ def verified(log, folder, identity=IDENTITY):
 def test_what_was_learned_is_clean_with_the_snapshots_on_the_way(learned, tmp_path):
     outcome = verified(learned, tmp_path / "snapshots")
     assert told(outcome) == []
-    assert told(outcome, Verdict.UNCHECKED) == []
+    assert told(outcome, CheckResult.UNCHECKED) == []
     assert outcome.events == 300
-    fine = told(outcome, Verdict.OK)
+    fine = told(outcome, CheckResult.OK)
     assert sum(check == "snapshots" for check, _ in fine) >= 3
     assert ("replay", "with snapshots and without, the state is the same bit for bit") in fine
 
