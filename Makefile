@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test test-all storm soak wheel picture kafka check bench ablation format warm clean
+.PHONY: demo test-fast test test-all storm soak wheel picture screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -41,6 +41,10 @@ wheel: $(VENV)/demo.stamp  ## dist/*.whl with machine code for x86-64-v3 and any
 picture: $(VENV)/dev.stamp  ## draw the picture of docs/architecture.md from the imports
 	$(BIN)/python tests/house/picture.py
 
+STREAMS ?= ../shared/data
+screenshots: $(VENV)/dev.stamp  ## the pictures of docs/dashboard.md, by Chromium and its driver
+	$(BIN)/python tests/house/screenshots.py $(STREAMS)/sms_spam.jsonl.gz
+
 kafka: $(VENV)/demo.stamp  ## start a broker on 127.0.0.1:9092 (or KAFKA_PORT) to try things out: needs Java 17 and Maven
 	$(BIN)/python tests/brokers/serve.py
 
@@ -50,7 +54,6 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/house/test_layering.py tests/house/test_docs.py README.md streamnb
 
-STREAMS ?= ../shared/data
 SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)
 bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole service, and events from produced to visible
 	$(BIN)/python tests/benchmarks/measure.py bench

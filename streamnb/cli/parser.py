@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 _GROUPS = {
     "to begin with": ("demo", "evaluate"),
     "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
-    "ask": ("predict", "explain", "token", "serve", "inspect", "read"),
+    "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "snapshot", "journal", "doctor"),
     "set up": ("config", "topics", "warm"),
     "beside the stream": ("joint",),
@@ -119,8 +119,8 @@ def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
             textwrap.fill(
                 commands[name].description or "",
                 78,
-                initial_indent=f"  {name:<9} ",
-                subsequent_indent=" " * 12,
+                initial_indent=f"  {name:<10} ",
+                subsequent_indent=" " * 13,
             )
             for name in names
         )
@@ -157,7 +157,17 @@ def _add_questions(
             metavar="N|FILE",
             help="that of journal record N, or a file or folder (default: the newest of the log)",
         )
-    serve = command("serve", "follow a running learner, and answer questions over HTTP")
+    for name, what in (
+        ("serve", "follow a running learner, and answer questions over HTTP"),
+        ("dashboard", "show a running learner as a live page, and correct labels there"),
+    ):
+        _add_serving(command(name, what), log_option)
+
+
+def _add_serving(
+    serve: argparse.ArgumentParser, log_option: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """Where it listens, and to whom."""
     log_option(serve)
     serve.add_argument(
         "--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="(default: %(default)s)"

@@ -12,6 +12,7 @@ from streamnb.pictures.markup import Markup, count, figure, joined, number, perc
 __all__ = ["Series", "line", "stacked"]
 
 _MOST_POINTS = 400
+_FEW_POINTS = 30
 _MOST_TOLD = 60  # points that tell their values where they are pointed at
 _COLOURS = 8
 _TOP, _BELOW = 8, 20  # pixels above and below the plot
@@ -39,6 +40,8 @@ def line(
 ) -> Markup:
     """Lines over rising xs, with their bands, and marks at some of them.
 
+    The axis goes by all but the first tenth of many points; those may lie beyond the picture.
+
     Args:
         title: what is shown.
         xs: where the values were taken.
@@ -50,7 +53,9 @@ def line(
         height: in pixels.
     """
     xs, series = _thinned(xs, series)
-    found = [v for one in series for ys in (one.ys, one.lower, one.upper) for v in ys or () if v is not None]
+    first = len(xs) // 10 if len(xs) > _FEW_POINTS else 0  # a line that begins far off would flatten the rest
+    drawn_by = [ys[first:] for one in series for ys in (one.ys, one.lower, one.upper) if ys is not None]
+    found = [v for ys in drawn_by for v in ys if v is not None]
     if not found:
         return figure(title, "no data", 0)
     low, high, step = _axis(min(found), max(found), within)
@@ -121,7 +126,7 @@ class _Frame:
 
     def y(self, y: float) -> float:
         """In thousandths of the height."""
-        return 1000 - 1000 * (min(max(y, self.low), self.high) - self.low) / (self.high - self.low)
+        return 1000 - 1000 * (y - self.low) / (self.high - self.low)
 
     def plot(self, drawn: Iterable[Markup]) -> Markup:
         """A drawing in thousandths."""

@@ -23,7 +23,7 @@ def joined(parts: Iterable[object]) -> Markup:
     return Markup("".join(map(_escaped, parts)))
 
 
-def tag(name: str, *children: object, **attributes: object) -> Markup:
+def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     """An element; of attributes `class_` is class, `_` a dash; True has no value, None is left out."""
     given = "".join(
         f" {_name(key)}" if value is True else f' {_name(key)}="{_escaped(value)}"'
@@ -53,16 +53,10 @@ def figure(
     title: str, said: str, height: int, *parts: object, key: object = None, note: object = None
 ) -> Markup:
     """A picture; `said` tells who cannot see it, `note` stands beside its title, `key` below it."""
-    drawn = tag(
-        "svg",
-        tag("title", title),
-        tag("desc", said),
-        *parts,
-        role="img",
-        width="100%",
-        height=height,
-        class_="snb-plot",
-    )
+    told = tag("title", title), tag("desc", said)
+    drawn = tag("svg", *told, *parts, role="img", width="100%", height=height, class_="snb-plot")
+    if not height:
+        drawn = tag("p", said, class_="none")
     above = tag("figcaption", title, tag("span", note) if note else None)
     return tag("figure", above, drawn, key, class_="snb")
 
@@ -115,7 +109,9 @@ def count(value: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share: 97.1 %."""
-    return (
-        "-" if value is None or not math.isfinite(value) else f"{100 * value:.1f}".removesuffix(".0") + " %"
-    )
+    """A share: 97.1 %; what is not all, and not nothing, does not read so."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    if 0.9995 <= value < 1 or 0 < value < 0.0005:
+        return ">99.9 %" if value > 0.5 else "<0.1 %"
+    return f"{100 * value:.1f}".removesuffix(".0") + " %"

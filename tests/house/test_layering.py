@@ -158,7 +158,7 @@ ONLY_IN = {
         "adapters/observers/prometheus_quality.py",
         "cli/serving/api.py",
     },
-    "fastapi": {"cli/serving/api.py"},
+    "fastapi": {"cli/serving/api.py", "cli/serving/page.py"},
     "pydantic": {"cli/serving/api.py"},
     "uvicorn": {"cli/serving/server.py"},
     "sqlite3": {"adapters/sqlite/log.py", "adapters/sqlite/store.py"},

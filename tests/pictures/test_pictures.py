@@ -70,6 +70,13 @@ def test_many_points_are_thinned_to_few_and_the_last_one_stays():
     assert "last 5," in made
 
 
+def test_the_axis_goes_by_what_follows_the_beginning():
+    made = pictures.line("Loss", range(100), [Series("a", [50.0] + [0.1 + n / 1000 for n in range(99)])])
+    assert ">0.2<" in made
+    assert "most 50." in made
+    assert ">50<" not in made
+
+
 @pytest.mark.parametrize(
     ("value", "number", "count", "percent"),
     [(0.12345, "0.123", "0.123", "12.3 %"), (1234.0, "1,234", "1.23k", "123400 %"), (1.0, "1", "1", "100 %")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -20,7 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked
+from streamnb.cli.serving.page import add_pages
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.views import SOURCE
+from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event, Verdict
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
@@ -116,7 +119,13 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def application(
-    replica: Replica, registry: CollectorRegistry, write: Callable[[list[Verdict]], None] | None
+    replica: Replica,
+    registry: CollectorRegistry,
+    write: Callable[[list[Verdict]], None] | None,
+    watch: Watch | None = None,
+    token: str = "",
+    *,
+    is_secure: bool = False,
 ) -> FastAPI:
     """The application.
 
@@ -124,6 +133,9 @@ def application(
         replica: is asked.
         registry: of /metrics.
         write: writes verdicts durably; None where there is no topic of labels.
+        watch: of the live page; None where there is no such page.
+        token: who wants to see the page logs in with it; empty is nobody.
+        is_secure: whether it is reached over TLS.
     """
     app = FastAPI(title="streamnb", docs_url=None, redoc_url=None, responses=_PROBLEMS)
 
@@ -137,8 +149,14 @@ def application(
         return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
     _ask(app, replica)
-    _say(app, write)
+    put = _say(app, write)
     _watch(app, replica, registry)
+    if watch is not None:
+
+        async def say(id_: str, label: str) -> None:
+            await put([Said(id=id_, label=label, source=SOURCE)])
+
+        add_pages(app, watch, replica, say if write else None, token, is_secure=is_secure)
     return app
 
 
@@ -214,22 +232,29 @@ def _ask(app: FastAPI, replica: Replica) -> None:
         return {"classes": weights, "attributes": attributes, **replica.state()}
 
 
-def _say(app: FastAPI, write: Callable[[list[Verdict]], None] | None) -> None:
+def _say(
+    app: FastAPI, write: Callable[[list[Verdict]], None] | None
+) -> Callable[[list[Said]], Awaitable[None]]:
     """The path that writes; one at a time, so that a log that stands takes no thread of those who ask."""
     one_writes = CapacityLimiter(1)
 
-    @app.post("/labels")
-    async def labels(verdicts: Verdicts) -> Written:
-        """Say what events are, late, or otherwise than before."""
+    async def put(said: list[Said]) -> None:
         if write is None:
             raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
-        found = [_verdict(one, place) for place, one in enumerate(verdicts.labels)]
+        found = [_verdict(one, place) for place, one in enumerate(said)]
         try:
             with anyio.fail_after(_LABELS_SECONDS):
                 await run_sync(write, found, limiter=one_writes)
         except TimeoutError as error:
             raise LogError("the log is busy with labels of others; none was written: ask again") from error
-        return Written(written=len(found))
+
+    @app.post("/labels")
+    async def labels(verdicts: Verdicts) -> Written:
+        """Say what events are, late, or otherwise than before."""
+        await put(verdicts.labels)
+        return Written(written=len(verdicts.labels))
+
+    return put
 
 
 def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:

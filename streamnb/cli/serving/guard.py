@@ -9,13 +9,21 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Guard"]
+__all__ = ["COOKIE", "LOGIN", "Guard", "session_of"]
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
 _OPEN = {"/live", "/ready"}
+LOGIN = "/page/login"
+_FREE = _OPEN | {LOGIN, "/page/page.css", "/page/page.js"}
+COOKIE = "streamnb"
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def session_of(token: str) -> str:
+    """What a browser brings as a cookie in place of the token; the token cannot be told from it."""
+    return hmac.digest(token.encode(), b"the page of streamnb", "sha256").hex()
 
 
 class _RefusedError(Exception):
@@ -31,7 +39,8 @@ class Guard:
 
     Args:
         app: what answers.
-        token: who asks has to bring it, as a bearer; empty is nobody. `/live` and `/ready` are open.
+        token: who asks has to bring it, as a bearer, or to the page the cookie of a login; empty is nobody.
+            `/live` and `/ready` are open.
         is_local: listens on loopback alone: `Host` has to be a name of it, so that no page of another site
             can ask by a name of its own.
         most_bytes: of a body.
@@ -54,6 +63,7 @@ class Guard:
         seconds: float = 10.0,
     ) -> None:
         self._app, self._token, self._is_local = app, token.encode(), is_local
+        self._cookie = f"{COOKIE}={session_of(token)}".encode()
         self._most_bytes, self._rate, self._burst, self._seconds = most_bytes, rate, burst, seconds
         self._count = count
         self._left, self._at = float(burst), time.monotonic()
@@ -73,7 +83,9 @@ class Guard:
             self._check(scope)
             body = await asyncio.wait_for(self._body(receive), self._seconds)
         except _RefusedError as error:
-            await _refuse(counted, error.status, str(error))
+            is_page = scope["method"] == "GET" and _is_page(scope["path"])
+            login = LOGIN if error.status == 401 and is_page else ""
+            await _refuse(counted, 303 if login else error.status, str(error), login)
         except TimeoutError:
             await _refuse(counted, 408, f"the body did not come within {self._seconds:g} s")
         else:
@@ -88,12 +100,8 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.lower().partition(b"://")[2] != (host or b"?"):
             raise _RefusedError(403, "pages of other origins may not ask")
-        if self._token and not is_open:
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, b"Bearer " + self._token):
-                raise _RefusedError(
-                    401, "expected Authorization: Bearer TOKEN, with the token of --token-file"
-                )
+        if self._token and scope["path"] not in _FREE and not self._is_known(scope["path"], headers):
+            raise _RefusedError(401, "expected Authorization: Bearer TOKEN, with the token of --token-file")
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._most_bytes:
             raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
@@ -105,6 +113,13 @@ class Guard:
         if self._left < 1.0:
             raise _RefusedError(429, f"more than {self._rate:g} requests a second: ask less often")
         self._left -= 1.0
+
+    def _is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        """By the token; where a page asks, by its cookie, which no other path takes."""
+        if hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self._token):
+            return True
+        cookies = headers.get(b"cookie", b"").split(b";") if path == "/" or path.startswith("/page/") else []
+        return any(hmac.compare_digest(one.strip(), self._cookie) for one in cookies)
 
     async def _body(self, receive: _Receive) -> bytes:
         parts, size = [], 0
@@ -118,6 +133,11 @@ class Guard:
                 raise _RefusedError(413, f"a body has at most {self._most_bytes:,} bytes")
             if not message.get("more_body"):
                 return b"".join(parts)
+
+
+def _is_page(path: str) -> bool:
+    """Whether a browser shows it as a whole."""
+    return path == "/" or (path.startswith("/page/") and not path.endswith("/live"))
 
 
 def _name(host: bytes) -> str | None:
@@ -140,8 +160,9 @@ def _once(body: bytes, receive: _Receive) -> _Receive:
     return given
 
 
-async def _refuse(send: _Send, status: int, why: str) -> None:
+async def _refuse(send: _Send, status: int, why: str, login: str = "") -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers += [(b"location", login.encode())] if login else []
     headers += [(b"retry-after", b"1")] if status == 429 else []
     headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})

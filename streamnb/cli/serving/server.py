@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamnb.cli.serving.api import application, metrics_of
 from streamnb.cli.serving.guard import Guard
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.watch import Watch
 from streamnb.config import Config
 from streamnb.errors import ConfigError
 from streamnb.events import Verdict
@@ -48,6 +49,11 @@ class Listening:
     private_key: str | None
     rate: float
     is_local: bool
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers come over TLS, which `serve` wants of all others than this machine's."""
+        return self.certificate is not None or not self.is_local
 
 
 class _Bounded(H11Protocol):
@@ -100,10 +106,10 @@ def serve(
     tell: Callable[[str], None],
 ) -> int:
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
-    replica = Replica(config, tell)
+    replica, watch = Replica(config, tell), Watch(config, tell)
     registry, count = metrics_of(replica)
     guarded = Guard(
-        application(replica, registry, write),
+        application(replica, registry, write, watch, listening.token, is_secure=listening.is_secure),
         count=count,
         token=listening.token,
         is_local=listening.is_local,
@@ -128,16 +134,18 @@ def serve(
         ssl_keyfile=listening.private_key,
         h11_max_incomplete_event_size=16 << 10,
     )
-    server = _Server(
-        settings, lambda port: tell(f"answering at {host}:{port}: /predict, /explain, /model ...")
-    )
+    scheme = "http" if listening.certificate is None else "https"
+    told = "answering at {0}:{1}: /predict, /explain, /model ...; the page is {2}://{0}:{1}/"
+    server = _Server(settings, lambda port: tell(told.format(host, port, scheme)))
     sys.setswitchinterval(_TURN_SECONDS)
     replica.start()
+    watch.start()
     try:
         server.run()
     except SystemExit as error:  # uvicorn's word for an address that is taken
         raise ConfigError(f"--listen {host}:{port}: nothing can listen there; is it taken?") from error
     finally:
+        watch.close()
         replica.close()
     return 0
 

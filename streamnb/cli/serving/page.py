@@ -1,0 +1,225 @@
+"""The live page: its frame, its forms, and who may use them; `views` makes what changes."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import Annotated
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+
+from streamnb.cli.serving.guard import COOKIE, LOGIN, session_of
+from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.views import TITLES, Views
+from streamnb.cli.serving.watch import Watch
+from streamnb.pictures import Markup, joined, stylesheet, tag
+
+__all__ = ["add_pages"]
+
+_FORBIDDEN, _UNKNOWN = 403, 404
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def add_pages(
+    app: FastAPI,
+    watch: Watch,
+    replica: Replica,
+    say: Callable[[str, str], Awaitable[None]] | None,
+    token: str,
+    *,
+    is_secure: bool,
+) -> None:
+    """Mount the page.
+
+    Args:
+        app: where.
+        watch: what it shows.
+        replica: whom it asks.
+        say: writes that an event has a label; None where labels cannot be written.
+        token: who wants to see it brings it once, and then a cookie; empty is nobody.
+        is_secure: whether that cookie goes over TLS alone.
+    """
+    csrf = secrets.token_urlsafe(32)
+    views = Views(watch, replica, csrf, is_writable=say is not None)
+    frame = _Frame(watch.config.model.name, views, csrf)
+    _add_login(app, frame, token, is_secure=is_secure)
+    _add_forms(app, frame, csrf, say)
+
+    @app.get("/", include_in_schema=False)
+    def overview(request: Request) -> Response:
+        return _html(frame.page("", dict(request.query_params)))
+
+    @app.get("/page/page.css", include_in_schema=False)
+    def style() -> Response:
+        return Response(stylesheet() + _file("page.css"), media_type="text/css", headers=_HEADERS)
+
+    @app.get("/page/page.js", include_in_schema=False)
+    def script() -> Response:
+        return Response(_file("page.js"), media_type="text/javascript", headers=_HEADERS)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    def page(name: str, request: Request) -> Response:
+        return _html(frame.page(_known(name), dict(request.query_params)))
+
+    @app.get("/page/{name}/live", include_in_schema=False)
+    def live(name: str, request: Request) -> Response:
+        known = "" if name == "overview" else _known(name)
+        return _html(views.live(known, dict(request.query_params)))
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    """The fields of a form that a browser sent; the guard has compared its origin with the host."""
+    if "origin" not in request.headers:
+        raise HTTPException(_FORBIDDEN, "expected the Origin of a page: forms are sent by browsers")
+    return dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True))
+
+
+_Fields = Annotated[dict[str, str], Depends(_fields)]
+
+
+def _add_login(app: FastAPI, frame: _Frame, token: str, *, is_secure: bool) -> None:
+    """The path where the token is exchanged for a cookie, which no script sees and no other site sends."""
+
+    @app.get(LOGIN, include_in_schema=False)
+    def login() -> Response:
+        return _html(frame.login(""))
+
+    @app.post(LOGIN, include_in_schema=False)
+    async def enter(found: _Fields) -> Response:
+        if not hmac.compare_digest(found.get("token", "").strip().encode(), token.encode()):
+            return _html(frame.login("This is not the token of --token-file."), 401)
+        answer = Response(None, 303, {**_HEADERS, "Location": "/"})
+        answer.set_cookie(COOKIE, session_of(token), secure=is_secure, httponly=True, samesite="strict")
+        return answer
+
+
+def _add_forms(
+    app: FastAPI, frame: _Frame, csrf: str, say: Callable[[str, str], Awaitable[None]] | None
+) -> None:
+    """The paths that forms of the page are sent to: each brings a secret that only who sees the page has."""
+
+    def own(found: _Fields) -> dict[str, str]:
+        if not hmac.compare_digest(found.get("csrf", "").encode(), csrf.encode()):
+            raise HTTPException(_FORBIDDEN, "this form is none of this page's: load the page anew")
+        return found
+
+    sent = Depends(own)
+
+    @app.post("/page/try", include_in_schema=False)
+    def ask(request: Request, found: dict[str, str] = sent) -> Response:
+        return frame.answer(request, "try", frame.views.tried(found.get("text", "")))
+
+    @app.post("/page/label", include_in_schema=False)
+    async def label(request: Request, found: dict[str, str] = sent) -> Response:
+        if say is None:
+            raise HTTPException(_FORBIDDEN, "topics.labels is not set")
+        id_, said = found.get("id", ""), found.get("label", "")
+        await say(id_, said)
+        return frame.answer(request, "events", tag("p", f"Written: {id_} is {said}.", class_="done"))
+
+
+def _known(name: str) -> str:
+    if name not in TITLES:
+        raise HTTPException(_UNKNOWN, "no such page")
+    return name
+
+
+def _html(made: Markup, status: int = 200) -> Response:
+    return Response(made.encode(errors="replace"), status, _HEADERS, "text/html; charset=utf-8")
+
+
+def _file(name: str) -> str:
+    return files("streamnb.cli.serving").joinpath(name).read_text(encoding="utf-8")
+
+
+class _Frame:
+    """What stands around the views: navigation, search, and the form to try a message."""
+
+    def __init__(self, model: str, views: Views, csrf: str) -> None:
+        self._model, self.views, self._csrf = model, views, csrf
+
+    def answer(self, request: Request, name: str, made: Markup) -> Response:
+        """What came of a form, for the script; within its page where there is none."""
+        return _html(made if "x-live" in request.headers else self.page(name, {}, made))
+
+    def page(self, name: str, asked: dict[str, str], answer: Markup | None = None) -> Markup:
+        """A whole page, which works without its script, too."""
+        where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
+        live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)
+        said = tag("div", answer, id="answer", class_="cards", aria_live="polite")
+        forms = {"events": lambda: self._search(asked), "try": self._try}
+        above = forms[name]() if name in forms else None
+        return self._whole(TITLES[name], self._navigation(name), tag("h1", TITLES[name]), above, said, live)
+
+    def login(self, why: str) -> Markup:
+        """Asks for the token."""
+        fields = [
+            tag("label", "Token", for_="token"),
+            tag("input", id="token", name="token", type="password", autocomplete="current-password"),
+            tag("button", "Log in"),
+        ]
+        asked = tag("form", *fields, method="post", action=LOGIN, class_="ask")
+        told = tag("p", why, class_="trouble", role="alert") if why else None
+        return self._whole("Log in", None, tag("h1", "Log in"), told, asked)
+
+    def _csrf_field(self) -> Markup:
+        return tag("input", type="hidden", name="csrf", value=self._csrf)
+
+    def _search(self, asked: dict[str, str]) -> Markup:
+        fields = [
+            tag("label", "Search ids", for_="q"),
+            tag("input", id="q", name="q", type="search", value=asked.get("q", ""), autocomplete="off"),
+            tag(
+                "span",
+                tag("input", id="wrong", name="wrong", type="checkbox", value="1", checked="wrong" in asked),
+                tag("label", "only wrong ones", for_="wrong"),
+                class_="check",
+            ),
+            tag("button", "Search"),
+        ]
+        return tag("form", *fields, action="/page/events", role="search", class_="ask", data_search=True)
+
+    def _try(self) -> Markup:
+        fields = [
+            tag("label", "A text, or an event as JSON; nothing is learned of it", for_="text"),
+            tag("textarea", id="text", name="text", rows=4, required=True),
+            tag("button", "Ask the model"),
+        ]
+        form = {"method": "post", "action": "/page/try", "class_": "ask tall", "data_send": True}
+        return tag("form", self._csrf_field(), *fields, **form)
+
+    def _navigation(self, current: str) -> Markup:
+        links = (
+            tag("a", title, href=f"/page/{name}" if name else "/", aria_current=name == current and "page")
+            for name, title in TITLES.items()
+        )
+        return tag("nav", *links, aria_label="Views")
+
+    def _whole(self, title: str, navigation: Markup | None, *children: object) -> Markup:
+        head = tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("title", f"{title}, {self._model}, streamnb"),
+            tag("link", rel="icon", href="data:,"),
+            tag("link", rel="stylesheet", href="/page/page.css"),
+            tag("script", src="/page/page.js", defer=True),
+        )
+        brand = tag("a", "streamnb", href="/", class_="brand"), tag("span", self._model, class_="soft")
+        skip = tag("a", "To the content", href="#main", class_="skip")
+        status = tag("p", id="status", role="status")
+        body = tag("body", skip, tag("header", *brand, status, navigation), tag("main", *children, id="main"))
+        return joined([Markup("<!doctype html>"), tag("html", head, body, lang="en")])

@@ -1,0 +1,247 @@
+"""What the live page shows: the newest records of each topic, in bounded rings, read beside any learner."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from itertools import islice
+from typing import NamedTuple
+
+from streamnb.cli import wiring
+from streamnb.config import Config
+from streamnb.engine.ports import Log, Partition, Record
+from streamnb.errors import JournalError, MalformedEvent, StreamnbError, UnknownTopic
+from streamnb.events import Drift, MetricsReport, Prediction, Verdict
+from streamnb.wire.codec import decode_label, decode_metrics, decode_prediction
+from streamnb.wire.journal import JournalRecord, decode_journal
+
+__all__ = ["Letter", "Point", "Watch"]
+
+_PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
+_REPORTS, _OTHERS = 2000, 1000
+_AT_ONCE = 1000
+_POLL_SECONDS, _LOOK_SECONDS, _AGAIN_SECONDS = 0.5, 2.0, 1.0
+_LETTER_BYTES = 300
+_RATE_SECONDS = 10.0
+
+
+class Point(NamedTuple):
+    """What a page keeps of an earlier report: scores of the window and of all, and how hypotheses fare."""
+
+    events: int
+    ts: float
+    accuracy: float
+    lower: float | None
+    upper: float | None
+    log_loss: float
+    all_accuracy: float
+    all_log_loss: float
+    posterior: tuple[tuple[str, float], ...]
+    regret: float | None
+    bound: float | None
+
+
+class Letter(NamedTuple):
+    """The beginning of a dead letter, and what its headers say."""
+
+    value: str
+    about: dict[str, str]
+    ts: float
+
+
+class _Seen(NamedTuple):
+    """A prediction as it was read; it is decoded again where it is shown."""
+
+    id: str
+    is_wrong: bool
+    raw: bytes
+
+
+class Watch:
+    """Reads from near the end of each topic on, in a thread of its own, from `start` to `close`.
+
+    Args:
+        config: of the learner.
+        tell: is told why it begins again.
+
+    Attributes:
+        config: the same.
+        lock: held while the rings change, and while they are read.
+        points, drifts, letters, commits, verdicts: the newest ones, oldest first.
+        report: the newest one, whole; None before there is one.
+        ends: where the topics end that the learner reads.
+        missing: topics that there are not.
+        problem: why nothing is read now; empty where something is.
+        is_loading: whether it is still on its way to the end.
+    """
+
+    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
+        self.config, self._tell = config, tell
+        self.lock = threading.Lock()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self.problem = "nothing has been read yet"
+        self._clear()
+
+    def _clear(self) -> None:
+        self.points: deque[Point] = deque(maxlen=_REPORTS)
+        self.drifts: deque[Drift] = deque(maxlen=_OTHERS)
+        self.letters: deque[Letter] = deque(maxlen=_OTHERS)
+        self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
+        self.verdicts: deque[Verdict] = deque(maxlen=_OTHERS)
+        self.report: MetricsReport | None = None
+        self.ends: dict[Partition, int] = {}
+        self.missing: list[str] = []
+        self.is_loading = True
+        self._seen: deque[_Seen] = deque(maxlen=_PREDICTIONS)
+        self._seen_bytes = 0
+
+    def start(self) -> None:
+        """Read from now on, without waiting."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Read no more; a log that does not answer is not waited for."""
+        self._stopping = True
+        self._thread.join(2 * _POLL_SECONDS)
+
+    @property
+    def n_seen(self) -> int:
+        """How many predictions are at hand."""
+        return len(self._seen)
+
+    def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
+        """The newest ones whose id has a text in it; under the lock."""
+        found = (one for one in reversed(self._seen) if search in one.id and (one.is_wrong or not wrong))
+        return [decode_prediction(one.raw) for one in islice(found, limit)]
+
+    def prediction(self, id_: str) -> Prediction | None:
+        """The newest one of an event; under the lock."""
+        return next((decode_prediction(one.raw) for one in reversed(self._seen) if one.id == id_), None)
+
+    def behind(self) -> int | None:
+        """Records that the learner has yet to read; None where that is not known. Under the lock."""
+        if not self.commits or not self.ends:
+            return None
+        positions = self.commits[-1].positions
+        return sum(
+            max(0, end - positions.get(topic, {}).get(str(number), 0))
+            for (topic, number), end in self.ends.items()
+        )
+
+    def rate(self) -> float:
+        """Records a second over the last ten seconds; under the lock."""
+        since = time.time() - _RATE_SECONDS
+        return sum(n for ts, n in self._commit_sizes() if ts >= since) / _RATE_SECONDS
+
+    def _commit_sizes(self) -> Iterator[tuple[float, int]]:
+        return ((one.now, sum(part.count for part in one.slices)) for one in self.commits)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                with closing(wiring.existing_log(self.config)) as log:
+                    self._follow(log)
+            except StreamnbError as error:
+                if self._stopping:
+                    return
+                if str(error) != self.problem:
+                    self._tell(f"the page reads again: {error}")
+                self.problem = str(error)
+                time.sleep(_AGAIN_SECONDS)
+
+    def _follow(self, log: Log) -> None:
+        """Begin near the end of each topic, and go on until it is stopped. Raises StreamnbError."""
+        topics = self.config.topics
+        takers: dict[str, tuple[int, Callable[[Record], None]]] = {}
+        takers[topics.journal] = _OTHERS, self._take_commit
+        takers[topics.metrics] = _REPORTS, self._take_metrics
+        takers[topics.dead_letters] = _OTHERS, self._take_letter
+        takers[topics.predictions] = _PREDICTIONS, self._take_prediction
+        if topics.labels:
+            takers[topics.labels] = _OTHERS, self._take_verdict
+        with self.lock:
+            self._clear()
+            places = {
+                place: n for topic, (n, _) in takers.items() for place, n in self._places(log, topic, n)
+            }
+        log.seek(
+            {place: max(first, end - n) for place, n in places.items() for first, end in [log.offsets(place)]}
+        )
+        read = [place for topic in topics.read for place, _ in self._places(log, topic, 1)]
+        looked = 0.0
+        while not self._stopping:
+            if time.monotonic() > looked + _LOOK_SECONDS:
+                ends = {place: log.offsets(place)[1] for place in read}
+                with self.lock:
+                    self.ends = ends
+                looked = time.monotonic()
+            found = log.poll(_AT_ONCE, _POLL_SECONDS)
+            with self.lock:
+                for record in found:
+                    with suppress(MalformedEvent, JournalError, ValueError):  # bytes that no learner wrote
+                        takers[record.partition.topic][1](record)
+            self.is_loading, self.problem = len(found) == _AT_ONCE, ""
+
+    def _places(self, log: Log, topic: str, n: int) -> list[tuple[Partition, int]]:
+        """The partitions of a topic, and how many of the newest n records are read of each."""
+        try:
+            found = log.partitions(topic)
+        except UnknownTopic:
+            self.missing.append(topic)
+            return []
+        return [(place, -(-n // len(found))) for place in found]
+
+    def _take_commit(self, record: Record) -> None:
+        self.commits.append(decode_journal(record.value))
+
+    def _take_metrics(self, record: Record) -> None:
+        found = decode_metrics(record.value)
+        if isinstance(found, Drift):
+            self.drifts.append(found)
+            return
+        while self.points and self.points[-1].events >= found.events:  # what was rolled back
+            self.points.pop()
+        self.points.append(_point(found))
+        self.report = found
+
+    def _take_letter(self, record: Record) -> None:
+        about = {name: value.decode(errors="replace")[:_LETTER_BYTES] for name, value in record.headers}
+        value = record.value[:_LETTER_BYTES].decode(errors="replace")
+        self.letters.append(Letter(value, about, record.timestamp))
+
+    def _take_prediction(self, record: Record) -> None:
+        found = decode_prediction(record.value)
+        is_wrong = found.truth is not None and found.truth != found.label
+        if len(self._seen) == _PREDICTIONS:
+            self._seen_bytes -= len(self._seen.popleft().raw)
+        self._seen.append(_Seen(found.id, is_wrong, record.value))
+        self._seen_bytes += len(record.value)
+        while self._seen_bytes > _PREDICTION_BYTES:
+            self._seen_bytes -= len(self._seen.popleft().raw)
+
+    def _take_verdict(self, record: Record) -> None:
+        found = decode_label(record.value)
+        if isinstance(found, Verdict):
+            self.verdicts.append(found)
+
+
+def _point(report: MetricsReport) -> Point:
+    window, total, weighed = report.window, report.cumulative, report.posterior
+    interval = window.accuracy_interval
+    return Point(
+        report.events,
+        report.ts,
+        window.accuracy,
+        None if interval is None else interval.lower,
+        None if interval is None else interval.upper,
+        window.log_loss,
+        total.accuracy,
+        total.log_loss,
+        () if weighed is None else tuple((one.name, one.posterior) for one in weighed.hypotheses),
+        None if weighed is None else weighed.regret,
+        None if weighed is None else weighed.bound,
+    )

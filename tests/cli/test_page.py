@@ -1,0 +1,319 @@
+"""The live page: its views of hostile records and of none, who may use its forms, and what it reads of long topics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from contextlib import closing
+from html.parser import HTMLParser
+from urllib.parse import urlencode
+
+import pytest
+from program import until
+from prometheus_client import CollectorRegistry
+
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.cli.serving import watch as watching
+from streamnb.cli.serving.api import application
+from streamnb.cli.serving.guard import COOKIE, Guard, session_of
+from streamnb.cli.serving.views import TITLES, Views
+from streamnb.cli.serving.watch import Watch
+from streamnb.engine.ports import NewRecord, Partition, Record
+from streamnb.errors import SnapshotError
+
+EVIL = "<script>alert('1')</script>\"'&\u202e`x`"
+TOKEN = "a-token-of-some-length"  # noqa: S105
+SCORES = {"events": 90, "accuracy": 0.875, "log_loss": 0.3125, "macro_f1": 0.8, "kappa": 0.7, "brier": 0.2,
+          "calibration_error": 0.05, "accuracy_interval": {"lower": 0.79, "upper": 0.93},
+          "reliability": [{"lower": 0.9, "upper": 1.0, "confidence": 0.95, "accuracy": 0.9, "events": 90}]}  # fmt: skip
+
+
+def report(events=100, name=EVIL):
+    other = "ham"
+    return {
+        "kind": "report", "events": events, "learned": 90, "dead_letters": 1, "cumulative": SCORES, "window": SCORES,
+        "window_size": 1000, "classes": 2, "labels": [name, other], "confusion": [[40, 5, 1], [6, 38, 0]],
+        "attributes": 5, "model": {"name": "m", "events": 90}, "ts": 1.79e9, "interval_mass": 0.95,
+        "class_rates": [{"weight": 46.0, "rate": 0.51, "lower": 0.4, "upper": 0.6}, {"weight": 44.0, "rate": 0.49, "lower": 0.4, "upper": 0.6}],
+        "posterior": {"hypotheses": [{"name": name, "prior": 0.5, "posterior": 0.25, "loss": 132.5}, {"name": other, "prior": 0.5, "posterior": 0.75, "loss": 131.4}],
+                      "best": name, "loss": 131.7, "regret": 0.3, "bound": 0.69, "observations": 90, "switching_rate": 0.0},
+        "verdicts": {"served": 100, "judged": 90, "coverage": 0.9, "pending": 10, "outcomes": {"first": 90}, "sources": {name: 90},
+                     "delays": [{"most": 0.0, "events": 90, "accuracy": 0.9, "log_loss": 0.1}], "median_delay": 0.0, "p90_delay": 300.0, "p99_delay": None},
+    }  # fmt: skip
+
+
+def prediction(n=0, id_=EVIL, label=EVIL):
+    return {
+        "id": id_, "label": label, "probability": 0.75, "probabilities": {label: 0.75, "ham": 0.25}, "status": "ready",
+        "truth": "ham", "evidence": [{"attribute": EVIL, "value": EVIL, "log_odds": -1.5}],
+        "hypotheses": {EVIL: 1.0}, "model": {"name": "m", "events": n}, "ts": 1.79e9,
+    }  # fmt: skip
+
+
+DRIFT = {"kind": "drift", "detector": "ddm", "id": EVIL, "events": 100, "observations": 90, "error_rate": 0.1,
+         "recent_error_rate": 0.3, "model": {"name": "m", "events": 90}, "ts": 1.79e9}  # fmt: skip
+COMMIT = b'{"version":1,"n":1,"previous":"8be95846d049c3c60292dbb69c5c87a43618f84a4ee6b5daf593e5bdc879906b","kind":"commit","now":1790000000.31,"slices":[{"topic":"events","partition":0,"first":0,"next":3,"count":3,"crc":2745614147}],"positions":{"events":{"0":3}},"outputs":"ea7a88368dd4e8191c441ecb02506871905dcd1a790eb2a777c77cc99f08ec87","machine":"5f0c2a7be4d91e38","digest":"95d683766f1597b3f9536790d95f1d17d31b00e2f8775cebbee1747abaa752fc"}'
+
+
+def record(value, **headers):
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    given = tuple((name, text.encode()) for name, text in headers.items())
+    return Record(Partition("t", 0), 0, None, raw, 1.79e9, given)
+
+
+class NoModel:
+    """A replica that has nothing yet."""
+
+    lock = threading.Lock()
+    is_alive = is_ready = True
+
+    def asked(self):
+        raise SnapshotError(f"no `model` {EVIL}")
+
+    def state(self):
+        return {"journal": None, "learned": 0, "seconds_since_commit": None, "seconds_since_look": None}
+
+
+@pytest.fixture
+def config(tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text(f'[log]\nurl = "sqlite:///{tmp_path}/log.db"\n[topics]\nlabels = "labels"\n')
+    return configuration.load(file, {}, [])
+
+
+@pytest.fixture
+def empty(config):
+    found = Watch(config, print)
+    found.is_loading, found.problem = False, ""
+    return found
+
+
+@pytest.fixture
+def full(empty):
+    empty._take_metrics(record(report(50)))
+    empty._take_metrics(record(report()))
+    empty._take_metrics(record(DRIFT))
+    empty._take_prediction(record(prediction()))
+    empty._take_letter(record(EVIL.encode(), reason=EVIL, path=EVIL, topic=EVIL, partition="0", offset="1"))
+    empty._take_verdict(record({"id": EVIL, "label": EVIL, "source": EVIL}))
+    empty._take_commit(record(COMMIT))
+    empty.ends = {Partition("events", 0): 13}
+    return empty
+
+
+def views(watch, *, is_writable=True):
+    return Views(watch, NoModel(), "secret", is_writable=is_writable)
+
+
+class Reader(HTMLParser):
+    """Which elements and attributes there are, and the texts."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.tags, self.attributes, self.texts = [], [], []
+        self.feed(markup)
+
+    def handle_starttag(self, name, attributes):
+        self.tags.append(name)
+        self.attributes += attributes
+
+    def handle_data(self, text):
+        self.texts.append(text)
+
+
+@pytest.mark.parametrize("name", [*TITLES, "one", "tried"])
+def test_hostile_records_are_shown_as_the_text_that_they_are(full, name):
+    shown = views(full)
+    made = {"one": lambda: shown.live("events", {"id": EVIL}), "tried": lambda: shown.tried(EVIL)}.get(
+        name, lambda: shown.live(name, {})
+    )()
+    found = Reader(made)
+    assert not {"script", "iframe", "object", "style", "base"} & set(found.tags)
+    assert not [key for key, _ in found.attributes if key.startswith("on") or key in {"style", "srcdoc"}]
+    assert not [
+        value for key, value in found.attributes if key in {"href", "action"} and not value.startswith("/")
+    ]
+    assert "\u202e" not in made
+    if name != "try":
+        assert any("alert(" in text for text in found.texts) or name == "operations"
+
+
+@pytest.mark.parametrize("name", [name for name in TITLES if name != "try"])
+def test_a_view_without_data_says_what_is_missing(empty, name):
+    assert 'class="missing"' in views(empty).live(name, {})
+
+
+def test_where_labels_cannot_be_written_the_page_names_the_setting(full):
+    made = views(full, is_writable=False).live("events", {})
+    assert "topics.labels" in made
+    assert "<form" not in made
+
+
+def test_the_numbers_are_those_of_the_newest_report(full):
+    shown = views(full).live("", {})
+    values = dict(re.findall(r'class="name">([^<]+)</span><span class="value" data-value="([^"]+)"', shown))
+    assert values == {"Behind": "10", "Accuracy": "0.875", "Log loss": "0.3125", "Events read": "100"}
+    assert "79 % to 93 %" in shown
+    assert "drift: ddm" in shown
+
+
+def test_what_was_rolled_back_is_taken_out_of_the_lines(full):
+    full._take_metrics(record(report(60)))
+    assert [one.events for one in full.points] == [50, 60]
+
+
+def test_the_rings_are_bounded_in_number_and_in_bytes(empty, monkeypatch):
+    monkeypatch.setattr(watching, "_PREDICTIONS", 100)
+    for n in range(250):
+        empty._take_prediction(record(prediction(n, f"e{n}")))
+    assert empty.n_seen == 100
+    assert empty._seen_bytes == sum(len(one.raw) for one in empty._seen)
+    monkeypatch.setattr(watching, "_PREDICTION_BYTES", 5000)
+    empty._take_prediction(record(prediction(250, "last")))
+    assert empty._seen_bytes <= 5000
+    assert empty.predictions("", 3, wrong=True)[0].id == "last"
+    assert empty.predictions("e24", 100, wrong=False)[0].id == "e249"
+    assert empty.prediction("e0") is None
+
+
+def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
+    """Of 3,000 predictions it asks for the last 300; what no learner wrote is passed over."""
+    monkeypatch.setattr(watching, "_PREDICTIONS", 300)
+    raws = [json.dumps(prediction(n, f"e{n}")).encode() for n in range(3000)]
+    with closing(wiring.open_log(config)) as log:
+        log.append([NewRecord("predictions", None, raw) for raw in raws])
+        log.append(
+            [
+                NewRecord("metrics", None, b"no report"),
+                NewRecord("metrics", None, json.dumps(report()).encode()),
+            ]
+        )
+    watch = Watch(config, print)
+    taken, take = [], watch._take_prediction
+    monkeypatch.setattr(watch, "_take_prediction", lambda one: (taken.append(one.offset), take(one)))
+    watch.start()
+    until(lambda: watch.report and not watch.is_loading)
+    watch.close()
+    assert taken == list(range(2700, 3000))
+    assert watch.report.events == 100
+
+
+def test_it_says_that_there_is_no_log_and_goes_on_once_there_is_one(config, monkeypatch):
+    monkeypatch.setattr(watching, "_AGAIN_SECONDS", 0.05)
+    watch = Watch(config, print)
+    watch.start()
+    until(lambda: "there is no log" in watch.problem)
+    wiring.open_log(config).close()
+    until(lambda: not watch.problem)
+    watch.close()
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def ask(full, said):
+    """Asks the application behind the guard, as a browser would on loopback, or where a token is needed."""
+
+    def made(token):
+        app = application(NoModel(), CollectorRegistry(), said.extend, full, token, is_secure=bool(token))
+        return Guard(
+            app, count=lambda *_: None, token=token, is_local=not token, most_bytes=1 << 20, rate=1e6
+        )
+
+    apps = {}
+
+    def asked(path, fields=None, token="", **headers):
+        app = apps.setdefault(token, made(token))
+        path, _, query = path.partition("?")
+        body = urlencode(fields).encode() if fields is not None else b""
+        given = {"host": "localhost:8000"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        scope = {
+            "type": "http", "method": "GET" if fields is None else "POST", "path": path, "raw_path": path.encode(),
+            "query_string": query.encode(), "headers": [(k.encode(), v.encode()) for k, v in given.items()],
+            "http_version": "1.1", "scheme": "http", "server": ("localhost", 8000), "client": ("127.0.0.1", 1), "root_path": "",
+        }  # fmt: skip
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        asyncio.run(app(scope, receive, send))
+        text = b"".join(one.get("body", b"") for one in sent[1:]).decode()
+        return sent[0]["status"], {k.decode(): v.decode() for k, v in sent[0]["headers"]}, text
+
+    return asked
+
+
+def csrf_of(page):
+    return re.search(r'name="csrf" value="([^"]+)"', page)[1]
+
+
+ORIGIN = {"origin": "http://localhost:8000"}
+
+
+def test_a_label_is_written_by_a_form_of_this_page_alone(ask, said):
+    csrf = csrf_of(ask("/page/events")[2])
+    fields = {"id": "m1", "label": "ham"}
+    for given, headers in (
+        (fields, ORIGIN),
+        (fields | {"csrf": "x" * len(csrf)}, ORIGIN),
+        (fields | {"csrf": csrf}, {}),
+        (fields | {"csrf": csrf}, {"origin": "http://evil.example"}),
+        (fields | {"csrf": csrf}, {"origin": "null"}),
+        (fields | {"csrf": csrf}, {"host": "evil.example", "origin": "http://evil.example"}),
+    ):
+        assert ask("/page/label", given, **headers)[0] == 403
+    assert ask("/page/label", {"csrf": csrf, "id": "", "label": "ham"}, **ORIGIN)[0] == 422
+    assert said == []
+    status, _, text = ask("/page/label", fields | {"csrf": csrf}, x_live="1", **ORIGIN)
+    assert (status, text.startswith("<p")) == (200, True)
+    assert [(one.id, one.label, one.source) for one in said] == [("m1", "ham", "dashboard")]
+    assert "<!doctype html>" in ask("/page/label", fields | {"csrf": csrf}, **ORIGIN)[2]
+
+
+@pytest.mark.parametrize("path", ["/", *(f"/page/{name}" for name in TITLES if name), "/page/page.js", "/page/page.css", "/page/overview/live"])  # fmt: skip
+def test_every_answer_of_the_page_is_fenced_in(ask, path):
+    status, headers, text = ask(path)
+    assert status == 200
+    assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
+    assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+    if headers["content-type"].startswith("text/html"):
+        assert not [key for key, _ in Reader(text).attributes if key.startswith("on") or key == "style"]
+
+
+def test_where_a_token_is_needed_the_page_takes_the_cookie_of_a_login_and_nothing_else_does(ask):
+    status, headers, _ = ask("/page/events", token=TOKEN)
+    assert (status, headers["location"]) == (303, "/page/login")
+    assert ask("/page/events/live", token=TOKEN)[0] == 401
+    assert 'name="csrf"' not in ask("/page/login", token=TOKEN)[2]
+    assert ask("/page/login", {"token": "wrong"}, token=TOKEN, **ORIGIN)[0] == 401
+    assert ask("/page/login", {"token": TOKEN}, token=TOKEN)[0] == 403
+    status, headers, _ = ask("/page/login", {"token": TOKEN}, token=TOKEN, **ORIGIN)
+    cookie = headers["set-cookie"]
+    assert (status, headers["location"]) == (303, "/")
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Secure"))
+    assert TOKEN not in cookie
+    brought = cookie.partition(";")[0]
+    assert ask("/page/events", token=TOKEN, cookie=f"a=b; {brought}")[0] == 200
+    assert ask("/page/events", token=TOKEN, authorization=f"Bearer {TOKEN}")[0] == 200
+    for path in ("/model", "/metrics", "/page"):
+        assert ask(path, token=TOKEN, cookie=brought)[0] == 401
+    for wrong in (f"{COOKIE}={TOKEN}", f"{COOKIE}=", f"{COOKIE}={session_of('')}", f"x{brought}"):
+        assert ask("/page/events/live", token=TOKEN, cookie=wrong)[0] == 401
+    assert ask("/page/label", {"id": "m1", "label": "x"}, token=TOKEN, cookie=brought, **ORIGIN)[0] == 403
+
+
+def test_of_other_names_there_is_no_page(ask):
+    assert ask("/page/nothing")[0] == ask("/page/nothing/live")[0] == 404
+    assert ask("/page/events?q=%ff%00&wrong=1&id=")[0] == 200

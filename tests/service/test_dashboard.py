@@ -1,0 +1,183 @@
+"""`streamnb dashboard` beside a running learner: its numbers are the metrics topic's, and in a browser everything works."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import threading
+from contextlib import closing
+from importlib.resources import files
+from itertools import count
+
+import pytest
+from browser import MISSING, Browser
+from program import Program, until
+from test_serve import events
+
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.cli.serving.views import TITLES
+from streamnb.engine.ports import NewRecord
+
+NUMBERS = count()
+EVIL = "<script>document.title='evil'</script>"
+NEEDS_BROWSER = pytest.mark.skipif(
+    bool(MISSING) and os.environ.get("CI") != "true",
+    reason=f"apt-get install chromium chromium-driver: missing {MISSING}",
+)
+
+
+def program(folder, address):
+    name = f"page{next(NUMBERS)}"
+    return Program(
+        folder,
+        address,
+        model=name,
+        topics={"labels": f"{name}-labels", "partitions": 2},
+        snapshots={"every_events": 100, "folder": str(folder / "snapshots")},
+        commit={"events": 20},
+        predictions={"evidence": 3},
+        metrics={"every": "100ms", "every_events": 20},
+        hypotheses=[{"name": "counts"}, {"name": "smooth", "alpha": 3.0}],
+    )
+
+
+def append(made, raws):
+    with closing(wiring.open_log(configuration.load(made.file, {}, []))) as log:
+        log.append([NewRecord(made.topics["events"], None, raw) for raw in raws])
+
+
+def started(made):
+    """A dashboard, and what asks it."""
+    command = made.start("dashboard", "--listen", "127.0.0.1:0")
+    command.await_word("the page is")
+    port = int(re.search(r"page is http://127.0.0.1:(\d+)/", command.said())[1])
+
+    def ask(path):
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+
+    return port, ask
+
+
+def values_of(markup):
+    return dict(re.findall(r'class="name">([^<]+)</span><span class="value" data-value="([^"]+)"', markup))
+
+
+@pytest.mark.parametrize("log", ["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
+def test_the_numbers_of_the_page_are_those_of_the_topics(log, request, tmp_path):
+    address = (
+        f"sqlite:///{tmp_path / 'log.db'}" if log == "sqlite" else request.getfixturevalue("broker").address
+    )
+    with closing(program(tmp_path, address)) as made:
+        made.run("topics", "create")
+        append(made, [*events(200), b"no event"])
+        made.run("run", "--until-end")
+        _, ask = started(made)
+        reports = [one for one in made.read("metrics") if one["kind"] == "report"]
+        newest = max(reports, key=lambda one: one["events"])
+        until(lambda: values_of(ask("/")).get("Events read") == str(newest["events"]))
+        shown = values_of(ask("/page/overview/live"))
+        assert shown["Accuracy"] == str(newest["window"]["accuracy"])
+        assert shown["Log loss"] == str(newest["window"]["log_loss"])
+        assert shown["Behind"] == "0"
+        labels = values_of(ask("/page/labels"))
+        assert (labels["Coverage"], labels["Waiting"]) == ("1.0", str(newest["verdicts"]["pending"]))
+        confusion = ask("/page/quality")
+        for truth, row in zip(newest["labels"], newest["confusion"], strict=True):
+            for guess, n in zip(newest["labels"], row, strict=False):
+                assert f"<title>truth {truth}, predicted {guess}: {n}</title>" in confusion
+        for one in newest["posterior"]["hypotheses"]:
+            assert f"<td>{one['name']}</td>" in ask("/page/posterior")
+        assert "The newest of 200;" in ask("/page/events")
+        assert ">m17<" in ask("/page/events?q=m17")
+        (evidence,) = [one["evidence"] for one in made.read("predictions") if one["id"] == "m199"]
+        assert all(f"text: {one['value']}" in ask("/page/events?id=m199") for one in evidence)
+        assert "no event" in ask("/page/dead-letters")
+        assert values_of(ask("/page/operations"))["Journal record"] == str(made.read("journal")[-1]["n"])
+        until(lambda: values_of(ask("/page/model")).get("Events learned") == "200")
+
+
+@NEEDS_BROWSER
+def test_in_a_browser_every_view_works_while_events_flow(tmp_path):
+    """At a desk's width and a phone's: no complaint, no request elsewhere, nothing too wide, no fault of access."""
+    axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    with closing(program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}")) as made:
+        evil = json.dumps({"id": EVIL, "text": f"free {EVIL}", "label": "<b>evil</b>"}).encode()
+        append(made, [*events(150), evil, b"no event " + EVIL.encode()])
+        made.run("run", "--until-end")
+        learner, (port, _) = made.start("run"), started(made)
+        flowing = threading.Event()
+        flow = threading.Thread(target=lambda: flow_until(made, flowing))
+        flow.start()
+        try:
+            with closing(Browser(tmp_path / "profile")) as browser:
+                look_at_everything(browser, f"http://127.0.0.1:{port}", axe, made)
+        finally:
+            flowing.set()
+            flow.join()
+        assert learner.is_going()
+
+
+def flow_until(made, done):
+    for n in range(1000):
+        append(made, events(5, first=1000 + 5 * n))
+        if done.wait(0.2):
+            return
+
+
+def look_at_everything(browser, origin, axe, made):
+    browser.size(1280, 900)
+    browser.open(origin)
+    browser.requested()
+    for width, dark in ((1280, False), (360, True)):
+        browser.size(width, 800, dark=dark)
+        for name, title in TITLES.items():
+            browser.click(f"nav a[href='/{name and 'page/'}{name}']")
+            browser.until(f"return document.title.startsWith({title!r})")
+            assert browser.run("return document.documentElement.scrollWidth") <= width, name
+            faults = browser.run(f"{axe}; return axe.run().then(found => found.violations)")
+            serious = [one for one in faults if one["impact"] in {"serious", "critical"}]
+            assert not serious, (name, width, [(one["id"], one["nodes"][0]["html"]) for one in serious])
+    browser.size(1280, 900)
+    try_a_message(browser, origin)
+    search_and_correct(browser, origin, made)
+    assert browser.complaints() == []
+    assert {url for url in browser.requested() if not url.startswith(f"{origin}/")} == set()
+
+
+def try_a_message(browser, origin):
+    browser.open(f"{origin}/page/try")
+    browser.type("#text", f"free cash {EVIL}")
+    browser.click("main form button")
+    browser.until("return document.querySelectorAll('#answer svg').length === 2")
+    assert "text: cash" in browser.text("#answer")
+    assert browser.run("return document.title").startswith("Try")
+
+
+def search_and_correct(browser, origin, made):
+    """The list goes on by itself, keeps focus, finds at each key, and one click writes a label."""
+    browser.open(f"{origin}/page/events")
+    first = browser.text(".rows li .id")
+    browser.until(f"return document.querySelector('.rows li .id').innerText !== {first!r}")
+    browser.type("#q", "m17")
+    browser.until(
+        "return [...document.querySelectorAll('.rows .id')].every(one => one.innerText.includes('m17'))"
+    )
+    assert browser.run("return document.activeElement.id") == "q"
+    assert browser.run("return location.search").startswith("?q=m17")
+    browser.run("document.querySelector('#q').value = ''")
+    browser.type("#q", EVIL)
+    browser.until(f"return document.querySelector('.rows .id')?.innerText === {EVIL!r}")
+    browser.click(".rows button[value='ham']")
+    browser.until("return document.querySelector('#answer').innerText.startsWith('Written')")
+    labels = made.topics | {"labels": f"{made.model}-labels"}
+    said = [json.loads(line) for line in made.run("read", labels["labels"]).splitlines()]
+    assert [(one["id"], one["label"], one["source"]) for one in said] == [(EVIL, "ham", "dashboard")]
+    browser.open(f"{origin}/page/labels")
+    browser.until(f"return document.querySelector('#live').innerText.includes({EVIL!r})")
+    browser.open(f"{origin}/page/events?q=script")
+    browser.until("return document.querySelector('.said')?.innerText === 'said: ham'")
