@@ -17,22 +17,6 @@ StreamnbError
 
 from __future__ import annotations
 
-__all__ = [
-    "ConfigError",
-    "Fenced",
-    "ForeignRecord",
-    "JournalError",
-    "LogError",
-    "MalformedEvent",
-    "NotElected",
-    "OutOfRange",
-    "SnapshotError",
-    "StreamnbError",
-    "Unavailable",
-    "UnknownTopic",
-    "UnlearnError",
-]
-
 
 class StreamnbError(Exception):
     """The root of all errors raised on purpose; its message is fit to be shown to a user."""

@@ -9,31 +9,6 @@ from typing import Literal, get_args
 
 import msgspec
 
-__all__ = [
-    "DETECTORS",
-    "OF_VERDICTS",
-    "REASONS",
-    "UNPUBLISHED",
-    "ClassRate",
-    "DeadLetter",
-    "DelayScores",
-    "DetectorName",
-    "Drift",
-    "Event",
-    "Evidence",
-    "HypothesisScore",
-    "Interval",
-    "MetricsReport",
-    "ModelInfo",
-    "PosteriorReport",
-    "Prediction",
-    "ReliabilityBin",
-    "Scores",
-    "Verdict",
-    "VerdictReport",
-    "Withdrawal",
-]
-
 UNPUBLISHED = "prediction-oversize"
 """Why a record became a dead letter that is an event, and was learned: its prediction is too large."""
 

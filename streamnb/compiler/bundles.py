@@ -29,8 +29,6 @@ from numba.extending import (
     unbox,
 )
 
-__all__ = ["BundleLowering", "bundle", "bundled"]
-
 C = TypeVar("C")
 
 _BYTE = ir.IntType(8)

@@ -16,8 +16,6 @@ from numba.np.arrayobj import populate_array
 
 from streamnb.compiler.bundles import _size
 
-__all__ = ["PINNED_WORDS", "carve", "pinning"]
-
 PINNED_WORDS = 512
 _BYTE = ir.IntType(8)
 _WORD = ir.IntType(64)

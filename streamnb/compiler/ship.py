@@ -13,8 +13,6 @@ import sys
 
 from streamnb.compiler.kept_code import LEVELS, SHIPPED
 
-__all__ = ["main"]
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Compile anew for every level that is asked for; 0, or the first exit code that is not."""

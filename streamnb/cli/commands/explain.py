@@ -14,8 +14,6 @@ from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError
 
-__all__ = ["run"]
-
 _MOST_BYTES = 1 << 20
 
 

@@ -31,8 +31,6 @@ from streamnb.model.softmax.feature_table import NOBODY, TOTAL
 from streamnb.model.softmax.quantile_bins import CODE, LAYOUTS, BinTables
 from streamnb.model.softmax.softmax import log_of_none
 
-__all__ = ["read_value", "score_binned"]
-
 
 @inlined
 def _is_learned(i: int, extracted: ExtractedFeatures, table: Ints) -> bool:

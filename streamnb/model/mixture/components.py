@@ -10,20 +10,6 @@ import numpy as np
 from streamnb.model.attributes.parameters import check_capacity
 from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
 
-__all__ = [
-    "CALIBRATED",
-    "CALIBRATED_POOL",
-    "NAIVE",
-    "POOL",
-    "SOFTMAX",
-    "TREE",
-    "AnyHypothesis",
-    "Pool",
-    "Softmax",
-    "Tree",
-    "naive_part",
-]
-
 NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE = 0, 1, 2, 3, 4, 5
 
 

@@ -22,10 +22,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.calibration import temperature
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
@@ -49,8 +49,6 @@ from streamnb.model.softmax.softmax import feature_log_odds
 from streamnb.model.stats.decayed import DecayedTables
 from streamnb.model.stats.presence import PresenceTables
 
-__all__ = ["Parts", "mean_log_odds"]
-
 _POWER_FLOOR, _POOL_FLOOR = temperature.FLOOR, opinion_pool.FLOOR
 
 
@@ -68,13 +66,13 @@ class Parts(NamedTuple):
     """
 
     batch: Batch
-    base: npt.NDArray[np.int64]
-    of_token: npt.NDArray[np.int64]
+    base: Ints
+    of_token: Ints
     bags: Bags
     alone: ExtractedFeatures
 
     @classmethod
-    def of(cls, event: Batch, kinds: npt.NDArray[np.int64]) -> Parts:
+    def of(cls, event: Batch, kinds: Ints) -> Parts:
         """Those of a batch of one event; `kinds` of the groups."""
         times = np.diff(event.item_rows)
         _, where, of_token = np.unique(event.keys, return_index=True, return_inverse=True)
@@ -159,7 +157,7 @@ def _by_readings(
 
 @kernel
 def _by_bins(
-    binned: npt.NDArray[np.bool_],
+    binned: Flags,
     tables: Tables,
     learners: LearnerTables,
     event: Batch,

@@ -7,26 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.attributes import check_smoothing
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.stats.sources import Sources
-
-__all__ = [
-    "BERNOULLI",
-    "COMPLEMENT",
-    "MULTINOMIAL",
-    "PRESENCE",
-    "Density",
-    "Hypothesis",
-    "Likelihood",
-    "Readings",
-    "check_names",
-    "check_weight",
-    "sources_of",
-]
 
 Likelihood = Literal["multinomial", "presence", "bernoulli", "complement"]
 Density = Literal["gaussian", "binned"]
@@ -166,19 +152,17 @@ class Readings(NamedTuple):
         prior_mode: int64[H].
     """
 
-    likelihood: npt.NDArray[np.int64]
-    texts: npt.NDArray[np.int64]
-    plain: npt.NDArray[np.int64]
-    alpha: npt.NDArray[np.float64]
-    m: npt.NDArray[np.float64]
-    p: npt.NDArray[np.float64]
-    prior: npt.NDArray[np.float64]
-    prior_mode: npt.NDArray[np.int64]
+    likelihood: Ints
+    texts: Ints
+    plain: Ints
+    alpha: Floats
+    m: Floats
+    p: Floats
+    prior: Floats
+    prior_mode: Ints
 
     @classmethod
-    def of(
-        cls, hypotheses: Iterable[Hypothesis], smoothing: npt.NDArray[np.float64], classes: Iterable[Any]
-    ) -> Readings:
+    def of(cls, hypotheses: Iterable[Hypothesis], smoothing: Floats, classes: Iterable[Any]) -> Readings:
         """Those of `hypotheses` with smoothing (3, H, G) of the groups met, and for the classes met."""
         hypotheses, classes = list(hypotheses), list(classes)
         sources = sources_of(hypotheses)

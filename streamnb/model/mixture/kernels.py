@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.compiled.arrays import Floats
@@ -35,8 +34,6 @@ from streamnb.model.stats.decayed import learn_decayed
 from streamnb.model.stats.histograms import has_capacity
 from streamnb.model.stats.presence import count_presence, uncount_presence
 
-__all__ = ["GIBBS", "MAP", "MIXTURE", "Answers", "chosen", "run_hypotheses", "unlearn_counts"]
-
 MIXTURE, MAP, GIBBS = 0, 1, 2
 
 
@@ -50,9 +47,9 @@ class Answers(NamedTuple):
         joints: float64[n, H, K], log P_h(class, event), -inf for a class without examples.
     """
 
-    probabilities: npt.NDArray[np.float64]
-    posteriors: npt.NDArray[np.float64]
-    joints: npt.NDArray[np.float64]
+    probabilities: Floats
+    posteriors: Floats
+    joints: Floats
 
 
 @kernel

@@ -22,8 +22,6 @@ from streamnb.model.softmax.feature_table import NO_CLASS, FeatureTables, most_m
 from streamnb.model.softmax.quantile_bins import note_value
 from streamnb.model.softmax.softmax import count_features, learn_softmax, score_features, score_softmax
 
-__all__ = ["extract_event", "has_capacity_for_features", "learn_by_learners", "predict_by_learners"]
-
 
 @inlined
 def has_capacity_for_features(features: FeatureTables, known: Ints, most: int) -> bool:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.expected import LARGE, Expected, checked, counts, named, real, reject
+from streamnb.model.attributes.signatures import Array, Flags
 from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.mixture.components import (
     CALIBRATED,
     CALIBRATED_POOL,
@@ -32,13 +33,6 @@ from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures
 from streamnb.model.softmax.feature_table import COUNTS, Features, FeatureTables
 from streamnb.model.softmax.quantile_bins import Bins, BinTables, expected_bins, packed_bins
 
-__all__ = [
-    "LearnerScratch",
-    "LearnerTables",
-    "Learners",
-    "Plan",
-]
-
 
 @bundle
 class Plan(NamedTuple):
@@ -58,15 +52,15 @@ class Plan(NamedTuple):
         twins: int64[< B], of each of the last readings which of the first it is otherwise.
     """
 
-    kind: npt.NDArray[np.int64]
-    reads: npt.NDArray[np.int64]
-    number: npt.NDArray[np.int64]
-    rates: npt.NDArray[np.float64]
-    pairs: npt.NDArray[np.bool_]
-    variances: npt.NDArray[np.float64]
-    opinions: npt.NDArray[np.int64]
-    binned: npt.NDArray[np.bool_]
-    twins: npt.NDArray[np.int64]
+    kind: Ints
+    reads: Ints
+    number: Ints
+    rates: Floats
+    pairs: Flags
+    variances: Floats
+    opinions: Ints
+    binned: Flags
+    twins: Ints
 
     @classmethod
     def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
@@ -141,12 +135,12 @@ class LearnerTables(NamedTuple):
     features: FeatureTables
     bins: BinTables
     context: Context
-    bias: npt.NDArray[np.float64]
-    powers: npt.NDArray[np.float64]
-    pool_weights: npt.NDArray[np.float64]
-    covariance: npt.NDArray[np.float64]
-    pool_bias: npt.NDArray[np.float64]
-    confidence: npt.NDArray[np.int64]
+    bias: Floats
+    powers: Floats
+    pool_weights: Floats
+    covariance: Floats
+    pool_bias: Floats
+    confidence: Ints
 
 
 @bundle
@@ -171,19 +165,19 @@ class LearnerScratch(NamedTuple):
     """
 
     extracted: ExtractedFeatures
-    logs: npt.NDArray[np.float64]
-    untempered: npt.NDArray[np.float64]
-    opinions: npt.NDArray[np.float64]
-    pooled: npt.NDArray[np.float64]
-    scores: npt.NDArray[np.float64]
-    likelihoods: npt.NDArray[np.float64]
-    dots: npt.NDArray[np.float64]
-    by_owner: npt.NDArray[np.float64]
-    scales: npt.NDArray[np.float64]
-    work: npt.NDArray[np.float64]
-    answers: npt.NDArray[np.float64]
-    log_likelihoods: npt.NDArray[np.float64]
-    misses: npt.NDArray[np.int64]
+    logs: Floats
+    untempered: Floats
+    opinions: Floats
+    pooled: Floats
+    scores: Floats
+    likelihoods: Floats
+    dots: Floats
+    by_owner: Floats
+    scales: Floats
+    work: Floats
+    answers: Floats
+    log_likelihoods: Floats
+    misses: Ints
 
     @classmethod
     def of(cls, plan: Plan, classes: int, most: int) -> LearnerScratch:
@@ -263,7 +257,7 @@ class Learners:
             self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
             self._pool_bias = np.pad(self._pool_bias, ((0, 0), (0, 0), (0, more)))
 
-    def state(self, classes: int) -> dict[str, npt.NDArray[Any]]:
+    def state(self, classes: int) -> dict[str, Array]:
         """Copies of all arrays, for so many classes."""
         if not self.is_needed:
             return {}
@@ -286,7 +280,7 @@ class Learners:
             small["feature_weights"] = self.features.weights[:size, :, : 1 + classes].copy()
         return small
 
-    def load(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
+    def load(self, arrays: Mapping[str, Array], classes: int) -> None:
         """Replace everything by a state. Raises SnapshotError where it is none of these hypotheses."""
         if not self.is_needed:
             return
@@ -301,7 +295,7 @@ class Learners:
             self._context = Context(*(found[f"context_{name}"].copy() for name in Context._fields))
             self.features.load(found, classes)
 
-    def _expected(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> dict[str, Expected]:
+    def _expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
         """The arrays of a state."""
         P, pooled = self._pool_weights.shape
         any_and_square = np.array([[-LARGE], [0.0]])  # a bias, and a sum of squares
@@ -324,7 +318,7 @@ class Learners:
         return expected
 
     @staticmethod
-    def _check(found: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _check(found: Mapping[str, Array]) -> None:
         """What pools have learned. Raises SnapshotError."""
         covariance, counted = found["pool_covariance"], found["pool_confidence"]
         reject("pool_covariance", covariance != covariance.swapaxes(1, 2), "not symmetric")

@@ -17,8 +17,6 @@ import numpy as np
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import kernel
 
-__all__ = ["FLOOR", "learn_pool", "score_pool"]
-
 FLOOR = -8.0  # ln P of an opinion below this counts as this
 _WIDEN = 1e-3
 _NEGLIGIBLE = 1e-4

@@ -17,11 +17,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.priors import GIVEN
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
@@ -36,8 +36,6 @@ from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
 from streamnb.model.stats.decayed import DecayedTables, ages, row_scale
 from streamnb.model.stats.presence import PresenceTables
 from streamnb.model.stats.sources import FIRST_DECAYED, PRESENT, TOKENS
-
-__all__ = ["HypothesisScratch", "score_hypotheses"]
 
 _SAFE_BITS = 1000.0  # how far from 1 a product in [1/2, 1) may get
 _AHEAD = 4  # words
@@ -62,21 +60,21 @@ class HypothesisScratch(NamedTuple):
         power: float64[K], of the factors of one word.
     """
 
-    joint: npt.NDArray[np.float64]
-    above: npt.NDArray[np.float64]
-    below: npt.NDArray[np.float64]
-    exponent: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.float64]
-    totals: npt.NDArray[np.float64]
-    others: npt.NDArray[np.float64]
-    other_totals: npt.NDArray[np.float64]
-    s: npt.NDArray[np.float64]
-    S: npt.NDArray[np.float64]
-    rest: npt.NDArray[np.float64]
-    age: npt.NDArray[np.float64]
-    scale: npt.NDArray[np.float64]
-    value: npt.NDArray[np.float64]
-    power: npt.NDArray[np.float64]
+    joint: Floats
+    above: Floats
+    below: Floats
+    exponent: Ints
+    counts: Floats
+    totals: Floats
+    others: Floats
+    other_totals: Floats
+    s: Floats
+    S: Floats
+    rest: Floats
+    age: Floats
+    scale: Floats
+    value: Floats
+    power: Floats
 
     @classmethod
     def of(cls, hypotheses: int, twins: int, classes: int, decays: int) -> HypothesisScratch:
@@ -411,7 +409,7 @@ def _score_values(
     tables: Tables,
     decayed: DecayedTables,
     readings: Readings,
-    binned: npt.NDArray[np.bool_],
+    binned: Flags,
     batch: Batch,
     e: int,
     scratch: HypothesisScratch,
