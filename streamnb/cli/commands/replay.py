@@ -13,12 +13,11 @@ from contextlib import closing
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, parts_of
+from streamnb.cli.evaluation.event_files import begun, columns_of, decoded, events_of, parts_of
 from streamnb.cli.observers import Waiting
 from streamnb.engine.ports import Log, NewRecord
-from streamnb.errors import ConfigError, LogError, MalformedEvent
+from streamnb.errors import ConfigError, LogError
 from streamnb.events import Event
-from streamnb.wire.codec import decode_event
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import ENTITY, EventSchema
 
@@ -105,10 +104,10 @@ def writing(
     started = time.monotonic()
     count = labelled = 0
     for part in parts_of(events, most, _PATIENCE, stopped):
-        decoded = [_decoded(raw, schema) for raw in part]
-        log.append([NewRecord(topic, _key(one, schema), raw) for one, raw in zip(decoded, part, strict=True)])
+        read = [decoded(raw, schema) for raw in part]
+        log.append([NewRecord(topic, _key(one, schema), raw) for one, raw in zip(read, part, strict=True)])
         count += len(part)
-        labelled += sum(one is not None and one.label is not None for one in decoded)
+        labelled += sum(one is not None and one.label is not None for one in read)
         yield count, labelled
         while rate is not None and not stopped() and (early := started + count / rate - time.monotonic()) > 0:
             time.sleep(min(early, _PATIENCE))
@@ -120,13 +119,6 @@ def _keyed_by(schema: EventSchema, path: str | None) -> EventSchema:
         return schema
     parse_path(path)  # an empty one would be the key that a record has already
     return msgspec.structs.replace(schema, attributes=(), open_features=False, entity_path=path)
-
-
-def _decoded(raw: bytes, schema: EventSchema) -> Event | None:
-    try:
-        return decode_event(raw, schema)
-    except MalformedEvent:
-        return None
 
 
 def _key(event: Event | None, schema: EventSchema) -> bytes | None:

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from streamnb.cli.evaluation.event_files import decoded
 from streamnb.cli.evaluation.holdout import Row
 from streamnb.config.values import parse_duration
 from streamnb.engine.ports import Partition, Record
-from streamnb.errors import ConfigError, MalformedEvent
-from streamnb.events import Event, Verdict
-from streamnb.wire.codec import decode_event, encode_verdict
+from streamnb.errors import ConfigError
+from streamnb.events import Verdict
+from streamnb.wire.codec import encode_verdict
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import EventSchema
 
@@ -65,7 +66,7 @@ class Feedback(NamedTuple):
                 said += 1
 
         for place, (row, raw) in enumerate(rows):
-            event, sent = _event(raw, schema), raw
+            event, sent = decoded(raw, schema), raw
             if event is not None and self.by_time:
                 now = max(now, event.ts or now)
             elif not self.by_time:
@@ -146,13 +147,6 @@ def _revealed(reveal: str | None, generator: np.random.Generator) -> Callable[[A
     if not 0.0 <= share <= 1.0:
         raise ConfigError(f"--reveal is {reveal!r}; expected 0 to 1, or a path such as $.feedback")
     return lambda _: bool(generator.random() < share)
-
-
-def _event(raw: bytes, schema: EventSchema) -> Event | None:
-    try:
-        return decode_event(raw, schema)
-    except MalformedEvent:
-        return None
 
 
 def _at(value: Any, keys: tuple[str, ...]) -> Any:

@@ -15,7 +15,9 @@ from typing import NamedTuple, TypeVar
 from tqdm import tqdm
 
 from streamnb.adapters.event_files import MAX_LINE, open_counted, read_rows_order
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.events import Event
+from streamnb.wire.codec import decode_event
 from streamnb.wire.event_csv import CsvColumns
 from streamnb.wire.schema import EventSchema
 
@@ -72,6 +74,14 @@ def numbered(events: Iterable[bytes], order: str | None) -> Iterator[tuple[int, 
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(rows):
         raise ConfigError(f"--order: {order} names rows beyond the {len(rows)} of the file")
     return ((number, rows[number]) for number in numbers)
+
+
+def decoded(raw: bytes, schema: EventSchema) -> Event | None:
+    """The event; None where it is malformed."""
+    try:
+        return decode_event(raw, schema)
+    except MalformedEvent:
+        return None
 
 
 class _Ended(NamedTuple):
