@@ -18,8 +18,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamnb.engine.labels.copying import LateLabelsCopy
 from streamnb.engine.labels.heard import Heard
-from streamnb.engine.labels.late_labels import LateLabels, LateLabelsCopy
+from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
 from streamnb.engine.labels.verdicts import Said, Truth

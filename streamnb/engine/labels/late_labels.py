@@ -7,7 +7,6 @@ see `verdicts`; where it changes, what was learned and scored before is taken ba
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -19,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilities
+from streamnb.engine.labels.copying import LateLabelsCopy
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
 from streamnb.engine.labels.heard import FirstVerdict, Heard, Refused, Taken, Words
 from streamnb.engine.labels.horizon import Horizon
-from streamnb.engine.labels.numbers import Numbers
-from streamnb.engine.labels.pending import ABSENT, PendingCopy, PendingEvents
+from streamnb.engine.labels.pending import ABSENT, PendingEvents
+from streamnb.engine.labels.sayings import Sayings
 from streamnb.engine.labels.scoring import DELAYS, Scoring
 from streamnb.engine.labels.teacher import Teacher
 from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective, merged
@@ -32,7 +32,6 @@ from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.expected import count, reading
-from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
 from streamnb.model.interface.predictions import Posteriors
@@ -40,41 +39,13 @@ from streamnb.model.interface.stream_model import StreamModel
 from streamnb.wire.codec import IN_EVENT, encode_verdict
 from streamnb.wire.snapshot import Part
 
-_MOST_SOURCES = 1000
 _TOO_MANY = "too-many-sources"
 _OVERHEAD = 256  # bytes of an event that waits, beside its id and attributes
 _EARLY = 8  # one part in so many of the memory is for verdicts before their events
 _SEVERAL_BYTES = 800  # of what one more source says of an event
 _SWEPT = 256  # events worked through at once
-_HEAVIEST = float(HEAVIEST)
 _encode = msgspec.msgpack.Encoder().encode
 _BLOCK, _TOLD = 1000, 10  # records, and how many verdicts among them become dead letters
-
-
-class LateLabelsCopy:
-    """All state at one moment, copied in slices."""
-
-    def __init__(self, meta: dict[str, Any], early: bytes, scores: Part, pending: PendingCopy) -> None:
-        name = hashlib.sha256(early).hexdigest()
-        self._meta, self._scores, self._pending = {**meta, "early": name}, scores, pending
-        self._early = {name: early}
-
-    def advance(self, n_bytes: int) -> bool:
-        """Copy about so many bytes more; whether that is all."""
-        return self._pending.advance(n_bytes)
-
-    def parts(self) -> dict[str, Part]:
-        """The parts of a snapshot."""
-        self._pending.advance(1 << 62)
-        rows = self._pending.rows()
-        segments = [*self._early, *(name for _, _, fixed, changing in rows for name in (fixed, changing))]
-        meta = {**self._meta, "chunks": rows, "segments": segments}
-        return {"labels": Part(meta, {}), "progressive": self._scores}
-
-    def segments(self) -> dict[str, bytes]:
-        """Its segments, but for those that are held already."""
-        self._pending.advance(1 << 62)
-        return self._early | self._pending.segments
 
 
 class LateLabels:
@@ -90,7 +61,6 @@ class LateLabels:
         served: events predicted so far.
         learned: events learned so far; unlike the model's own number it only grows.
         outcomes: what became of verdicts -> how many.
-        by_source: source -> its verdicts.
     """
 
     def __init__(self, settings: LabelSettings, window: int) -> None:
@@ -99,9 +69,8 @@ class LateLabels:
         self.scoring = Scoring(self.pending, window)
         self.served = self.learned = 0
         self.outcomes: Counter[str] = Counter()
-        self.by_source: Counter[str] = Counter()
         self._early = EarlyVerdicts(settings.memory // _EARLY)
-        self._sources: Numbers[str] = Numbers()
+        self._sayings = Sayings(self.pending, self.scoring.names)
         self._voids = Voids()
         self._sweeps: dict[str, int] = {}  # source that was withdrawn -> the number of the event that is next
         self._prunings = 0  # of the model, so far
@@ -156,7 +125,7 @@ class LateLabels:
                 said = tuple(one for one in heard if not self._voids.cover(one))
                 self.outcomes["early"] += len(said)
             if event.label is not None:
-                self.by_source[IN_EVENT] += 1
+                self._sayings.by_source[IN_EVENT] += 1
                 said = (*said, Said(IN_EVENT, record.timestamp, event.label, event.weight * weight))
             found.append(said)
         return found
@@ -196,7 +165,9 @@ class LateLabels:
         self.served += len(events)
         if told:
             self.learned += sum(truth is not None and truth.weight > 0.0 for truth in truths)
-            self._write(first + np.array(told), [said[i] for i in told], [truths[i] for i in told])
+            self._sayings.write(
+                first + np.array(told), [said[i] for i in told], [truths[i] for i in told], self._prunings
+            )
             judged = np.flatnonzero([truth is not None for truth in truths])
             labels = self.scoring.columns_of([truth.label for truth in truths if truth is not None])
             self.scoring.count(
@@ -240,7 +211,10 @@ class LateLabels:
         n = len(heard.verdicts)
         least = np.full(n, self.pending.horizon.least)
         ids = [verdict.id.encode() for verdict in heard.verdicts]
-        found, words = self.pending.find(ids, heard.earliest, least), self._words(heard)
+        found, words = (
+            self.pending.find(ids, heard.earliest, least),
+            self._sayings.heard(heard, self.settings.weights),
+        )
         is_plain = self._plain(found, words)
         taken = Taken([], [], Counter())
         teacher = Teacher(self.pending, model, alive)
@@ -262,26 +236,6 @@ class LateLabels:
         taken.learned.update(teacher.learned)
         return taken
 
-    def _words(self, heard: Heard) -> Words:
-        """What verdicts say; their sources are known from here on, as far as there is room for more."""
-        sources = [verdict.source for verdict in heard.verdicts]
-        for source in dict.fromkeys(sources):
-            if len(self._sources) < _MOST_SOURCES:
-                self._sources[source]
-        self.by_source.update(filter(self._sources.__contains__, sources))
-        recorded = np.array([record.timestamp for record in heard.records])
-        times = [verdict.ts for verdict in heard.verdicts]
-        weights = np.array([verdict.weight for verdict in heard.verdicts])
-        if self.settings.weights:
-            weights *= [self.settings.weights.get(source, 1.0) for source in sources]
-        return Words(
-            np.array([self._sources.get(source, NONE) for source in sources]),
-            np.where([time is None for time in times], recorded, np.array(times, dtype=np.float64)),
-            [verdict.label for verdict in heard.verdicts],
-            np.minimum(weights, _HEAVIEST),
-            recorded,
-        )
-
     def _plain(self, numbers: npt.NDArray[np.int64], words: Words) -> npt.NDArray[np.bool_]:
         """Which verdicts are the first word on an event that waits: most are, and are taken together."""
         found = np.flatnonzero(numbers != ABSENT)
@@ -298,7 +252,7 @@ class LateLabels:
         return is_plain
 
     def _said(self, words: Words, place: int) -> Said:
-        return words.at(place, self._sources.names[words.sources[place]])
+        return words.at(place, self._sayings.sources.names[words.sources[place]])
 
     def _hear_firsts(
         self, numbers: npt.NDArray[np.int64], words: Words, heard: Heard, some: slice, teacher: Teacher
@@ -347,7 +301,7 @@ class LateLabels:
             dropped = self._early.add(heard.verdicts[at].id, said, record, heard.earliest[at].item())
             taken.refused.extend(self._not_taken(one, place) for one in dropped)
         else:
-            before = self._all_said(number)
+            before = self._sayings.of(number)
             now = merged(before, said)
             if now is before:
                 self.outcomes["repeated"] += 1
@@ -362,10 +316,10 @@ class LateLabels:
         self, number: int, now: tuple[Said, ...], teacher: Teacher, heard: Heard | None = None, at: int = 0
     ) -> Iterable[FirstVerdict]:
         """Let this be said of an event: unlearn, learn and score what is different by that."""
-        was, truth = self._truth_of(number), self.truth(now)
+        was, truth = self._sayings.truth_of(number), self.truth(now)
         one = np.array([number])
         prunings = int(self.pending.column("pruned", one)[0])
-        self._write(one, [now], [truth])
+        self._sayings.write(one, [now], [truth], self._prunings)
         if truth == was:
             self.pending.write(one, pruned=prunings)
             self.outcomes["outranked"] += heard is not None
@@ -403,9 +357,14 @@ class LateLabels:
         source, since = withdrawal.source, -math.inf if withdrawal.since is None else withdrawal.since
         until = recorded if withdrawal.ts is None else withdrawal.ts
         is_taken = self._voids.add(source, since, until)
-        if is_taken and source in self._sources:
+        if is_taken and source in self._sayings.sources:
             self._sweeps[source] = 0  # from the beginning, also where one is on its way
         return is_taken
+
+    @property
+    def by_source(self) -> Mapping[str, int]:
+        """Source -> its verdicts."""
+        return self._sayings.by_source
 
     @property
     def fullness(self) -> float:
@@ -426,7 +385,7 @@ class LateLabels:
         numbers = list(islice(self._said_by(source, first), _SWEPT))
         teacher = Teacher(self.pending, model, alive)
         for number in numbers:
-            before = self._all_said(number)
+            before = self._sayings.of(number)
             now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)
             if now != before:
                 self.outcomes["source_withdrawn"] += 1
@@ -440,7 +399,7 @@ class LateLabels:
 
     def _said_by(self, source: str, first: int) -> Iterator[int]:
         """The events from number `first` on of which a source may have said something."""
-        wanted = self._sources.get(source, NONE)
+        wanted = self._sayings.sources.get(source, NONE)
         for begin, chunk, places in self.pending.waiting(first):
             heard = chunk.source[places]
             yield from (begin + places[(heard == wanted) | (heard == SEVERAL)]).tolist()
@@ -456,9 +415,9 @@ class LateLabels:
             "learned": self.learned,
             "told": list(self._told),
             "outcomes": dict(self.outcomes),
-            "by_source": dict(self.by_source),
+            "by_source": dict(self._sayings.by_source),
             **self.scoring.state(),
-            "sources": list(self._sources),
+            "sources": list(self._sayings.sources),
             "voids": self._voids.state(),
             "sweeps": [[source, first] for source, first in self._sweeps.items()],
         }
@@ -483,11 +442,11 @@ class LateLabels:
             made.served, made.learned = count(meta, "served"), count(meta, "learned")
             block, told = meta["told"]
             made._told = int(block), int(told)
-            made.outcomes, made.by_source = Counter(meta["outcomes"]), Counter(meta["by_source"])
+            made.outcomes, made._sayings.by_source = Counter(meta["outcomes"]), Counter(meta["by_source"])
             made._early.load(msgspec.msgpack.decode(segments[meta["early"]]))
             made.scoring.load(meta)
             for source in meta["sources"]:
-                made._sources[source]
+                made._sayings.sources[source]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
         made.scoring.follow(classes)
@@ -497,56 +456,6 @@ class LateLabels:
         """Know the classes of a model, and how often it was pruned."""
         self._prunings = model.n_prunings
         self.scoring.follow(model.classes)
-
-    # -- what is said -------------------------------------------------------------------------------------
-
-    def _truth_of(self, number: int) -> Truth | None:
-        chunk, at = self.pending.at(number)
-        label = int(chunk.label[at])
-        return None if label == NONE else Truth(self._class(label), float(chunk.weight[at]))
-
-    def _all_said(self, number: int) -> tuple[Said, ...]:
-        chunk, at = self.pending.at(number)
-        source = int(chunk.source[at])
-        if source == SEVERAL:
-            return chunk.said[at]
-        if source == NONE:
-            return ()
-        label = int(chunk.label[at])
-        said_at, weight = float(chunk.said_at[at]), float(chunk.weight[at])
-        name = None if label == NONE else self._class(label)
-        return (Said(self._sources.names[source], said_at, name, weight),)
-
-    def _class(self, number: int) -> str:
-        return self.scoring.names.names[number]
-
-    def _interned(self, said: Said) -> Said:
-        """The same, with names that are kept once."""
-        label = None if said.label is None else self._class(self.scoring.names[said.label])
-        return said._replace(source=self._sources.names[self._sources[said.source]], label=label)
-
-    def _write(
-        self,
-        numbers: npt.NDArray[np.int64],
-        said: Sequence[tuple[Said, ...]],
-        truths: Sequence[Truth | None],
-    ) -> None:
-        """Write down what is said of events, and what holds of that."""
-        self.pending.write(
-            numbers,
-            label=[NONE if truth is None else self.scoring.names[truth.label] for truth in truths],
-            weight=[
-                one[0].weight if truth is None else truth.weight
-                for one, truth in zip(said, truths, strict=True)
-            ],
-            source=[SEVERAL if len(one) > 1 else self._sources[one[0].source] for one in said],
-            said_at=[one[0].time for one in said],
-            pruned=self._prunings,
-        )
-        for number, one in zip(numbers.tolist(), said, strict=True):
-            if len(one) > 1:
-                chunk, at = self.pending.at(number)
-                chunk.said[at] = tuple(map(self._interned, one))
 
 
 def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
+from streamnb.engine.journal.entries import partitions_of
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import Following, recover, standing
@@ -163,11 +164,17 @@ def _check_beginning(log: Log, identity: Identity) -> None:
     if first is None or first.record.n:
         begin = "is empty" if first is None else f"begins with record {first.record.n}"
         raise JournalError(f"nothing can be learned anew: the journal {begin}, and record 0 is needed")
-    for topic, numbers in first.record.positions.items():
-        for number, began in numbers.items():
-            earliest = log.offsets(Partition(topic, int(number)))[0]
-            if earliest > began:
+    earliest = {partition: log.offsets(partition)[0] for partition in partitions_of(log, identity)}
+    untouched = {partition for partition, offset in earliest.items() if offset}
+    for entry in entries(log, log.partitions(identity.journal)[0]) if untouched else ():
+        for part in entry.record.slices:
+            partition = Partition(part.topic, part.partition)
+            if partition in untouched and part.first < earliest[partition]:
                 raise JournalError(
-                    f"nothing can be learned anew: {topic}/{number} was learned from offset {began} on, and "
-                    f"begins with {earliest} by now: retention has taken what was before"
+                    f"nothing can be learned anew: {part.topic}/{part.partition} was learned from offset "
+                    f"{part.first} on, and begins with {earliest[partition]} by now: retention has taken "
+                    "what was before"
                 )
+            untouched.discard(partition)
+        if not untouched:
+            return

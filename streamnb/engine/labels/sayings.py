@@ -1,0 +1,113 @@
+"""What sources say of events that wait, and which label holds of that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from streamnb.engine.labels.chunk import NONE, SEVERAL
+from streamnb.engine.labels.heard import Heard, Words
+from streamnb.engine.labels.numbers import Numbers
+from streamnb.engine.labels.pending import PendingEvents
+from streamnb.engine.labels.verdicts import Said, Truth
+from streamnb.model.attributes.weights import HEAVIEST
+
+_MOST_SOURCES = 1000
+_HEAVIEST = float(HEAVIEST)
+
+
+class Sayings:
+    """What is said of each event that waits.
+
+    Args:
+        pending: the events.
+        names: of classes, by the numbers that `pending` knows them by.
+
+    Attributes:
+        sources: those that ever spoke.
+        by_source: source -> its verdicts.
+    """
+
+    def __init__(self, pending: PendingEvents, names: Numbers[str]) -> None:
+        self._pending, self._names = pending, names
+        self.sources: Numbers[str] = Numbers()
+        self.by_source: Counter[str] = Counter()
+
+    def heard(self, heard: Heard, shares: Mapping[str, float]) -> Words:
+        """What verdicts say; their sources are known from here on, as far as there is room for more.
+
+        Args:
+            heard: these.
+            shares: source -> what its labels count, in examples.
+        """
+        sources = [verdict.source for verdict in heard.verdicts]
+        for source in dict.fromkeys(sources):
+            if len(self.sources) < _MOST_SOURCES:
+                self.sources[source]
+        self.by_source.update(filter(self.sources.__contains__, sources))
+        recorded = np.array([record.timestamp for record in heard.records])
+        times = [verdict.ts for verdict in heard.verdicts]
+        weights = np.array([verdict.weight for verdict in heard.verdicts])
+        if shares:
+            weights *= [shares.get(source, 1.0) for source in sources]
+        return Words(
+            np.array([self.sources.get(source, NONE) for source in sources]),
+            np.where([time is None for time in times], recorded, np.array(times, dtype=np.float64)),
+            [verdict.label for verdict in heard.verdicts],
+            np.minimum(weights, _HEAVIEST),
+            recorded,
+        )
+
+    def truth_of(self, number: int) -> Truth | None:
+        """The label that holds."""
+        chunk, at = self._pending.at(number)
+        label = int(chunk.label[at])
+        return None if label == NONE else Truth(self._class(label), float(chunk.weight[at]))
+
+    def of(self, number: int) -> tuple[Said, ...]:
+        """All that is said of an event."""
+        chunk, at = self._pending.at(number)
+        source = int(chunk.source[at])
+        if source == SEVERAL:
+            return chunk.said[at]
+        if source == NONE:
+            return ()
+        label = int(chunk.label[at])
+        said_at, weight = float(chunk.said_at[at]), float(chunk.weight[at])
+        name = None if label == NONE else self._class(label)
+        return (Said(self.sources.names[source], said_at, name, weight),)
+
+    def _class(self, number: int) -> str:
+        return self._names.names[number]
+
+    def _interned(self, said: Said) -> Said:
+        """The same, with names that are kept once."""
+        label = None if said.label is None else self._class(self._names[said.label])
+        return said._replace(source=self.sources.names[self.sources[said.source]], label=label)
+
+    def write(
+        self,
+        numbers: npt.NDArray[np.int64],
+        said: Sequence[tuple[Said, ...]],
+        truths: Sequence[Truth | None],
+        prunings: int,
+    ) -> None:
+        """Write down what is said of events, and what holds of that."""
+        self._pending.write(
+            numbers,
+            label=[NONE if truth is None else self._names[truth.label] for truth in truths],
+            weight=[
+                one[0].weight if truth is None else truth.weight
+                for one, truth in zip(said, truths, strict=True)
+            ],
+            source=[SEVERAL if len(one) > 1 else self.sources[one[0].source] for one in said],
+            said_at=[one[0].time for one in said],
+            pruned=prunings,
+        )
+        for number, one in zip(numbers.tolist(), said, strict=True):
+            if len(one) > 1:
+                chunk, at = self._pending.at(number)
+                chunk.said[at] = tuple(map(self._interned, one))
