@@ -18,6 +18,8 @@ _GROUPS = {
 }
 _WITH_ACTIONS = {"journal", "labels", "snapshot"}
 """Commands whose actions take different arguments."""
+_Command = Callable[..., argparse.ArgumentParser]
+"""Makes the parser of a command, of its name and what it is for."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,11 +40,6 @@ def build_parser() -> argparse.ArgumentParser:
             _add_common(made, configured=configured)
         return made
 
-    def log_option(made: argparse.ArgumentParser) -> None:
-        made.add_argument(
-            "--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)"
-        )
-
     demo = command(
         "demo", "stream real and generated data through the embedded log, and show it learn", configured=False
     )
@@ -52,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
 
     run = command("run", "learn from the log: predictions and metrics go to their topics")
-    log_option(run)
+    _add_log(run)
     run.add_argument(
         "--until-end",
         action="store_true",
@@ -66,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input")
-    log_option(replay)
+    _add_log(replay)
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     replay.add_argument(
         "--rate", type=_positive, metavar="N", help="events a second (default: as fast as possible)"
@@ -82,23 +79,23 @@ def build_parser() -> argparse.ArgumentParser:
     _add_evaluate(evaluate)
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
-    log_option(inspect)
+    _add_log(inspect)
     inspect.add_argument(
         "--top", type=_positive_int, default=10, help="attributes for each class (default: %(default)s)"
     )
 
-    _add_questions(command, log_option)
+    _add_questions(command)
 
     read = command("read", "print the records of one topic of the log, as JSON lines")
     read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
-    log_option(read)
+    _add_log(read)
     read.add_argument(
         "--from", dest="start", type=_whole, default=0, metavar="N", help="begin at this offset (default: 0)"
     )
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
 
-    _add_labels(command, log_option)
-    _add_operations(command, log_option)
+    _add_labels(command)
+    _add_operations(command)
 
     config = command("config", "check or show the configuration")
     config.add_argument("action", choices=["check", "show"])
@@ -130,10 +127,7 @@ def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
     return "\n\n".join([*groups, f"{told}\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration."])
 
 
-def _add_questions(
-    command: Callable[[str, str], argparse.ArgumentParser],
-    log_option: Callable[[argparse.ArgumentParser], None],
-) -> None:
+def _add_questions(command: _Command) -> None:
     """The commands that ask the newest snapshot."""
     predict = command("predict", "say what a message, or each event of a file, is by the newest snapshot")
     predict.add_argument(
@@ -151,7 +145,7 @@ def _add_questions(
     token = command("token", "say what the model knows of one word or value")
     token.add_argument("word", metavar="WORD", help="a word of a text, or a nominal value")
     for made in (predict, explain, token):
-        log_option(made)
+        _add_log(made)
         made.add_argument(
             "--snapshot",
             metavar="N|FILE",
@@ -161,14 +155,12 @@ def _add_questions(
         ("serve", "follow a running learner, and answer questions over HTTP"),
         ("dashboard", "show a running learner as a live page, and correct labels there"),
     ):
-        _add_serving(command(name, what), log_option)
+        _add_serving(command(name, what))
 
 
-def _add_serving(
-    serve: argparse.ArgumentParser, log_option: Callable[[argparse.ArgumentParser], None]
-) -> None:
+def _add_serving(serve: argparse.ArgumentParser) -> None:
     """Where it listens, and to whom."""
-    log_option(serve)
+    _add_log(serve)
     serve.add_argument(
         "--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="(default: %(default)s)"
     )
@@ -184,14 +176,12 @@ def _add_serving(
     )
 
 
-def _add_labels(
-    command: Callable[..., argparse.ArgumentParser], log_option: Callable[[argparse.ArgumentParser], None]
-) -> None:
+def _add_labels(command: _Command) -> None:
     """The commands of those who say what events are, and of a model that is learned anew by that."""
     label = command("label", "say what an event is, late, or otherwise than before")
     label.add_argument("id", nargs="?", metavar="ID", help="of the event")
     label.add_argument("label", nargs="?", metavar="LABEL", help="its class")
-    log_option(label)
+    _add_log(label)
     label.add_argument("--withdraw", action="store_true", help="take back what the source said of the event")
     label.add_argument("--source", metavar="NAME", help="who says so (default: default)")
     label.add_argument("--weight", type=_not_negative, default=1.0, help="in examples (default: %(default)g)")
@@ -207,30 +197,27 @@ def _add_labels(
         description="Nothing counts any more of what a source said of events that wait.",
     )
     _add_common(withdraw)
-    log_option(withdraw)
+    _add_log(withdraw)
     withdraw.add_argument("--source", required=True, metavar="NAME", help="whose labels")
     withdraw.add_argument(
         "--since", type=float, metavar="T", help="only those said since, seconds since the epoch"
     )
 
-    log_option(
+    _add_log(
         command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
     )
     forget = command("forget", "take out of the model all that these events taught")
-    log_option(forget)
+    _add_log(forget)
     which = forget.add_mutually_exclusive_group(required=True)
     which.add_argument("--ids", metavar="FILE", help="their ids, one a line; - is standard input")
     which.add_argument("--key", metavar="KEY", help="the key of their records")
     which.add_argument("--where", metavar="FIELD=VALUE", help="an attribute, and its value")
 
 
-def _add_operations(
-    command: Callable[[str, str], argparse.ArgumentParser],
-    log_option: Callable[[argparse.ArgumentParser], None],
-) -> None:
+def _add_operations(command: _Command) -> None:
     """The commands of those who run a service."""
     verify = command("verify", "recount the log, and compare that with what was learned")
-    log_option(verify)
+    _add_log(verify)
     verify.add_argument(
         "--rebuilt",
         action="store_true",
@@ -251,7 +238,7 @@ def _add_operations(
     ):
         action = actions.add_parser(name, help=summary, description=_sentence(summary))
         _add_common(action)
-        log_option(action)
+        _add_log(action)
         if name == "diff":
             action.add_argument("before", type=_whole, metavar="N", help="journal record")
             action.add_argument(
@@ -275,7 +262,7 @@ def _add_operations(
         description="Pass over what lies at these offsets, from now on; no learner may be running.",
     )
     _add_common(skip)
-    log_option(skip)
+    _add_log(skip)
     skip.add_argument(
         "offsets",
         nargs="+",
@@ -286,12 +273,12 @@ def _add_operations(
 
     topics = command("topics", "show or create the topics that the model needs, and who may use them")
     topics.add_argument("action", choices=["plan", "create"])
-    log_option(topics)
+    _add_log(topics)
     topics.add_argument("--principal", metavar="NAME", help="whom the ACLs are for (default: kafka.username)")
     topics.add_argument("--acls", action="store_true", help="of create: also allow them what they need")
 
     doctor = command("doctor", "look for what is wrong with log, topics, permissions and this machine")
-    log_option(doctor)
+    _add_log(doctor)
     doctor.add_argument(
         "--timeout",
         type=_positive,
@@ -394,6 +381,10 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="show all scores, the calibration curve, and the hypotheses"
     )
     _add_csv(evaluate)
+
+
+def _add_log(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--log", metavar="URL", help="the log, such as sqlite:///events.db (default: log.url)")
 
 
 def _add_common(made: argparse.ArgumentParser, *, configured: bool = True) -> None:
