@@ -8,7 +8,7 @@ import re
 import threading
 from contextlib import closing
 from html.parser import HTMLParser
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from program import until
@@ -139,6 +139,16 @@ def test_hostile_records_are_shown_as_the_text_that_they_are(full, name):
     assert "\u202e" not in made
     if name != "try":
         assert any("alert(" in text for text in found.texts) or name == "operations"
+
+
+def test_the_link_of_a_hostile_id_leads_to_its_prediction(full):
+    id_ = f"a&q=b#c {EVIL}"
+    full._take_prediction(record(prediction(id_=id_)))
+    shown = views(full)
+    links = [value for key, value in Reader(shown.live("events", {})).attributes if key == "href"]
+    found = shown.live("events", dict(parse_qsl(urlsplit(links[0]).query)))
+    assert "by m after" in found
+    assert "a&amp;q=b#c" in found
 
 
 @pytest.mark.parametrize("name", [name for name in TITLES if name != "try"])

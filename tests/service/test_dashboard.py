@@ -50,7 +50,7 @@ def append(made, raws):
 
 
 def started(made):
-    """A dashboard, and what asks it."""
+    """A dashboard, its port, and what asks it."""
     command = made.start("dashboard", "--listen", "127.0.0.1:0")
     command.await_word("the page is")
     port = int(re.search(r"page is http://127.0.0.1:(\d+)/", command.said())[1])
@@ -60,7 +60,7 @@ def started(made):
             connection.request("GET", path)
             return connection.getresponse().read().decode()
 
-    return port, ask
+    return command, port, ask
 
 
 def values_of(markup):
@@ -76,7 +76,7 @@ def test_the_numbers_of_the_page_are_those_of_the_topics(log, request, tmp_path)
         made.run("topics", "create")
         append(made, [*events(200), b"no event"])
         made.run("run", "--until-end")
-        _, ask = started(made)
+        _, _, ask = started(made)
         reports = [one for one in made.read("metrics") if one["kind"] == "report"]
         newest = max(reports, key=lambda one: one["events"])
         until(lambda: values_of(ask("/")).get("Events read") == str(newest["events"]))
@@ -109,13 +109,17 @@ def test_in_a_browser_every_view_works_while_events_flow(tmp_path):
         evil = json.dumps({"id": EVIL, "text": f"free {EVIL}", "label": "<b>evil</b>"}).encode()
         append(made, [*events(150), evil, b"no event " + EVIL.encode()])
         made.run("run", "--until-end")
-        learner, (port, _) = made.start("run"), started(made)
+        learner, (command, port, _) = made.start("run"), started(made)
         flowing = threading.Event()
         flow = threading.Thread(target=lambda: flow_until(made, flowing))
         flow.start()
         try:
             with closing(Browser(tmp_path / "profile")) as browser:
                 look_at_everything(browser, f"http://127.0.0.1:{port}", axe, made)
+                command.stop()
+                browser.until(
+                    "return document.querySelector('#status').innerText.startsWith('Connection lost')"
+                )
         finally:
             flowing.set()
             flow.join()

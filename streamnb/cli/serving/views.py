@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -12,9 +12,9 @@ from urllib.parse import quote
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.answers import explained
 from streamnb.cli.serving.replica import Replica
-from streamnb.cli.serving.watch import Point, Watch
+from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
-from streamnb.events import MetricsReport, Prediction, Scores
+from streamnb.events import MetricsReport, PosteriorReport, Prediction, Scores
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.pictures import (
@@ -53,6 +53,7 @@ _ROWS, _CLASSES, _CHOICES, _BANDS, _TOP = 25, 12, 5, 7, 8
 _STALLED_SECONDS = 15.0
 _MODEL_SECONDS = 20.0
 _MOST_TRIED = 32 << 10  # characters
+_PLACE = ("reason", "path", "topic", "partition", "offset")
 _NO_REPORT = "No report yet. A learner writes one about each second: `streamnb run`"
 
 
@@ -72,21 +73,19 @@ class Views:
 
     def live(self, name: str, asked: dict[str, str]) -> Markup:
         """The part of a page that changes."""
+        if name == "model":  # asks the replica, and keeps nobody waiting who reads
+            return self._model()
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": self._overview,
             "events": lambda: self._events(asked),
-            "try": lambda: (),
             "quality": self._quality,
             "posterior": self._posterior,
             "labels": self._labels,
             "dead-letters": self._letters,
-            "model": self._model,
             "operations": self._operations,
         }
-        if name == "model":  # asks the replica, and keeps nobody waiting who reads
-            return joined(shown[name]())
         with self._watch.lock:
-            return joined([self._trouble(), *shown[name]()])
+            return joined([self._trouble(), *shown.get(name, lambda: ())()])
 
     def _trouble(self) -> Markup | None:
         watch = self._watch
@@ -99,172 +98,135 @@ class Views:
 
     def _overview(self) -> Iterator[Markup]:
         watch, report = self._watch, self._watch.report
-        yield tag("div", *self._tiles(report), class_="tiles")
+        yield self._state(report)
         if report is None:
             yield _missing(_NO_REPORT)
             return
-        points, xs = list(watch.points), [one.events for one in watch.points]
+        xs, windows = [one.events for one in watch.points], [one.window for one in watch.points]
         marks = [(drift.events, f"drift: {drift.detector} at {drift.id}") for drift in watch.drifts]
         mass = "" if report.interval_mass is None else f" ({percent(report.interval_mass)} credible)"
+        last, wholes = f"last {report.window_size:,}", [one.cumulative for one in watch.points]
+        within = [one.accuracy_interval for one in windows]
         window = Series(
-            f"last {report.window_size:,}{mass}",
-            [one.accuracy for one in points],
-            [one.lower for one in points],
-            [one.upper for one in points],
+            last + mass,
+            [one.accuracy for one in windows],
+            [one.lower if one else None for one in within],
+            [one.upper if one else None for one in within],
         )
-        whole = Series("all", [one.all_accuracy for one in points])
-        yield _card(
-            line("Accuracy by events read", xs, [window, whole], marks=marks, within=(0, 1), y=percent),
-            wide=True,
-        )
-        losses = [
-            Series(f"last {report.window_size:,}", [one.log_loss for one in points]),
-            Series("all", [one.all_log_loss for one in points]),
+        both = [window, Series("all", [one.accuracy for one in wholes])]
+        accuracy = line("Accuracy by events read", xs, both, marks=marks, within=(0, 1), y=percent)
+        yield _card(accuracy, wide=True)
+        both = [
+            Series(last, [one.log_loss for one in windows]),
+            Series("all", [one.log_loss for one in wholes]),
         ]
-        yield _card(line("Log loss by events read, nats", xs, losses, marks=marks, within=(0, 1e9)))
+        yield _card(line("Log loss by events read, nats", xs, both, marks=marks, within=(0, 1e9)))
         yield _card(_rates(report))
-        yield _card(tag("h2", "Drifts"), self._drifts(), wide=True)
-
-    def _tiles(self, report: MetricsReport | None) -> Iterator[Markup]:
-        behind = self._watch.behind()
-        state, style = self._state(behind)
-        commits = self._watch.commits
-        told = f"commit {_duration(time.time() - commits[-1].now)} ago" if commits else ""
-        yield _tile("Learner", state, told, style=style)
-        yield _tile("Records a second", count(self._watch.rate()), "over ten seconds")
-        yield _tile("Behind", "-" if behind is None else number(behind), "records to read", value=behind)
-        if report is None:
-            return
-        scores, interval = report.window, report.window.accuracy_interval
-        between = "" if interval is None else f"{percent(interval.lower)} to {percent(interval.upper)}"
-        yield _tile("Accuracy", percent(scores.accuracy), between, value=scores.accuracy)
-        yield _tile("Log loss", number(scores.log_loss), "nats", value=scores.log_loss)
-        yield _tile(
-            "Events read", number(report.events), f"{number(report.learned)} learned", value=report.events
+        newest = list(watch.drifts)[:-11:-1]
+        rates = [(percent(one.error_rate), percent(one.recent_error_rate), _clock(one.ts)) for one in newest]
+        rows = [(one.detector, one.id, one.events, *more) for one, more in zip(newest, rates, strict=True)]
+        header = ["detector", "at event", "records read", "errors", "of the last 100", "when, UTC"]
+        yield _listing(
+            "Drifts", header, rows, "None among the records read; `drift.detectors` look for them."
         )
 
-    def _state(self, behind: int | None) -> tuple[str, str]:
-        commits = self._watch.commits
-        if not commits:
-            return "has not begun", "warn"
-        age = time.time() - commits[-1].now
-        if behind and age > _STALLED_SECONDS:
-            return "no commit", "warn"
-        return ("idle" if age > _STALLED_SECONDS else "learns"), "good"
-
-    def _drifts(self) -> Markup:
-        if not self._watch.drifts:
-            return _missing("None among the records read. `drift.detectors` says who looks for them.")
-        rows = [
-            [
-                drift.detector,
-                drift.id,
-                drift.events,
-                percent(drift.error_rate),
-                percent(drift.recent_error_rate),
-                _clock(drift.ts),
-            ]
-            for drift in reversed(list(self._watch.drifts)[-10:])
+    def _state(self, report: MetricsReport | None) -> Markup:
+        watch, state, told, style = self._watch, "has not begun", "", "warn"
+        behind = watch.behind()
+        if watch.commits:
+            age = time.time() - watch.commits[-1].now
+            is_new, told = age <= _STALLED_SECONDS, f"commit {_duration(age)} ago"
+            state = "learns" if is_new else "no commit" if behind else "idle"
+            style = "warn" if behind and not is_new else "good"
+        tiles = [
+            _tile("Learner", state, told, style=style),
+            _tile("Records a second", count(watch.rate()), "over ten seconds"),
+            _tile("Behind", number(behind), "records to read", behind),
         ]
-        return table(["detector", "at event", "records read", "errors", "of the last 100", "when, UTC"], rows)
+        if report is not None:
+            scores, interval = report.window, report.window.accuracy_interval
+            between = "" if interval is None else f"{percent(interval.lower)} to {percent(interval.upper)}"
+            learned = f"{number(report.learned)} learned"
+            tiles += [
+                _tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
+                _tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
+                _tile("Events read", number(report.events), learned, report.events),
+            ]
+        return _tiles(tiles)
 
     # Predictions, and what is said of them
 
     def _events(self, asked: dict[str, str]) -> Iterator[Markup]:
-        chosen = asked.get("id")
-        said = {verdict.id: verdict.label or "nothing" for verdict in self._watch.verdicts}
-        if chosen is not None:
-            found = self._watch.prediction(chosen)
-            yield (
-                self._details(found, said)
-                if found
-                else _missing("This event is not among the predictions read.")
-            )
-            return
-        found_ones = self._watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
+        watch = self._watch
+        said = {verdict.id: verdict.label or "nothing" for verdict in watch.verdicts}
         if not self._is_writable:
             yield _missing(_NO_LABELS)
-        if not found_ones:
-            yield _missing(
-                "No such prediction among those read." if self._watch.n_seen else "No predictions yet."
-            )
+        if "id" in asked:
+            one = watch.prediction(asked["id"])
+            yield self._details(one, said) if one else _missing("This event is not among those read.")
             return
-        rows = [self._row(one, said) for one in found_ones]
-        yield tag(
-            "p",
-            f"The newest of {self._watch.n_seen:,}; the list stands still while you point at it.",
-            class_="soft",
-        )
-        yield tag("ul", *rows, class_="rows", data_hold=True)
+        found = watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
+        if not found:
+            yield _missing("No such prediction among those read." if watch.n_seen else "No predictions yet.")
+            return
+        told = f"The newest of {watch.n_seen:,}; the list stands still while you point at it."
+        yield tag("p", told, class_="soft")
+        yield tag("ul", *(self._row(one, said) for one in found), class_="rows", data_hold=True)
 
     def _row(self, one: Prediction, said: dict[str, str]) -> Markup:
         link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
-        sure = tag(
-            "span", f"{one.label} {percent(one.probability)}" if one.label else "no class yet", class_="guess"
-        )
-        return tag("li", link, sure, _truth(one, said), self._buttons(one))
+        sure = f"{one.label} {percent(one.probability)}" if one.label else "no class yet"
+        return tag("li", link, tag("span", sure, class_="guess"), _truth(one, said), self._buttons(one))
 
     def _buttons(self, one: Prediction) -> Markup | None:
-        if not self._is_writable or not one.probabilities:
-            return None
-        labels = sorted(one.probabilities, key=lambda label: -one.probabilities[label])[:_CHOICES]
-        made = (
-            tag("button", label, name="label", value=label, aria_label=f"{one.id} is {label}")
-            for label in labels
-        )
-        return self._form("/page/label", tag("input", type="hidden", name="id", value=one.id), *made)
+        """One for each of the most probable classes."""
+        labels = [label for label, _ in Counter(one.probabilities).most_common(_CHOICES)]
+        made = [tag("button", v, name="label", value=v, aria_label=f"{one.id} is {v}") for v in labels]
+        return self._form(one, *made) if made else None
 
-    def _form(self, action: str, *children: object) -> Markup:
-        csrf = tag("input", type="hidden", name="csrf", value=self._csrf)
-        return tag("form", csrf, *children, method="post", action=action, data_send=True, class_="say")
+    def _form(self, one: Prediction, *children: object) -> Markup | None:
+        if not self._is_writable:
+            return None
+        hidden = (("csrf", self._csrf), ("id", one.id))
+        fields = (tag("input", type="hidden", name=name, value=value) for name, value in hidden)
+        sent = {"method": "post", "action": "/page/label", "class_": "say", "data_send": True}
+        return tag("form", *fields, *children, **sent)
 
     def _details(self, one: Prediction, said: dict[str, str]) -> Markup:
-        rows = sorted(one.probabilities.items(), key=lambda item: -item[1])[:_TOP]
-        weighed = sorted((one.hypotheses or {}).items(), key=lambda item: -item[1])[:_TOP]
-        evidence = [Bar(f"{e.attribute}: {e.value}", e.log_odds) for e in one.evidence or ()]
-        wanted = tag(
-            "input",
-            name="label",
-            required=True,
-            maxlength=1000,
-            aria_label="its label",
-            placeholder="another label",
-        )
-        id_ = tag("input", type="hidden", name="id", value=one.id)
         told = f"Predicted {_clock(one.ts)} UTC by {one.model.name} after {one.model.events:,} events."
+        evidence = [(f"{each.attribute}: {each.value}", each.log_odds) for each in one.evidence or ()]
+        other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
         return joined([
             tag("h2", one.id, " ", _truth(one, said)),
             tag("p", told, class_="soft"),
-            self._buttons(one) or _missing(_NO_LABELS),
-            self._form("/page/label", id_, wanted, tag("button", "Say so")) if self._is_writable else None,
-            _card(bars("Probabilities", [Bar(*row) for row in rows], text=percent, most=1.0)),
-            _card(bars("Evidence, log odds", evidence)) if evidence else _card(_missing(_NO_EVIDENCE)),
-            _card(bars("Hypotheses", [Bar(*row) for row in weighed], most=1.0)) if weighed else None,
+            self._buttons(one),
+            self._form(one, other, tag("button", "is its label")),
+            _shares("Probabilities", one.probabilities),
+            _bars("Evidence, log odds", evidence) if evidence else _card(_missing(_NO_EVIDENCE)),
+            _shares("Hypotheses", one.hypotheses) if one.hypotheses else None,
         ])  # fmt: skip
 
     def tried(self, text: str) -> Markup:
         """What the model says of a message, and why."""
         if len(text) > _MOST_TRIED:
             return _missing(f"At most {_MOST_TRIED:,} characters; ask `streamnb explain`.")
+        why: dict[str, Any] = {"evidence": ()}
+        problem = "No evidence."
         try:
             with self._replica.lock:
                 model = self._replica.asked()
                 event = model.event(text)
                 (probabilities,) = model.predicted([event])
-                why: dict[str, Any] = {"evidence": (), "problem": ""}
                 try:
-                    why |= explained(model, event, None, 12)
+                    why = explained(model, event, None, 12)
                 except ConfigError as error:
-                    why["problem"] = str(error)
+                    problem = str(error)
         except StreamnbError as error:
             return tag("p", str(error), class_="trouble")
-        rows = [Bar(*row) for row in list(probabilities.items())[:_TOP]]
-        evidence = [Bar(f"{one['attribute']}: {one['value']}", one["log_odds"]) for one in why["evidence"]]
-        against = f"Evidence for {why.get('label')} against {why.get('against')}, log odds"
-        return joined([
-            _card(bars("Probabilities", rows, text=percent, most=1.0)),
-            _card(bars(against, evidence)) if evidence else _card(tag("p", why["problem"] or "No evidence.")),
-        ])  # fmt: skip
+        evidence = [(f"{one['attribute']}: {one['value']}", one["log_odds"]) for one in why["evidence"]]
+        title = f"Evidence for {why.get('label')} against {why.get('against')}, log odds"
+        because = _bars(title, evidence) if evidence else _card(_missing(problem))
+        return joined([_shares("Probabilities", probabilities), because])
 
     # How good it is
 
@@ -273,38 +235,27 @@ class Views:
         if report is None:
             yield _missing(_NO_REPORT)
             return
-        for title, scores in (
-            (f"Calibration, last {report.window_size:,}", report.window),
-            ("Calibration, all", report.cumulative),
-        ):
-            yield _card(
-                calibration(title, scores.reliability)
-                if scores.reliability
-                else _missing(f"{title}: nothing scored.")
-            )
+        scopes = ((f"the last {report.window_size:,}", report.window), ("all", report.cumulative))
+        for name, scores in scopes:
+            yield _card(calibration(f"Calibration, {name}", scores.reliability))
         yield _card(_confusion(report), wide=True)
-        yield _card(tag("h2", "Scores"), _scores(report), wide=True)
+        header = ["of", "events", "accuracy", "log loss", "macro-F1", "kappa", "Brier", "calibration error"]
+        yield _listing("Scores", header, [_scores(*scope) for scope in scopes])
 
     def _posterior(self) -> Iterator[Markup]:
-        report, points = self._watch.report, [one for one in self._watch.points if one.posterior]
-        weighed = None if report is None else report.posterior
-        if weighed is None or not points:
-            yield _missing(
-                "This model weighs no hypotheses, or has not reported any; `model.kind = mixture` does."
-            )
+        found = [(one.events, one.posterior) for one in self._watch.points if one.posterior is not None]
+        if not found:
+            yield _missing("This model weighs no hypotheses, or has not reported any: see `hypotheses`.")
             return
-        xs = [one.events for one in points]
-        yield _card(stacked("Posterior by events read", xs, _bands(points), height=260), wide=True)
-        regret = [
-            Series("regret", [one.regret for one in points]),
-            Series("its bound", [one.bound for one in points]),
-        ]
-        yield _card(line("Regret against the best hypothesis, by events read, nats", xs, regret), wide=True)
-        best = sorted(weighed.hypotheses, key=lambda one: -one.posterior)
-        rows = [[one.name, percent(one.posterior), percent(one.prior), one.loss] for one in best]
-        told = f"The best so far is {weighed.best}; the mixture has lost {number(weighed.loss)} nats in all."
-        header = ["hypothesis", "posterior", "prior", "log loss in all"]
-        yield _card(tag("h2", "Hypotheses"), tag("p", told), table(header, rows), wide=True)
+        xs, weighed, last = [n for n, _ in found], [one for _, one in found], found[-1][1]
+        yield _card(stacked("Posterior by events read", xs, _bands(weighed), height=260), wide=True)
+        regrets = Series("regret", [one.regret for one in weighed])
+        both = [regrets, Series("its bound", [one.bound for one in weighed])]
+        title = f"Regret against the best hypothesis, {last.best}, by events read, nats"
+        yield _card(line(title, xs, both), wide=True)
+        best = sorted(last.hypotheses, key=lambda one: -one.posterior)
+        rows = [(one.name, percent(one.posterior), percent(one.prior), one.loss) for one in best]
+        yield _listing("Hypotheses", ["hypothesis", "posterior", "prior", "log loss in all, nats"], rows)
 
     # Labels, dead letters, model, operations
 
@@ -317,35 +268,21 @@ class Views:
         if found is None:
             yield _missing("No report of labels yet; a learner that reads them writes one.")
         else:
-            tiles = (
-                (
-                    "Coverage",
-                    percent(found.coverage),
-                    f"{number(found.judged)} of {number(found.served)}",
-                    found.coverage,
-                ),
-                ("Waiting", number(found.pending), "events", found.pending),
-                ("Median delay", _bound(found.median_delay), "of first labels", found.median_delay),
-                ("90 % within", _bound(found.p90_delay), "of first labels", found.p90_delay),
-            )
-            yield tag("div", *(_tile(a, b, c, value=d) for a, b, c, d in tiles), class_="tiles")
-            delays = [
-                Bar("longer than a week" if one.most is None else _bound(one.most), one.events)
-                for one in found.delays
-            ]
-            yield _card(bars("Delays of first labels, events", delays))
-            yield _card(
-                bars("Sources, labels", [Bar(*row) for row in Counter(found.sources).most_common(_TOP)])
-            )
-            yield _card(
-                bars("What became of labels", [Bar(*row) for row in Counter(found.outcomes).most_common()])
-            )
-        newest = [
-            [one.id, one.label or "(taken back)", one.source, one.weight]
-            for one in reversed(list(watch.verdicts)[-_ROWS:])
-        ]
-        shown = table(["event", "label", "source", "weight"], newest) if newest else _missing("None yet.")
-        yield _card(tag("h2", "Newest labels"), shown, wide=True)
+            judged = f"{number(found.judged)} of {number(found.served)}"
+            yield _tiles([
+                _tile("Coverage", percent(found.coverage), judged, found.coverage),
+                _tile("Waiting", number(found.pending), "events", found.pending),
+                _tile("Median delay", _bound(found.median_delay), "of first labels", found.median_delay),
+                _tile("90 % within", _bound(found.p90_delay), "of first labels", found.p90_delay),
+            ])  # fmt: skip
+            most = [(one.most, one.events) for one in found.delays]
+            delays = [("longer than a week" if a is None else _bound(a), n) for a, n in most]
+            yield _bars("Delays of first labels, events", delays)
+            yield _bars("Sources, labels", Counter(found.sources).most_common(_TOP))
+            yield _bars("What became of labels", Counter(found.outcomes).most_common())
+        newest = list(watch.verdicts)[: -_ROWS - 1 : -1]
+        rows = [(one.id, one.label or "(taken back)", one.source, one.weight) for one in newest]
+        yield _listing("Newest labels", ["event", "label", "source", "weight"], rows, "None yet.")
 
     def _letters(self) -> Iterator[Markup]:
         letters = list(self._watch.letters)
@@ -353,101 +290,67 @@ class Views:
             yield _missing("No dead letters: every record could be read.")
             return
         reasons = Counter(one.about.get("reason", "?") for one in letters).most_common()
-        yield _card(
-            bars(f"Reasons of the newest {len(letters):,}", [Bar(*row) for row in reasons]), wide=True
-        )
+        yield _bars(f"Reasons of the newest {len(letters):,}", reasons)
         rows = []
-        for one in reversed(letters[-_ROWS:]):
-            about = one.about
-            place = f"{about.get('topic')}/{about.get('partition')}@{about.get('offset')}"
-            rows.append([about.get("reason", "?"), about.get("path", ""), place, tag("code", one.value)])
-        yield _card(
-            tag("h2", "Newest"), table(["reason", "path", "from", "beginning of the record"], rows), wide=True
-        )
+        for one in letters[: -_ROWS - 1 : -1]:
+            reason, path, *place = (one.about.get(key, "?") for key in _PLACE)
+            rows.append((reason, path, "{}/{}@{}".format(*place), tag("code", one.value)))
+        yield _listing("Newest", ["reason", "path", "from", "beginning of the record"], rows)
 
-    def _model(self) -> Iterable[object]:
-        made, shown = self._learned
-        if time.monotonic() > made + _MODEL_SECONDS or not shown:
-            shown = joined(self._described())
-            self._learned = time.monotonic(), shown
-        return [shown]
-
-    def _described(self) -> Iterator[Markup]:
+    def _model(self) -> Markup:
         """Classes, size and strongest words; computed seldom, for the replica stands still for it."""
-        try:
-            with self._replica.lock:
-                model = self._replica.asked().model
-                weights = Counter({str(label): weight for label, weight in model.class_weights.items()})
-                attributes, learned = model.n_attributes, model.n_events
-                names = {str(label): label for label in model.class_weights}
-                found = {
-                    name: strongest(model.statistics, names[name], _TOP)
-                    for name, weight in weights.most_common(_CLASSES)
-                    if weight and isinstance(model, CountingModel)
-                }
-        except (StreamnbError, SnapshotError) as error:
-            yield _missing(str(error))
-            return
-        tiles = (("Classes", len(weights)), ("Words and values", attributes), ("Events learned", learned))
-        yield tag("div", *(_tile(name, number(value), value=value) for name, value in tiles), class_="tiles")
-        if not found:
-            yield _missing(
-                "No strongest words: this kind of model keeps no counts, or nothing has been learned."
-            )
-        for name, words in found.items():
-            rows = [
-                Bar(f"{one.attribute}: {one.value}", one.log_odds, note=f"{number(one.weight)} times")
-                for one in words
+        made, shown = self._learned
+        if not shown or time.monotonic() > made + _MODEL_SECONDS:
+            try:
+                with self._replica.lock:
+                    model = self._replica.asked().model
+                    weights = Counter(dict(model.class_weights)).most_common(_CLASSES)
+                    sizes = len(model.class_weights), model.n_attributes, model.n_events
+                    counted = weights if isinstance(model, CountingModel) else []
+                    words = [strongest(model.statistics, label, _TOP) if n else [] for label, n in counted]
+            except StreamnbError as error:
+                return _missing(str(error))
+            names = ("Classes", "Words and values", "Events learned")
+            tiles = _tiles(_tile(a, number(n), value=n) for a, n in zip(names, sizes, strict=True))
+            cards = [
+                _bars(
+                    f"{label}, {number(n)} learned: log odds",
+                    [(f"{a}: {v}", odds) for a, v, odds, _ in found],
+                )
+                for (label, n), found in zip(counted, words, strict=True)
             ]
-            yield _card(bars(f"{name}, {number(weights[name])} events: log odds", rows))
+            shown = joined([tiles, *(cards or [_missing("This kind of model keeps no counts of words.")])])
+            self._learned = time.monotonic(), shown
+        return shown
 
     def _operations(self) -> Iterator[Markup]:
         commits, folder, now = list(self._watch.commits), self._watch.config.snapshot_folder, time.time()
         if not commits:
-            yield _missing("The journal is empty: nothing has been learned yet. `streamnb run` learns.")
+            yield _missing("The journal is empty: nothing has been learned yet; `streamnb run` learns.")
             return
         kept = []
         with suppress(SnapshotError, OSError):
-            kept = [(one.n, one.size, one.path.stat().st_mtime) for one in SnapshotFolder(folder).list()]
-        last, state = commits[-1], self._replica.state()
-        replayed = None if not kept else last.n - kept[-1][0]
-        tiles = (
-            ("Journal record", number(last.n), f"{_duration(now - last.now)} ago", last.n),
-            (
-                "Snapshots kept",
-                number(len(kept)),
-                f"newest {_duration(now - kept[-1][2])} old" if kept else "",
-                len(kept),
-            ),
-            ("Recovery replays", number(replayed), "records after the newest snapshot", replayed),
-            ("Replica at", number(state["journal"]), "journal record", state["journal"]),
-        )
-        yield tag("div", *(_tile(a, b, c, value=d) for a, b, c, d in tiles), class_="tiles")
-        sizes = [float(sum(part.count for part in one.slices)) for one in commits]
-        yield _card(
-            line(
-                "Records in each commit",
-                [one.n for one in commits],
-                [Series("records", sizes)],
-                within=(0, 1e12),
-            ),
-            wide=True,
-        )
-        rows = [
-            [str(n), f"{size:,} bytes", f"{_duration(now - written)} ago"]
-            for n, size, written in reversed(kept)
-        ]
-        shown = (
-            table(["journal record", "size", "written"], rows)
-            if rows
-            else _missing(f"None in {folder} of this machine.")
-        )
-        yield _card(tag("h2", "Snapshots"), shown)
-        newest = [
-            [str(one.n), one.kind, f"{size:,.0f}", _clock(one.now)]
-            for one, size in list(zip(commits, sizes, strict=True))[:-13:-1]
-        ]
-        yield _card(tag("h2", "Newest commits"), table(["record", "kind", "records", "when, UTC"], newest))
+            kept = [
+                (one.n, one.size, now - one.path.stat().st_mtime) for one in SnapshotFolder(folder).list()
+            ]
+        last, at = commits[-1], self._replica.state()["journal"]
+        left = last.n - kept[-1][0] if kept else None
+        newest = f"newest {_duration(kept[-1][2])} old" if kept else ""
+        yield _tiles([
+            _tile("Journal record", number(last.n), f"{_duration(now - last.now)} ago", last.n),
+            _tile("Snapshots kept", number(len(kept)), newest, len(kept)),
+            _tile("Recovery replays", number(left), "records after the newest snapshot", left),
+            _tile("Replica at", number(at), "journal record", at),
+        ])  # fmt: skip
+        sizes = [sum(part.count for part in one.slices) for one in commits]
+        xs, series = [one.n for one in commits], [Series("records", sizes)]
+        yield _card(line("Records in each commit", xs, series, within=(0, 1e12)), wide=True)
+        files = [(str(n), f"{size:,} bytes", f"{_duration(age)} ago") for n, size, age in reversed(kept)]
+        nothing = f"None in {folder} of this machine."
+        yield _listing("Snapshots", ["journal record", "size", "written"], files, nothing)
+        pairs = list(zip(commits, sizes, strict=True))[:-13:-1]
+        rows = [(str(one.n), one.kind, f"{size:,}", _clock(one.now)) for one, size in pairs]
+        yield _listing("Newest commits", ["record", "kind", "records", "when, UTC"], rows)
 
 
 _NO_LABELS = (
@@ -467,13 +370,29 @@ def _card(*children: object, wide: bool = False) -> Markup:
     return tag("section", *children, class_="card wide" if wide else "card")
 
 
-def _tile(name: str, shown: str, note: str = "", *, value: object = None, style: str | None = None) -> Markup:
-    figures = tag(
-        "span",
-        shown,
-        class_=f"value {style or ''}".rstrip(),
-        data_value=None if value is None else str(value),
-    )
+def _listing(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[object]], nothing: str = ""
+) -> Markup:
+    return _card(tag("h2", title), table(header, rows) if rows else _missing(nothing), wide=True)
+
+
+def _bars(title: str, rows: Iterable[tuple[str, float]]) -> Markup:
+    return _card(bars(title, [Bar(*row) for row in rows]))
+
+
+def _shares(title: str, given: Mapping[str, float]) -> Markup:
+    """The greatest of them."""
+    rows = sorted(given.items(), key=lambda item: -item[1])[:_TOP]
+    return _card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
+
+
+def _tiles(tiles: Iterable[Markup]) -> Markup:
+    return tag("div", *tiles, class_="tiles")
+
+
+def _tile(name: str, shown: str, note: str = "", value: float | None = None, *, style: str = "") -> Markup:
+    exact = None if value is None else str(value)
+    figures = tag("span", shown, class_=f"value {style}".rstrip(), data_value=exact)
     return tag(
         "div", tag("span", name, class_="name"), figures, tag("span", note, class_="soft"), class_="tile"
     )
@@ -484,21 +403,16 @@ def _truth(one: Prediction, said: dict[str, str]) -> Markup:
         return tag("span", f"said: {said[one.id]}", class_="tag said")
     if one.truth is None:
         return tag("span", "no label", class_="tag")
-    return (
-        tag("span", "right", class_="tag good")
-        if one.truth == one.label
-        else tag("span", f"wrong: {one.truth}", class_="tag warn")
-    )
+    is_right = one.truth == one.label
+    shown = "right" if is_right else f"wrong: {one.truth}"
+    return tag("span", shown, class_="tag good" if is_right else "tag warn")
 
 
 def _rates(report: MetricsReport) -> Markup:
     if not report.class_rates:
         return _missing("No class rates: nothing was learned yet, or there are more than 100 classes.")
     pairs = sorted(zip(report.labels, report.class_rates, strict=True), key=lambda pair: -pair[1].weight)
-    rows = [
-        Bar(name, one.rate, one.lower, one.upper, f"weight {number(one.weight)}")
-        for name, one in pairs[:_CLASSES]
-    ]
+    rows = [Bar(name, one.rate, one.lower, one.upper) for name, one in pairs[:_CLASSES]]
     return bars("Class rates, with their intervals", rows, text=percent, most=1.0)
 
 
@@ -508,34 +422,25 @@ def _confusion(report: MetricsReport) -> Markup:
     sums = [sum(row) for row in report.confusion]
     kept = sorted(sorted(range(len(sums)), key=lambda n: -sums[n])[:_CLASSES])
     has_empty = any(report.confusion[n][-1] for n in kept)
-    columns = [*kept, len(sums)] if has_empty else kept
-    names = [*report.labels, "(none yet)"]
+    columns, names = [*kept, len(sums)] if has_empty else kept, [*report.labels, "(none yet)"]
     cells = [[report.confusion[m][n] for n in columns] for m in kept]
     rest = "" if len(kept) == len(sums) else f", the {len(kept)} most frequent of {len(sums)} classes"
     return heat_map(f"Confusion{rest}", [names[m] for m in kept], [names[n] for n in columns], cells)
 
 
-def _scores(report: MetricsReport) -> Markup:
-    def row(name: str, one: Scores) -> list[object]:
-        found = (one.log_loss, one.macro_f1, one.kappa, one.brier, one.calibration_error)
-        return [name, one.events, percent(one.accuracy), *(f"{value:.4f}" for value in found)]
-
-    header = ["of", "events", "accuracy", "log loss", "macro-F1", "kappa", "Brier", "calibration error"]
-    return table(
-        header, [row(f"the last {report.window_size:,}", report.window), row("all", report.cumulative)]
-    )
+def _scores(name: str, one: Scores) -> list[object]:
+    found = (one.log_loss, one.macro_f1, one.kappa, one.brier, one.calibration_error)
+    return [name, one.events, percent(one.accuracy), *(f"{value:.4f}" for value in found)]
 
 
-def _bands(points: Sequence[Point]) -> list[Series]:
+def _bands(weighed: Sequence[PosteriorReport]) -> list[Series]:
     """The hypotheses that ever weighed most, the others together."""
-    names = [name for name, _ in points[-1].posterior]
-    shares = [dict(one.posterior) for one in points]
-    most = {name: max(one.get(name, 0.0) for one in shares) for name in names}
-    kept = sorted(names, key=lambda name: -most[name])[:_BANDS]
+    shares = [{each.name: each.posterior for each in one.hypotheses} for one in weighed]
+    most = {name: max(one.get(name, 0.0) for one in shares) for name in shares[-1]}
+    kept = sorted(most, key=lambda name: -most[name])[:_BANDS]
     bands = [Series(name, [one.get(name, 0.0) for one in shares]) for name in kept]
-    if len(kept) == len(names):
-        return bands
-    return [*bands, Series("others", [1.0 - sum(one.get(name, 0.0) for name in kept) for one in shares])]
+    others = Series("others", [1.0 - sum(one.get(name, 0.0) for name in kept) for one in shares])
+    return bands if len(kept) == len(most) else [*bands, others]
 
 
 def _clock(seconds: float) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from itertools import islice
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from streamnb.cli import wiring
 from streamnb.config import Config
@@ -18,7 +20,7 @@ from streamnb.events import Drift, MetricsReport, Prediction, Verdict
 from streamnb.wire.codec import decode_label, decode_metrics, decode_prediction
 from streamnb.wire.journal import JournalRecord, decode_journal
 
-__all__ = ["Letter", "Point", "Watch"]
+__all__ = ["Letter", "Watch"]
 
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
@@ -26,22 +28,6 @@ _AT_ONCE = 1000
 _POLL_SECONDS, _LOOK_SECONDS, _AGAIN_SECONDS = 0.5, 2.0, 1.0
 _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
-
-
-class Point(NamedTuple):
-    """What a page keeps of an earlier report: scores of the window and of all, and how hypotheses fare."""
-
-    events: int
-    ts: float
-    accuracy: float
-    lower: float | None
-    upper: float | None
-    log_loss: float
-    all_accuracy: float
-    all_log_loss: float
-    posterior: tuple[tuple[str, float], ...]
-    regret: float | None
-    bound: float | None
 
 
 class Letter(NamedTuple):
@@ -70,7 +56,8 @@ class Watch:
     Attributes:
         config: the same.
         lock: held while the rings change, and while they are read.
-        points, drifts, letters, commits, verdicts: the newest ones, oldest first.
+        points, drifts, letters, commits, verdicts: the newest ones, oldest first; points are reports without
+            what grows with the number of classes or sources.
         report: the newest one, whole; None before there is one.
         ends: where the topics end that the learner reads.
         missing: topics that there are not.
@@ -87,7 +74,7 @@ class Watch:
         self._clear()
 
     def _clear(self) -> None:
-        self.points: deque[Point] = deque(maxlen=_REPORTS)
+        self.points: deque[MetricsReport] = deque(maxlen=_REPORTS)
         self.drifts: deque[Drift] = deque(maxlen=_OTHERS)
         self.letters: deque[Letter] = deque(maxlen=_OTHERS)
         self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
@@ -135,10 +122,8 @@ class Watch:
     def rate(self) -> float:
         """Records a second over the last ten seconds; under the lock."""
         since = time.time() - _RATE_SECONDS
-        return sum(n for ts, n in self._commit_sizes() if ts >= since) / _RATE_SECONDS
-
-    def _commit_sizes(self) -> Iterator[tuple[float, int]]:
-        return ((one.now, sum(part.count for part in one.slices)) for one in self.commits)
+        sizes = (part.count for one in self.commits if one.now >= since for part in one.slices)
+        return sum(sizes) / _RATE_SECONDS
 
     def _run(self) -> None:
         while not self._stopping:
@@ -205,7 +190,7 @@ class Watch:
             return
         while self.points and self.points[-1].events >= found.events:  # what was rolled back
             self.points.pop()
-        self.points.append(_point(found))
+        self.points.append(replace(found, labels=(), confusion=(), class_rates=(), verdicts=None))
         self.report = found
 
     def _take_letter(self, record: Record) -> None:
@@ -227,21 +212,3 @@ class Watch:
         found = decode_label(record.value)
         if isinstance(found, Verdict):
             self.verdicts.append(found)
-
-
-def _point(report: MetricsReport) -> Point:
-    window, total, weighed = report.window, report.cumulative, report.posterior
-    interval = window.accuracy_interval
-    return Point(
-        report.events,
-        report.ts,
-        window.accuracy,
-        None if interval is None else interval.lower,
-        None if interval is None else interval.upper,
-        window.log_loss,
-        total.accuracy,
-        total.log_loss,
-        () if weighed is None else tuple((one.name, one.posterior) for one in weighed.hypotheses),
-        None if weighed is None else weighed.regret,
-        None if weighed is None else weighed.bound,
-    )
