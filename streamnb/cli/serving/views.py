@@ -287,7 +287,7 @@ class Views:
     def _letters(self) -> Iterator[Markup]:
         letters = list(self._watch.letters)
         if not letters:
-            yield _missing("No dead letters: every record could be read.")
+            yield _missing("No dead letters among the records read.")
             return
         reasons = Counter(one.about.get("reason", "?") for one in letters).most_common()
         yield _bars(f"Reasons of the newest {len(letters):,}", reasons)
@@ -315,7 +315,7 @@ class Views:
             cards = [
                 _bars(
                     f"{label}, {number(n)} learned: log odds",
-                    [(f"{a}: {v}", odds) for a, v, odds, _ in found],
+                    sorted([(f"{a}: {v}", odds) for a, v, odds, _ in found], key=lambda row: -row[1]),
                 )
                 for (label, n), found in zip(counted, words, strict=True)
             ]
