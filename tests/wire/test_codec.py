@@ -562,8 +562,9 @@ def test_many_predictions_are_encoded_as_each_is():
     others = [{"id": "null"}, {"truth": None}, {"label": None, "probability": None}, {"evidence": None}]
     for many in ([], [PREDICTION], [PREDICTION, *(msgspec.structs.replace(PREDICTION, **o) for o in others)]):
         assert encode_predictions(many) == [encode_prediction(one) for one in many]
-    with pytest.raises(ValueError, match=re.escape("$.ts: expected a finite number")):
-        encode_predictions([PREDICTION, msgspec.structs.replace(PREDICTION, ts=math.nan)])
+    for more in ({}, {"label": None, "probability": None, "probabilities": {}}):
+        with pytest.raises(ValueError, match=re.escape("$.ts: expected a finite number")):
+            encode_predictions([PREDICTION, msgspec.structs.replace(PREDICTION, ts=math.nan, **more)])
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 1001])

@@ -190,7 +190,8 @@ class PendingEvents:
         Those of chunks that were given back become `ABSENT`.
         """
         owners = np.searchsorted(self._firsts, numbers, side="right") - 1
-        for owner in np.unique(owners).tolist():
+        is_one = owners.size and owners[0] == owners.min() == owners.max()
+        for owner in owners[:1].tolist() if is_one else np.unique(owners).tolist():
             of = np.flatnonzero(owners == owner)
             if owner < 0:
                 numbers[of] = ABSENT
