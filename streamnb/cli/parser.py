@@ -12,11 +12,11 @@ _GROUPS = {
     "to begin with": ("demo", "evaluate"),
     "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
-    "prove and repair": ("verify", "snapshot", "journal", "doctor"),
+    "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
     "set up": ("config", "topics", "warm"),
     "beside the stream": ("joint",),
 }
-_WITH_ACTIONS = {"journal", "labels", "snapshot"}
+_WITH_ACTIONS = {"dlq", "journal", "labels", "snapshot"}
 """Commands whose actions take different arguments."""
 _Command = Callable[..., argparse.ArgumentParser]
 """Makes the parser of a command, of its name and what it is for."""
@@ -228,6 +228,30 @@ def _add_operations(command: _Command) -> None:
         metavar="FILE",
         help="also show that the model never saw these events: ids, one a line; - is standard input",
     )
+
+    dlq = command("dlq", "list the dead letters, show one, or send them once more").add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    for name, summary in (
+        ("list", "show how many there are, and the last ones"),
+        ("show", "show all of one, and what would come of it now"),
+        ("replay", "send those that were not sent before once more, each exactly once"),
+    ):
+        action = dlq.add_parser(name, help=summary, description=_sentence(summary))
+        _add_common(action)
+        _add_log(action)
+        if name == "list":
+            action.add_argument(
+                "--limit",
+                type=_positive_int,
+                default=20,
+                metavar="N",
+                help="show so many (default: %(default)s)",
+            )
+        if name == "show":
+            action.add_argument("place", metavar="PARTITION/OFFSET", help="as `streamnb dlq list` has it")
+        if name == "replay":
+            action.add_argument("--dry-run", action="store_true", help="only say what would come of it")
 
     snapshot = command("snapshot", "list or compare the snapshots, or take up an earlier state again")
     actions = snapshot.add_subparsers(dest="action", required=True, metavar="ACTION")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from streamnb.errors import Unavailable
+from streamnb.errors import Fenced, Unavailable
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -183,8 +183,27 @@ class Log(Protocol):
         may have been written on a log without transactions for producers.
         """
 
+    def handed_on(self, topic: str) -> Mapping[Partition, int]:
+        """Up to where `hand_on` has handed on the records of a topic; none where it never did."""
+        ...
+
+    def hand_on(
+        self, records: Sequence[NewRecord], since: Mapping[Partition, int], until: Mapping[Partition, int]
+    ) -> None:
+        """Append records, and note that those of some partitions are handed on `until`: both or neither.
+
+        Raises `Fenced` where they are by now handed on up to another place than `since`: somebody else did.
+        """
+        ...
+
     def close(self) -> None:
         """Release everything held. The ownership is given up, so that a successor need not wait."""
+
+
+def check_since(found: Mapping[Partition, int], since: Mapping[Partition, int]) -> None:
+    """Raises `Fenced` where positions are not what they were."""
+    if found != {partition: offset for partition, offset in since.items() if partition in found or offset}:
+        raise Fenced("somebody else has handed these records on meanwhile; nothing was written: start again")
 
 
 def tuples(kind: type[T], rows: Iterable[tuple[Any, ...]]) -> list[T]:

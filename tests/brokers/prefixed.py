@@ -166,6 +166,13 @@ class PrefixedKafkaLog:
     def append(self, records):
         self._log.append([self._new(record) for record in records])
 
+    def handed_on(self, topic):
+        return {self._here(p): at for p, at in self._log.handed_on(self._prefix + topic).items()}
+
+    def hand_on(self, records, since, until):
+        places = ({self._there(p): at for p, at in found.items()} for found in (since, until))
+        self._log.hand_on([self._new(record) for record in records], *places)
+
     def _there(self, partition):
         return Partition(self._prefix + partition.topic, partition.number)
 

@@ -102,6 +102,15 @@ class Clients:
             max_poll_interval_ms=int(MAX_POLL_INTERVAL * 1000),
         )
 
+    def noted(self, group: str) -> Any:
+        """A consumer that never joins a group, to be asked for its offsets.
+
+        It waits for transactions under way; what kafka-python's administration client is told may be older.
+        """
+        return self._made(
+            KafkaConsumer, group_id=group, isolation_level="read_committed", enable_auto_commit=False
+        )
+
     def transactional(self, transactional_id: str, timeout: float) -> Any:
         """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
         timeout_ms = int(timeout * 1000)

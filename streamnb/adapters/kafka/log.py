@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 
 from kafka import IsolationLevel, OffsetSpec, TopicPartition, errors
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from streamnb.adapters.kafka.clients import Clients, forget_coordinators
 from streamnb.adapters.kafka.election import Election
@@ -29,7 +30,15 @@ from streamnb.adapters.kafka.kafka_python import KafkaPython
 from streamnb.adapters.kafka.library import Library, Producer, Reader
 from streamnb.adapters.kafka.open_transactions import OpenedBy, open_transactions, waits
 from streamnb.adapters.kafka.transactions import Attempt, Transactions
-from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
+from streamnb.engine.ports import (
+    CommitUnderWay,
+    NewRecord,
+    Partition,
+    Patience,
+    Record,
+    Transaction,
+    check_since,
+)
 from streamnb.engine.topic_plan import BATCH_BYTES
 from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailable, UnknownTopic
 from streamnb.wire.journal import last_number
@@ -463,6 +472,41 @@ class KafkaLog:
             self._plain = self._patiently(self._library.producer)
             self._opened.callback(self._plain.abandon)  # what `append` has returned from is delivered
         self._plain.deliver(records, self._patiently)
+
+    def handed_on(self, topic: str) -> Mapping[Partition, int]:
+        """Up to where `hand_on` has handed on the records of a topic: offsets of a group nobody joins."""
+        partitions = self.partitions(topic)
+        with contextlib.closing(self._clients.noted(self._handing_group)) as member:
+
+            def ask() -> Mapping[Partition, int | None]:
+                return {partition: member.committed(TopicPartition(*partition)) for partition in partitions}
+
+            found = self._patiently(ask, "READ", self._handing_group)
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def hand_on(
+        self, records: Sequence[NewRecord], since: Mapping[Partition, int], until: Mapping[Partition, int]
+    ) -> None:
+        """Append records and note positions, in one transaction; see `Log.hand_on`.
+
+        Whoever else is at it is fenced first, and a transaction that it has open is settled: what is noted
+        then is the truth until this one commits. Raises `Unavailable` where the outcome is unknown: who
+        starts again reads it.
+        """
+        self._check_known(until, {record.topic for record in records})
+        transactions = Transactions(self._library, self._handing_group, self._transaction_timeout)
+        try:
+            self._patiently(lambda: transactions.begin_anew(self._alive))
+            for topic in {partition.topic for partition in until}:
+                check_since(self.handed_on(topic), since)
+            nobody = ConsumerGroupMetadata(self._handing_group, -1, "", None, MemberState.UNJOINED)
+            transactions.send(records, until, nobody, "handing on").settle(self._alive)
+        finally:
+            transactions.close()
+
+    @property
+    def _handing_group(self) -> str:
+        return f"{self._name}.handed-on"
 
     def close(self) -> None:
         """Leave the group and close every client."""

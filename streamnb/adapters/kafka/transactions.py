@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
@@ -12,7 +12,7 @@ from streamnb.adapters.kafka.error_actions import Action, classify, meant
 from streamnb.adapters.kafka.error_texts import translate, translated
 from streamnb.adapters.kafka.kafka_python import of_record
 from streamnb.adapters.kafka.library import Library, TransactionalProducer
-from streamnb.engine.ports import NewRecord, Transaction
+from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.errors import LogError, Unavailable
 
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
@@ -22,9 +22,9 @@ _GIVEN_UP_AFTER = 3  # transaction timeouts
 class Attempt:
     """A transaction that is being written."""
 
-    def __init__(self, work: BlockingCall[None], n: int) -> None:
+    def __init__(self, work: BlockingCall[None], what: str) -> None:
         self._work = work
-        self._n = n
+        self._what = what
 
     def is_over(self) -> bool:
         """Whether its outcome is known."""
@@ -40,9 +40,9 @@ class Attempt:
         try:
             return self._work.answer(alive)[1]
         except Unavailable as error:
-            raise Unavailable(f"commit {self._n}: {error}") from error
+            raise Unavailable(f"{self._what}: {error}") from error
         except errors.KafkaError as error:
-            raise _meaning(meant(error), self._n) from error
+            raise _meaning(meant(error), self._what) from error
 
 
 class Transactions:
@@ -85,8 +85,15 @@ class Transactions:
 
         After an attempt that failed this producer must not be used again: `begin_anew`.
         """
-        work = BlockingCall(lambda: self._write(transaction, membership), self._patience, self._thread)
-        return Attempt(work, transaction.n)
+        records = (*transaction.outputs, transaction.journal)
+        return self.send(records, transaction.positions, membership, f"commit {transaction.n}")
+
+    def send(
+        self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any, what: str
+    ) -> Attempt:
+        """Begin to write records and positions in one transaction; `what` it is, for errors."""
+        work = BlockingCall(lambda: self._write(records, positions, membership), self._patience, self._thread)
+        return Attempt(work, what)
 
     @property
     def _patience(self) -> float:
@@ -102,7 +109,9 @@ class Transactions:
         if producer is not None:
             producer.abandon()
 
-    def _write(self, transaction: Transaction, membership: Any) -> None:
+    def _write(
+        self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any
+    ) -> None:
         """1. Begin. 2. Send everything. 3. Look at every delivery. 4. Send the offsets. 5. Commit.
 
         The offsets are for tools that show lag; the broker refuses them where `membership` is out of date.
@@ -111,10 +120,9 @@ class Transactions:
         if producer is None:
             raise LogError("begin_anew comes before attempt")
         producer.begin_transaction()
-        records = (*transaction.outputs, transaction.journal)
         try:
             producer.deliver(records)
-            producer.send_offsets_to_transaction(transaction.positions, membership)
+            producer.send_offsets_to_transaction(positions, membership)
             producer.commit_transaction()
         except _TOO_LARGE as error:
             raise _naming(error, records) from error
@@ -127,7 +135,7 @@ def _naming(error: errors.KafkaError, records: Sequence[NewRecord]) -> errors.Ka
     return of_record(error, largest.topic, len(largest.value))
 
 
-def _meaning(error: BaseException, n: int) -> LogError:
+def _meaning(error: BaseException, what: str) -> LogError:
     meaning = translate(error, "WRITE")
     unknown = classify(error, committing=True) is Action.RESEND
-    return Unavailable(f"commit {n}: {meaning}") if unknown else meaning
+    return Unavailable(f"{what}: {meaning}") if unknown else meaning

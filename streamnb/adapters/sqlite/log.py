@@ -16,7 +16,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, Extent, SqliteStore
-from streamnb.engine.ports import CommitUnderWay, NewRecord, Partition, Patience, Record, Transaction
+from streamnb.engine.ports import (
+    CommitUnderWay,
+    NewRecord,
+    Partition,
+    Patience,
+    Record,
+    Transaction,
+    check_since,
+)
 from streamnb.errors import Fenced, LogError, NotElected, UnknownTopic
 from streamnb.wire.journal import last_number
 
@@ -244,7 +252,7 @@ class SqliteLog:
         with self._store.transaction("IMMEDIATE"):
             now = self._clock()
             self._show_alive(now)
-            self._check_number(transaction.n)
+            self._check_number(transaction)
             self._store.insert([*transaction.outputs, transaction.journal], now)
             self._store.note_positions(transaction.positions)
         self._commits += 1
@@ -261,6 +269,21 @@ class SqliteLog:
         self._refuse_journal(records)
         with self._store.transaction("IMMEDIATE"):
             self._store.insert(records, self._clock())
+
+    def handed_on(self, topic: str) -> Mapping[Partition, int]:
+        """Up to where `hand_on` has handed on the records of a topic."""
+        return {place: at for place, at in self._store.positions().items() if place.topic == topic}
+
+    def hand_on(
+        self, records: Sequence[NewRecord], since: Mapping[Partition, int], until: Mapping[Partition, int]
+    ) -> None:
+        """Append records and note positions; see `Log.hand_on`."""
+        self._refuse_journal(records)
+        with self._store.transaction("IMMEDIATE"):
+            for topic in {partition.topic for partition in until}:
+                check_since(self.handed_on(topic), since)
+            self._store.insert(records, self._clock())
+            self._store.note_positions(until)
 
     # Inside
 
@@ -315,14 +338,17 @@ class SqliteLog:
         if any(record.topic == self._journal.topic for record in records):
             raise LogError(f"{self._store.path}: only a commit writes to {self._journal.topic!r}, one record")
 
-    def _check_number(self, n: int) -> None:
+    def _check_number(self, transaction: Transaction) -> None:
+        n = transaction.n
         extent = self._store.extent(self._journal)
         if self._strays is None or n != extent.next - self._strays:
             self._strays = self._count_strays(extent)
         expected = extent.next - self._strays
         if n != expected:
             raise Fenced(f"{self._store.path}: commit {n} does not follow; the journal's next is {expected}")
-        if n == 0 and self._store.positions():
+        if n == 0 and not {partition.topic for partition in transaction.positions}.isdisjoint(
+            partition.topic for partition in self._store.positions()
+        ):
             raise LogError(
                 f"{self._store.path}: events of this log were learned already, under another journal than "
                 f"{self._journal.topic!r}; to learn them again, begin a new log"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.engine.ports import Log, Record
+from streamnb.engine.ports import Log, Partition, Record
 
 _AT_ONCE = 1000
 
@@ -20,17 +21,19 @@ def run(options: argparse.Namespace) -> int:
     """Print what a topic holds, partition by partition; nothing is created or changed."""
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
-        for record in islice(_records(log, options.topic, options.start), options.limit):
+        for record in islice(
+            records_of(log, options.topic, defaultdict(lambda: options.start)), options.limit
+        ):
             sys.stdout.buffer.write(_line(record) + b"\n")
     sys.stdout.flush()  # here, where a reader that has gone is no error in the interpreter's end
     return 0
 
 
-def _records(log: Log, topic: str, start: int) -> Iterator[Record]:
-    """The records of each partition from offset `start` on, up to where it ends when its turn comes."""
+def records_of(log: Log, topic: str, start: Mapping[Partition, int]) -> Iterator[Record]:
+    """The records of each partition from its start on, up to where it ends when its turn comes."""
     for partition in log.partitions(topic):
         earliest, end = log.offsets(partition)
-        offset = max(start, earliest)
+        offset = max(start[partition], earliest)
         while offset < end and (records := log.read(partition, offset, min(_AT_ONCE, end - offset))):
             yield from records
             offset = records[-1].offset + 1

@@ -23,7 +23,7 @@ from streamnb.adapters.kafka.log import KafkaLog
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import SqliteStore
 from streamnb.engine.ports import Log, NewRecord, Partition, Transaction
-from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, UnknownTopic
+from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, StreamnbError, Unavailable, UnknownTopic
 
 EVENTS, JOURNAL, OUT = Partition("events", 0), Partition("journal", 0), Partition("out", 0)
 NOWHERE = Partition("nowhere", 0)
@@ -988,3 +988,48 @@ class Child:
     def go_on(self):
         self._pipe.send("go on")
         os.kill(self._process.pid, signal.SIGCONT)
+
+
+# Records that are handed on
+
+
+LETTERS = Partition("letters", 0)
+
+
+def nothing_handed_on(log):
+    with contextlib.suppress(Unavailable):
+        return log.handed_on("letters") == {}
+
+
+@pytest.mark.parametrize("open_log", LOGS, indirect=True)
+def test_records_are_handed_on_once_whoever_tries(open_log):
+    """With a place that is out of date nothing is written, nor where one of the records is refused."""
+    log, other = open_log(events=1, letters=2), open_log()
+    until(lambda: nothing_handed_on(log))  # a broker's first group makes it create a topic of its own
+    log.hand_on(numbered("events", range(3)), {LETTERS: 0}, {LETTERS: 5})
+    assert other.handed_on("letters") == {LETTERS: 5}
+    assert other.handed_on("events") == {}
+    for since in ({LETTERS: 0}, {}, {LETTERS: 4}, {LETTERS: 5, Partition("letters", 1): 1}):
+        with pytest.raises(Fenced, match="handed these records on meanwhile"):
+            other.hand_on(numbered("events", [7]), since, {LETTERS: 9})
+    with pytest.raises(UnknownTopic, match="nowhere"):
+        other.hand_on([new("events"), new("nowhere")], {LETTERS: 5}, {LETTERS: 9})
+    with pytest.raises(UnknownTopic):
+        other.hand_on([new("events")], {LETTERS: 5}, {Partition("letters", 7): 9})
+    assert log.handed_on("letters") == {LETTERS: 5}
+    other.hand_on(
+        numbered("events", [3]), {LETTERS: 5, Partition("letters", 1): 0}, {Partition("letters", 1): 2}
+    )
+    assert log.handed_on("letters") == {LETTERS: 5, Partition("letters", 1): 2}
+    assert values(log, "events") == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("open_log", LOGS, indirect=True)
+def test_whoever_hands_on_disturbs_no_learner(open_log):
+    log, other = open_log(events=1, letters=1, out=1, journal=1), open_log()
+    acquired(log, "learner")
+    for n in range(3):
+        other.hand_on(numbered("events", [n]), {LETTERS: n}, {LETTERS: n + 1})
+        log.commit(transaction(n, new("out"), positions={EVENTS: n + 1}))
+    assert log.handed_on("letters") == {LETTERS: 3}
+    assert len(values(log, "out")) == 3

@@ -1,0 +1,254 @@
+"""`streamnb dlq`: the dead letters: which there are, what one holds, and to send them once more."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from itertools import groupby, takewhile
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from streamnb.cli import wiring
+from streamnb.cli.commands.read import records_of
+from streamnb.cli.printable import printable
+from streamnb.cli.reports.text_tables import table
+from streamnb.config import Config
+from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.errors import ConfigError, LogError, MalformedEvent, OutOfRange, UnknownTopic
+from streamnb.wire.codec import decode_event, decode_label
+from streamnb.wire.schema import EventSchema
+
+_AT_ONCE = 500
+_MOST_BYTES = 4 << 20  # that are sent at once, and one record
+_MOST_TOLD = 20  # letters of which it is said why
+_SHOWN = 60  # characters of a value in a list
+_ORIGINAL = "original."
+_WHENCE = "dead-letter"
+_DONE = {"prediction-oversize": "its event was learned", "repeated": "its event had come before"}
+"""Reasons for which a record is not sent again, each with what to say."""
+
+
+class _Letter(NamedTuple):
+    """A dead letter as it lies in its topic."""
+
+    record: Record
+    headers: Mapping[str, str]
+
+    @classmethod
+    def of(cls, record: Record) -> _Letter:
+        return cls(record, {name: value.decode(errors="replace") for name, value in record.headers})
+
+    @property
+    def place(self) -> str:
+        return f"{self.record.partition.number}/{self.record.offset}"
+
+    @property
+    def reason(self) -> str:
+        return self.headers.get("reason", "unknown")
+
+    @property
+    def whence(self) -> str:
+        return "/".join(self.headers.get(name, "?") for name in ("topic", "partition", "offset"))
+
+    def told(self) -> dict[str, Any]:
+        """All of it, as JSON."""
+        record = self.record
+        return {
+            "place": self.place,
+            "reason": self.reason,
+            "path": self.headers.get("path", ""),
+            "from": self.whence,
+            "ts": record.timestamp,
+            "key": None if record.key is None else record.key.decode(errors="replace"),
+            "headers": dict(self.headers),
+            "value": record.value.decode(errors="replace"),
+        }
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    config = wiring.load_config(options)
+    with closing(wiring.existing_log(config)) as log:
+        action: Callable[[argparse.Namespace, Config, Log], int] = _ACTIONS[options.action]
+        return action(options, config, log)
+
+
+def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
+    """How many there are by reason, and the last ones; memory holds those alone."""
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    last: deque[_Letter] = deque(maxlen=options.limit)
+    handed = log.handed_on(config.topics.dead_letters)
+    waiting = 0
+    for letter in map(_Letter.of, records_of(log, config.topics.dead_letters, Counter())):
+        counts[letter.reason] += 1
+        sizes[letter.reason] += len(letter.record.value)
+        waiting += letter.record.offset >= handed.get(letter.record.partition, 0)
+        last.append(letter)
+    if options.json:
+        by_reason = {reason: {"letters": n, "bytes": sizes[reason]} for reason, n in counts.most_common()}
+        told = {"reasons": by_reason, "not_replayed": waiting, "last": [letter.told() for letter in last]}
+        print(json.dumps(told))
+        return 0
+    if not counts:
+        print(f"no dead letters in {config.topics.dead_letters} of {config.log.url}")
+        return 0
+    print(
+        table(
+            [(reason, n, sizes[reason]) for reason, n in counts.most_common()], ("reason", "letters", "bytes")
+        )
+    )
+    print(f"\n{waiting:,} of them were not replayed yet; the last of each partition:")
+    rows = [
+        (
+            one.place,
+            one.reason,
+            one.headers.get("path", ""),
+            one.whence,
+            one.record.value[:_SHOWN].decode(errors="replace"),
+        )
+        for one in last
+    ]
+    print(table(rows, ("place", "reason", "path", "from", "value")))
+    return 0
+
+
+def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
+    """One of them, and what would come of it now."""
+    topic = config.topics.dead_letters
+    number, _, offset = options.place.partition("/")
+    if not (number.isdecimal() and offset.isdecimal()):
+        raise ConfigError(
+            f"PLACE: expected PARTITION/OFFSET as `streamnb dlq list` has it, got {options.place!r}"
+        )
+    found = log.read(Partition(topic, int(number)), int(offset), 1)
+    if not found or found[0].offset != int(offset):
+        raise LogError(f"there is no dead letter {options.place} in {topic} of {config.log.url}")
+    letter = _Letter.of(found[0])
+    _, now = _Replay(config, log).judged(letter)
+    if options.json:
+        print(json.dumps(letter.told() | {"now": now or "it can be read"}))
+        return 0
+    for name, value in letter.told().items():
+        if name not in {"headers", "value"}:
+            print(f"{name:<7} {printable(str(value))}")
+    for name, value in letter.headers.items():
+        if name not in {"reason", "path", "topic", "partition", "offset"}:
+            print(f"        {printable(name)}: {printable(value)}")
+    print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it once more')}\n")
+    print(printable(letter.told()["value"]))
+    return 0
+
+
+class _Replay:
+    """What becomes of dead letters under the configuration of now."""
+
+    def __init__(self, config: Config, log: Log) -> None:
+        self._schema: EventSchema = wiring.schema(config)
+        self._topics = {*config.topics.events, config.topics.labels} - {""}
+        self._labels = config.topics.labels
+        self._log = log
+
+    def judged(self, letter: _Letter) -> tuple[NewRecord | None, str | None]:
+        """The record to be sent once more, or none; and why not, or why it would be refused again."""
+        topic = letter.headers.get("topic", "")
+        if letter.reason in _DONE or topic not in self._topics:
+            return None, f"not sent again: {_DONE.get(letter.reason) or f'nobody learns from {topic}'}"
+        found = self._record(letter, topic)
+        if found is None:
+            return None, f"not sent again: the letter is not whole, and {letter.whence} is not kept any more"
+        record = found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode())))
+        try:
+            if topic == self._labels:
+                decode_label(record.value, self._schema.max_bytes)
+            else:
+                decode_event(record.value, self._schema, record.key, time.time())
+        except MalformedEvent as error:
+            return record, f"it still fails: {error.reason} at {error.path}: {error}"
+        return record, None
+
+    def _record(self, letter: _Letter, topic: str) -> NewRecord | None:
+        """The record as it came: from the letter, or, where that has not all of it, from its own topic."""
+        key, value, headers = letter.record.key, letter.record.value, letter.record.headers
+        original = [
+            (name.removeprefix(_ORIGINAL), told) for name, told in headers if name.startswith(_ORIGINAL)
+        ]
+        if not letter.headers.keys().isdisjoint({"truncated", "key-dropped", "headers-dropped"}):
+            try:
+                place, offset = (
+                    Partition(topic, int(letter.headers["partition"])),
+                    int(letter.headers["offset"]),
+                )
+                found = self._log.read(place, offset, 1)
+            except (KeyError, ValueError, OutOfRange, UnknownTopic):
+                return None
+            if not found or found[0].offset != offset:
+                return None
+            key, value, original = found[0].key, found[0].value, list(found[0].headers)
+        kept = tuple((name, told) for name, told in original if name != _WHENCE)
+        return NewRecord(topic, key, value, kept)
+
+
+def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
+    """Send those that were not sent before, each with the note that it was: both or neither."""
+    topic = config.topics.dead_letters
+    replay, fates, sent = _Replay(config, log), Counter[str](), 0
+    since = dict(log.handed_on(topic))
+    for letters in _parts(log, topic, since):
+        going = []
+        for letter in letters:
+            record, fate = replay.judged(letter)
+            if record is not None:
+                going.append(record)
+            if fate:
+                fates[fate.partition(":")[0]] += 1
+                if fates.total() <= _MOST_TOLD:
+                    print(printable(f"{letter.place}: {fate}"), file=sys.stderr)
+        until = {letters[-1].record.partition: letters[-1].record.offset + 1}
+        if not options.dry_run:
+            log.hand_on(going, since, until)
+            since |= until
+        sent += len(going)
+    fails = fates["it still fails"]
+    if options.json:
+        told = {
+            "sent": sent,
+            "still_fail": fails,
+            "not_sent": fates["not sent again"],
+            "dry_run": options.dry_run,
+        }
+        print(json.dumps(told | {"topic": topic, "log": config.log.url}))
+    else:
+        verb = "would be sent" if options.dry_run else "sent"
+        print(
+            f"{sent:,} dead letters of {topic} {verb} once more; {fails:,} of them still fail and come back "
+            f"as new ones; {fates['not sent again']:,} stay where they are"
+        )
+    return 0
+
+
+def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[_Letter]]:
+    """Those that were not handed on, as many at once as are sent at once, each part of one partition.
+
+    What this run makes come back is beyond the ends of now.
+    """
+    ends = {partition: log.offsets(partition)[1] for partition in log.partitions(topic)}
+    for _, found in groupby(records_of(log, topic, Counter(since)), key=attrgetter("partition")):
+        letters = (_Letter.of(record) for record in takewhile(lambda r: r.offset < ends[r.partition], found))
+        part, size = [], 0
+        for letter in letters:
+            part.append(letter)
+            size += len(letter.record.value)
+            if len(part) == _AT_ONCE or size > _MOST_BYTES:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+
+_ACTIONS = {"list": _list, "show": _show, "replay": _replay}

@@ -1,0 +1,168 @@
+"""`streamnb dlq`: what was refused is listed, shown, and sent once more, exactly once, on both logs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from kafka import errors
+from program import Program
+
+from streamnb.adapters.kafka.kafka_python import _TransactionalProducer
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.adapters.sqlite.store import SqliteStore
+from streamnb.cli import main
+from streamnb.engine.ports import NewRecord, Partition
+from streamnb.errors import LogError
+
+LARGE = json.dumps({"id": "large", "text": "word " * 60, "label": "a"})
+FINE = json.dumps({"id": "fine", "text": "word", "label": "a"})
+LINES = [
+    FINE,
+    "{no json",
+    LARGE,
+    json.dumps({"id": 7, "text": "x"}),
+    json.dumps({"id": "fine", "text": "w", "label": "b"}),
+]
+
+
+@pytest.fixture(params=["sqlite", "kafka"])
+def ask(request, tmp_path, monkeypatch, capsys):
+    """Run a command in this process: its exit code, what it says as JSON, and its complaints."""
+    monkeypatch.chdir(tmp_path)
+    kafka = request.param == "kafka"
+    address = request.getfixturevalue("broker").address if kafka else "sqlite:///log.db"
+    program = Program(tmp_path, address, events={"max_bytes": "200B"})
+    (tmp_path / "events.jsonl").write_text("\n".join(LINES) + "\n")
+    program.run("topics", "create")
+    program.run("replay", "events.jsonl")
+    program.run("run", "--until-end")
+
+    def asked(*arguments):
+        code = main([*arguments, "--config", str(program.file)])
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if out.startswith("{") else out, err
+
+    asked.program = program
+    yield asked
+    program.close()
+
+
+def allow_large(ask):
+    ask.program.file.write_text(ask.program.file.read_text().replace('"200B"', '"2000B"'))
+
+
+def predicted(ask):
+    ask.program.run("run", "--until-end")
+    return sorted(ask.program.ids("predictions"))
+
+
+def test_letters_are_listed_and_shown_with_what_would_come_of_them_now(ask):
+    code, told, _ = ask("dlq", "list", "--json")
+    assert code == 0
+    assert {reason: found["letters"] for reason, found in told["reasons"].items()} == {
+        "invalid-json": 1, "oversize": 1, "wrong-type": 1,
+    }  # fmt: skip
+    assert told["not_replayed"] == len(told["last"]) == 3
+    large = next(letter for letter in told["last"] if letter["reason"] == "oversize")
+    assert large["value"] == LARGE[:200]
+    assert large["from"].startswith(f"{ask.program.topics['events']}/")
+    assert "it still fails: oversize" in ask("dlq", "show", large["place"])[1]
+    allow_large(ask)
+    _, shown, _ = ask("dlq", "show", large["place"], "--json")
+    assert shown == large | {"now": "it can be read"}
+    assert "{no json" in ask("dlq", "list")[1]
+    assert ask("dlq", "show", "0/99")[0] == 1
+    code, _, err = ask("dlq", "show", "last")
+    assert code == 2
+    assert "expected PARTITION/OFFSET" in err
+
+
+def test_what_is_sent_once_more_is_learned_once_and_what_still_fails_comes_back(ask):
+    allow_large(ask)
+    before = ask("dlq", "replay", "--dry-run", "--json")[1]
+    assert before == ask("dlq", "replay", "--dry-run", "--json")[1]
+    code, told, said = ask("dlq", "replay", "--json")
+    assert code == 0
+    assert told == before | {"dry_run": False}
+    assert (told["sent"], told["still_fail"], told["not_sent"]) == (3, 2, 0)
+    assert said.count("it still fails") == 2
+    assert ask("dlq", "replay", "--json")[1]["sent"] == 0
+    assert predicted(ask) == ["fine", "fine", "large"]
+    told = ask("dlq", "list", "--json")[1]
+    assert told["not_replayed"] == 2
+    assert told["reasons"]["invalid-json"]["letters"] == 2
+    assert told["last"][-1]["headers"]["original.dead-letter"]
+    assert ask("dlq", "replay", "--json")[1]["sent"] == 2
+    assert predicted(ask) == ["fine", "fine", "large"]
+    assert ask("verify")[0] == 0
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_one_whose_outcome_is_unknown_is_started_again(ask, monkeypatch, is_committed):
+    """Nothing is lost where the commit did not come to pass, nothing is sent twice where it did."""
+    allow_large(ask)
+    commit, note = _TransactionalProducer.commit_transaction, SqliteStore.note_positions
+
+    def uncertain(producer):
+        if is_committed:
+            commit(producer)
+        raise errors.KafkaTimeoutError("no answer")
+
+    def fails(store, positions):
+        note(store, positions)
+        if is_committed:
+            store.db.execute("COMMIT")
+            store.db.execute("BEGIN")
+        raise LogError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_TransactionalProducer, "commit_transaction", uncertain)
+        patched.setattr(SqliteStore, "note_positions", fails)
+        code, _, err = ask("dlq", "replay")
+        assert code == 1
+        assert "no answer" in err
+    assert ask("dlq", "replay", "--json")[1]["sent"] == (0 if is_committed else 3)
+    assert predicted(ask) == ["fine", "fine", "large"]
+
+
+def test_strange_records_among_the_letters_stop_nothing(tmp_path, monkeypatch, capsys):
+    """Whoever may write there may write anything; many large ones are sent in parts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("streamnb.cli.commands.dlq._MOST_BYTES", 1000)
+    log = SqliteLog("log.db")
+    log.create_topic("dead-letters", 2)
+    log.create_topic("events", 1)
+    whence = (("reason", b"oversize"), ("topic", b"events"), ("truncated", b"9"))
+    strange = [
+        (),
+        (("topic", b"journal"),),
+        whence,
+        (*whence, ("partition", b"x")),
+        (*whence, ("partition", b"7"), ("offset", b"3")),
+    ]
+    sound = (
+        ("reason", b"missing"),
+        ("topic", b"events"),
+        ("\x1b[2J", b"\xff"),
+        ("original.trace", b"t"),
+        ("original.dead-letter", b"0/1"),
+    )
+    log.append([NewRecord("dead-letters", b"k", b'{"text": "\x1b[31m"}', headers) for headers in strange])
+    log.append(
+        [
+            NewRecord("dead-letters", b"%d" % i, b'{"id": "%d", "text": "%b"}' % (i, b"w" * 300), sound)
+            for i in range(30)
+        ]
+    )
+    for command in (["list"], ["show", "0/0"], ["replay"]):
+        assert main(["dlq", *command, "--log", "sqlite:///log.db"]) == 0
+        out, err = capsys.readouterr()
+        assert "\x1b" not in out + err
+    assert out.startswith("30 dead letters of dead-letters sent once more; ")
+    assert out.endswith(" 5 stay where they are\n")
+    sent = log.read(Partition("events", 0), 0, 100)
+    assert sorted(record.key for record in sent) == sorted(b"%d" % i for i in range(30))
+    assert {dict(record.headers)["trace"] for record in sent} == {b"t"}
+    assert len({dict(record.headers)["dead-letter"] for record in sent}) == 30
+    log.close()
