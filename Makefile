@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait, for brokers and for processes that they start: three at a time keep two processors busy.
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 20
 
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine --ignore tests/model/compiled/test_jit.py
