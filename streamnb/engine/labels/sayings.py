@@ -50,7 +50,7 @@ class Sayings:
         self.by_source.update(filter(self.sources.__contains__, sources))
         recorded = np.array([record.timestamp for record in heard.records])
         times = [verdict.ts for verdict in heard.verdicts]
-        weights = np.array([verdict.weight for verdict in heard.verdicts])
+        weights = np.array([verdict.weight for verdict in heard.verdicts], dtype=np.float64)
         if shares:
             weights *= [shares.get(source, 1.0) for source in sources]
         return Words(
