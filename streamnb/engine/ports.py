@@ -185,7 +185,6 @@ class Log(Protocol):
 
     def handed_on(self, topic: str) -> Mapping[Partition, int]:
         """Up to where `hand_on` has handed on the records of a topic; none where it never did."""
-        ...
 
     def hand_on(
         self, records: Sequence[NewRecord], since: Mapping[Partition, int], until: Mapping[Partition, int]
@@ -194,14 +193,15 @@ class Log(Protocol):
 
         Raises `Fenced` where they are by now handed on up to another place than `since`: somebody else did.
         """
-        ...
 
     def close(self) -> None:
         """Release everything held. The ownership is given up, so that a successor need not wait."""
 
 
-def check_since(found: Mapping[Partition, int], since: Mapping[Partition, int]) -> None:
-    """Raises `Fenced` where positions are not what they were."""
+def check_since(log: Log, since: Mapping[Partition, int], until: Mapping[Partition, int]) -> None:
+    """Raises `Fenced` where the records of topics are handed on up to another place than they were."""
+    topics = {partition.topic for partition in until}
+    found = {partition: at for topic in topics for partition, at in log.handed_on(topic).items()}
     if found != {partition: offset for partition, offset in since.items() if partition in found or offset}:
         raise Fenced("somebody else has handed these records on meanwhile; nothing was written: start again")
 

@@ -497,8 +497,7 @@ class KafkaLog:
         transactions = Transactions(self._library, self._handing_group, self._transaction_timeout)
         try:
             self._patiently(lambda: transactions.begin_anew(self._alive))
-            for topic in {partition.topic for partition in until}:
-                check_since(self.handed_on(topic), since)
+            check_since(self, since, until)
             nobody = ConsumerGroupMetadata(self._handing_group, -1, "", None, MemberState.UNJOINED)
             transactions.send(records, until, nobody, "handing on").settle(self._alive)
         finally:

@@ -280,8 +280,7 @@ class SqliteLog:
         """Append records and note positions; see `Log.hand_on`."""
         self._refuse_journal(records)
         with self._store.transaction("IMMEDIATE"):
-            for topic in {partition.topic for partition in until}:
-                check_since(self.handed_on(topic), since)
+            check_since(self, since, until)
             self._store.insert(records, self._clock())
             self._store.note_positions(until)
 

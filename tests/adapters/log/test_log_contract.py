@@ -1022,6 +1022,10 @@ def test_records_are_handed_on_once_whoever_tries(open_log):
     )
     assert log.handed_on("letters") == {LETTERS: 5, Partition("letters", 1): 2}
     assert values(log, "events") == [b"0", b"1", b"2", b"3"]
+    since = {**log.handed_on("letters"), EVENTS: 0}  # of two topics at once
+    log.hand_on([], since, {LETTERS: 6, EVENTS: 4})
+    log.hand_on(numbered("events", [4]), {**since, LETTERS: 6, EVENTS: 4}, {LETTERS: 7, EVENTS: 5})
+    assert other.handed_on("events") == {EVENTS: 5}
 
 
 @pytest.mark.parametrize("open_log", LOGS, indirect=True)
