@@ -229,17 +229,13 @@ def _add_operations(command: _Command) -> None:
         help="also show that the model never saw these events: ids, one a line; - is standard input",
     )
 
-    dlq = command("dlq", "list the dead letters, show one, or send them once more").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
+    action_of = _actions(command("dlq", "list the dead letters, show one, or send them once more"))
     for name, summary in (
         ("list", "show how many there are, and the last ones"),
         ("show", "show all of one, and what would come of it now"),
         ("replay", "send those that were not sent before once more, each exactly once"),
     ):
-        action = dlq.add_parser(name, help=summary, description=_sentence(summary))
-        _add_common(action)
-        _add_log(action)
+        action = action_of(name, summary)
         if name == "list":
             action.add_argument(
                 "--limit",
@@ -253,16 +249,15 @@ def _add_operations(command: _Command) -> None:
         if name == "replay":
             action.add_argument("--dry-run", action="store_true", help="only say what would come of it")
 
-    snapshot = command("snapshot", "list or compare the snapshots, or take up an earlier state again")
-    actions = snapshot.add_subparsers(dest="action", required=True, metavar="ACTION")
+    action_of = _actions(
+        command("snapshot", "list or compare the snapshots, or take up an earlier state again")
+    )
     for name, summary in (
         ("list", "show which snapshots there are"),
         ("diff", "show what was learned between two journal records"),
         ("rollback", "take up the state of an earlier journal record again; no learner may be running"),
     ):
-        action = actions.add_parser(name, help=summary, description=_sentence(summary))
-        _add_common(action)
-        _add_log(action)
+        action = action_of(name, summary)
         if name == "diff":
             action.add_argument("before", type=_whole, metavar="N", help="journal record")
             action.add_argument(
@@ -280,13 +275,9 @@ def _add_operations(command: _Command) -> None:
             )
 
     journal = command("journal", "get past records in the journal's topic that are none of the journal's")
-    skip = journal.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
-        "skip",
-        help="pass over what lies at these offsets, from now on; no learner may be running",
-        description="Pass over what lies at these offsets, from now on; no learner may be running.",
+    skip = _actions(journal)(
+        "skip", "pass over what lies at these offsets, from now on; no learner may be running"
     )
-    _add_common(skip)
-    _add_log(skip)
     skip.add_argument(
         "offsets",
         nargs="+",
@@ -405,6 +396,19 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="show all scores, the calibration curve, and the hypotheses"
     )
     _add_csv(evaluate)
+
+
+def _actions(made: argparse.ArgumentParser) -> _Command:
+    """Makes the parsers of a command's actions, each of its name and what it is for."""
+    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def action(name: str, summary: str) -> argparse.ArgumentParser:
+        added = actions.add_parser(name, help=summary, description=_sentence(summary))
+        _add_common(added)
+        _add_log(added)
+        return added
+
+    return action
 
 
 def _add_log(made: argparse.ArgumentParser) -> None:

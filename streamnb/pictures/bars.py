@@ -7,8 +7,6 @@ from typing import NamedTuple, Protocol
 
 from streamnb.pictures.markup import Markup, figure, number, percent, tag
 
-__all__ = ["Bar", "bars", "calibration", "heat_map"]
-
 _ROW = 36  # pixels of a bar with its text
 _CELL = 30
 _LONGEST = 34  # characters of a name beside a value

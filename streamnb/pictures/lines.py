@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from streamnb.pictures.markup import Markup, count, figure, joined, number, percent, tag
 
-__all__ = ["Series", "line", "stacked"]
-
 _MOST_POINTS = 400
 _FEW_POINTS = 30
 _MOST_TOLD = 60  # points that tell their values where they are pointed at

@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-__all__ = ["Markup", "count", "figure", "joined", "number", "percent", "stylesheet", "table", "tag", "whole"]
-
 _EMPTY = {"br", "col", "hr", "img", "input", "link", "meta"}
 
 

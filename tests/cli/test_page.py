@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from streamnb import config as configuration
 from streamnb.cli import wiring
+from streamnb.cli.serving import follower
 from streamnb.cli.serving import watch as watching
 from streamnb.cli.serving.api import application
 from streamnb.cli.serving.guard import COOKIE, Guard, session_of
@@ -212,7 +213,7 @@ def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
 
 
 def test_it_says_that_there_is_no_log_and_goes_on_once_there_is_one(config, monkeypatch):
-    monkeypatch.setattr(watching, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "AGAIN_SECONDS", 0.05)
     watch = Watch(config, print)
     watch.start()
     until(lambda: "there is no log" in watch.problem)

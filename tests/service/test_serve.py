@@ -297,7 +297,7 @@ def test_before_anything_was_learned_it_says_so(tmp_path):
     program.run("topics", "create")
     replica = Replica(configured(program), lambda _: None)
     replica.start()
-    until(lambda: "nothing has been learned yet" in replica._told)
+    until(lambda: "nothing has been learned yet" in replica.problem)
     assert not replica.is_ready
     with pytest.raises(streamnb.errors.SnapshotError, match="nothing has been learned yet"):
         replica.asked()

@@ -130,18 +130,18 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     if not found or found[0].offset != int(offset):
         raise LogError(f"there is no dead letter {options.place} in {topic} of {config.log.url}")
     letter = _Letter.of(found[0])
-    _, now = _Replay(config, log).judged(letter)
+    told, (_, now) = letter.told(), _Replay(config, log).judged(letter)
     if options.json:
-        print(json.dumps(letter.told() | {"now": now or "it can be read"}))
+        print(json.dumps(told | {"now": now or "it can be read"}))
         return 0
-    for name, value in letter.told().items():
+    for name, value in told.items():
         if name not in {"headers", "value"}:
             print(f"{name:<7} {printable(str(value))}")
     for name, value in letter.headers.items():
         if name not in {"reason", "path", "topic", "partition", "offset"}:
             print(f"        {printable(name)}: {printable(value)}")
     print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it once more')}\n")
-    print(printable(letter.told()["value"]))
+    print(printable(told["value"]))
     return 0
 
 

@@ -28,8 +28,6 @@ from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError
 from streamnb.events import Event, Verdict
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
-__all__ = ["MOST_EVENTS", "application", "metrics_of"]
-
 MOST_EVENTS = 1000
 """Events, or labels, in one request."""
 _Asking = str | dict[str, Any]

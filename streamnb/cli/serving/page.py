@@ -17,8 +17,6 @@ from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
 from streamnb.pictures import Markup, joined, stylesheet, tag
 
-__all__ = ["add_pages"]
-
 _FORBIDDEN, _UNKNOWN = 403, 404
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -21,8 +21,6 @@ from streamnb.config import Config
 from streamnb.errors import ConfigError
 from streamnb.events import Verdict
 
-__all__ = ["Listening", "serve"]
-
 _MOST_CONNECTIONS = 256
 _MOST_BYTES = 4 << 20  # of a body
 _HEAD_SECONDS = 5.0

@@ -34,8 +34,6 @@ from streamnb.pictures import (
     tag,
 )
 
-__all__ = ["SOURCE", "TITLES", "Views"]
-
 SOURCE = "dashboard"
 """Who says what is clicked on the page."""
 TITLES = {

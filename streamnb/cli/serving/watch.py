@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from streamnb.cli import wiring
+from streamnb.cli.serving.follower import Follower
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition, Record
-from streamnb.errors import JournalError, MalformedEvent, StreamnbError, UnknownTopic
+from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
 from streamnb.events import Drift, MetricsReport, Prediction, Verdict
 from streamnb.wire.codec import decode_label, decode_metrics, decode_prediction
 from streamnb.wire.journal import JournalRecord, decode_journal
 
-__all__ = ["Letter", "Watch"]
-
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
 _AT_ONCE = 1000
-_POLL_SECONDS, _LOOK_SECONDS, _AGAIN_SECONDS = 0.5, 2.0, 1.0
+_POLL_SECONDS, _LOOK_SECONDS = 0.5, 2.0
 _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
 
@@ -46,30 +43,23 @@ class _Seen(NamedTuple):
     raw: bytes
 
 
-class Watch:
-    """Reads from near the end of each topic on, in a thread of its own, from `start` to `close`.
-
-    Args:
-        config: of the learner.
-        tell: is told why it begins again.
+class Watch(Follower):
+    """Reads from near the end of each topic on.
 
     Attributes:
-        config: the same.
-        lock: held while the rings change, and while they are read.
         points, drifts, letters, commits, verdicts: the newest ones, oldest first; points are reports without
             what grows with the number of classes or sources.
         report: the newest one, whole; None before there is one.
         ends: where the topics end that the learner reads.
         missing: topics that there are not.
-        problem: why nothing is read now; empty where something is.
         is_loading: whether it is still on its way to the end.
     """
 
+    _again = "the page reads again"
+    _join_seconds = 2 * _POLL_SECONDS  # a log that does not answer is not waited for
+
     def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
-        self.config, self._tell = config, tell
-        self.lock = threading.Lock()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        super().__init__(config, tell)
         self.problem = "nothing has been read yet"
         self._clear()
 
@@ -85,15 +75,6 @@ class Watch:
         self.is_loading = True
         self._seen: deque[_Seen] = deque(maxlen=_PREDICTIONS)
         self._seen_bytes = 0
-
-    def start(self) -> None:
-        """Read from now on, without waiting."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Read no more; a log that does not answer is not waited for."""
-        self._stopping = True
-        self._thread.join(2 * _POLL_SECONDS)
 
     @property
     def n_seen(self) -> int:
@@ -125,19 +106,6 @@ class Watch:
         sizes = (part.count for one in self.commits if one.now >= since for part in one.slices)
         return sum(sizes) / _RATE_SECONDS
 
-    def _run(self) -> None:
-        while not self._stopping:
-            try:
-                with closing(wiring.existing_log(self.config)) as log:
-                    self._follow(log)
-            except StreamnbError as error:
-                if self._stopping:
-                    return
-                if str(error) != self.problem:
-                    self._tell(f"the page reads again: {error}")
-                self.problem = str(error)
-                time.sleep(_AGAIN_SECONDS)
-
     def _follow(self, log: Log) -> None:
         """Begin near the end of each topic, and go on until it is stopped. Raises StreamnbError."""
         topics = self.config.topics
@@ -167,7 +135,7 @@ class Watch:
             found = log.poll(_AT_ONCE, _POLL_SECONDS)
             with self.lock:
                 for record in found:
-                    with suppress(MalformedEvent, JournalError, ValueError):  # bytes that no learner wrote
+                    with suppress(MalformedEvent, JournalError):  # bytes that no learner wrote
                         takers[record.partition.topic][1](record)
             self.is_loading, self.problem = len(found) == _AT_ONCE, ""
 

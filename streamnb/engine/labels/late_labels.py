@@ -211,10 +211,8 @@ class LateLabels:
         n = len(heard.verdicts)
         least = np.full(n, self.pending.horizon.least)
         ids = [verdict.id.encode() for verdict in heard.verdicts]
-        found, words = (
-            self.pending.find(ids, heard.earliest, least),
-            self._sayings.heard(heard, self.settings.weights),
-        )
+        found = self.pending.find(ids, heard.earliest, least)
+        words = self._sayings.heard(heard, self.settings.weights)
         is_plain = self._plain(found, words)
         taken = Taken([], [], Counter())
         teacher = Teacher(self.pending, model, alive)
