@@ -9,12 +9,12 @@ import re
 import resource
 import signal
 import struct
-import tarfile
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from archives import unpack
 from hostile.mutated_states import AFTER, MODELS, ROWS
 
 import streamnb
@@ -263,8 +263,7 @@ ARCHIVES = sorted((Path(__file__).parents[1] / "upgrades").glob("*.tar.xz"))
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
 def test_what_a_service_kept_is_loaded_from_its_file_its_folder_and_its_log(archive, tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///another.db")  # the one that is asked for comes first
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(archive, tmp_path)
     for place in sorted(tmp_path.iterdir()):
         files = sorted(place.glob("*.snapshots/*.snb"))
         places = (files[-1], files[-1].parent, f"sqlite:///{place}/log.db")
@@ -285,8 +284,7 @@ def test_what_a_service_kept_is_loaded_from_its_file_its_folder_and_its_log(arch
 def test_a_newer_snapshot_that_is_damaged_is_passed_over_and_said(tmp_path):
     folder = tmp_path / "snapshots"
     archive = ARCHIVES[-1]
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(archive, folder)
     files = sorted(folder.glob("default/*.snapshots/*.snb"))
     files[-1].write_bytes(files[-1].read_bytes()[:-1])
     with pytest.warns(UserWarning, match=f"passing over {re.escape(str(files[-1]))}: it is cut off"):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
+from archives import unpack
 from freeze import MODELS, configuration, raw_events
 from parameters import on_logs
 from service import AtOnce, Ticking, digests, predictions, read_topic
@@ -40,8 +40,7 @@ NEW = list(raw_events(130, seed=4))
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def left(request, tmp_path):
     """(What a version left behind in a folder each, the version's name)."""
-    with tarfile.open(request.param) as tar:
-        tar.extractall(tmp_path / "left", filter="data")
+    unpack(request.param, tmp_path / "left")
     return tmp_path / "left", request.param.name.removesuffix(".tar.xz")
 
 
@@ -238,8 +237,7 @@ def test_what_this_version_wrote_earlier_is_what_it_writes(open_log, model, tmp_
     other = {name: value for name, value in fingerprint().items() if value != written["fingerprint"][name]}
     if other:
         pytest.skip(f"derived floats are those of another machine: {other}")
-    with tarfile.open(OURS) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(OURS, tmp_path)
     config, store = config_of(model, tmp_path / model), AtOnce(tmp_path / "snapshots", 100)
     brought(open_log(events=2, predictions=1, metrics=1, dead_letters=1, journal=1), tmp_path / model, store)
     for kept in (NoSnapshots(), store):
