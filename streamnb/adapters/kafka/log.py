@@ -500,6 +500,11 @@ class KafkaLog:
             check_since(self, since, until)
             nobody = ConsumerGroupMetadata(self._handing_group, -1, "", None, MemberState.UNJOINED)
             transactions.send(records, until, nobody, "handing on").settle(self._alive)
+        except LogError as error:
+            if isinstance(error.__cause__, errors.ProducerFencedError | errors.InvalidProducerEpochError):
+                # The text of that is of learners; whether this one had committed who starts again reads.
+                raise Fenced("somebody else hands these records on, too: start again") from error
+            raise
         finally:
             transactions.close()
 

@@ -16,10 +16,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 
 import pytest
+from prefixed import LIBRARIES, PrefixedKafkaLog
 from retention import trim
 
 from streamnb.adapters.kafka import log as kafka_log
 from streamnb.adapters.kafka.log import KafkaLog
+from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import SqliteStore
 from streamnb.engine.ports import Log, NewRecord, Partition, Transaction
@@ -1037,3 +1039,24 @@ def test_whoever_hands_on_disturbs_no_learner(open_log):
         log.commit(transaction(n, new("out"), positions={EVENTS: n + 1}))
     assert log.handed_on("letters") == {LETTERS: 3}
     assert len(values(log, "out")) == 3
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_whoever_is_fenced_while_it_hands_on_is_told_by_whom(broker, library, monkeypatch):
+    """Between its look and its commit another one hands the same records on."""
+    prefix = f"handed-{library}-"
+    log, other = (PrefixedKafkaLog(broker.address, prefix, library=LIBRARIES[library]) for _ in range(2))
+    with log, other:
+        log.create_topics({"events": 1, "letters": 1})
+        until(lambda: nothing_handed_on(log))
+        send = Transactions.send
+
+        def overtaken(transactions, *arguments):
+            monkeypatch.setattr(Transactions, "send", send)
+            other.hand_on(numbered("events", [1]), {}, {LETTERS: 1})
+            return send(transactions, *arguments)
+
+        monkeypatch.setattr(Transactions, "send", overtaken)
+        with pytest.raises(Fenced, match="somebody else hands these records on, too: start again"):
+            log.hand_on(numbered("events", [1]), {}, {LETTERS: 1})
+        assert values(log, "events") == [b"1"]
