@@ -85,14 +85,14 @@ class Transactions:
 
         After an attempt that failed this producer must not be used again: `begin_anew`.
         """
-        records = (*transaction.outputs, transaction.journal)
-        return self.send(records, transaction.positions, membership, f"commit {transaction.n}")
+        work = BlockingCall(lambda: self._write(transaction, membership), self._patience, self._thread)
+        return Attempt(work, f"commit {transaction.n}")
 
     def send(
         self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any, what: str
     ) -> Attempt:
         """Begin to write records and positions in one transaction; `what` it is, for errors."""
-        work = BlockingCall(lambda: self._write(records, positions, membership), self._patience, self._thread)
+        work = BlockingCall(lambda: self._send(records, positions, membership), self._patience, self._thread)
         return Attempt(work, what)
 
     @property
@@ -109,7 +109,10 @@ class Transactions:
         if producer is not None:
             producer.abandon()
 
-    def _write(
+    def _write(self, transaction: Transaction, membership: Any) -> None:
+        self._send((*transaction.outputs, transaction.journal), transaction.positions, membership)
+
+    def _send(
         self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any
     ) -> None:
         """1. Begin. 2. Send everything. 3. Look at every delivery. 4. Send the offsets. 5. Commit.
