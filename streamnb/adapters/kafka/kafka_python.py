@@ -164,7 +164,10 @@ class _TransactionalProducer(_Abandoned):
         sent: list[Any] = []
         try:
             sent.extend(send_all(self._producer, records))  # those before one that fails are kept
-            self._producer.flush(timeout=self._timeout)
+            # The flush of kafka-python 3.0.12 gives up on a batch that is split, for it is too large for its
+            # topic; to wait for each delivery goes on with the parts.
+            with contextlib.suppress(errors.UnknownError):
+                self._producer.flush(timeout=self._timeout)
             for delivery in sent:
                 if not delivery.succeeded():
                     delivery.get(timeout=self._timeout)

@@ -90,6 +90,25 @@ def test_what_was_not_delivered_is_not_committed(spared, error):
     assert [value for *_, value, _ in producer.handed] == [b"v", b"v", b"v", b"{}"]
 
 
+@pytest.mark.parametrize("error", [None, errors.MessageSizeTooLargeError("x")])
+def test_where_a_batch_is_split_each_delivery_is_waited_for(error):
+    """kafka-python's flush then ends at once with an error of its own."""
+    producer = Producer(2 if error else None, error)
+
+    def flush(**_):
+        producer.calls.append("flush")
+        raise errors.UnknownError("Future not done")
+
+    producer.flush = flush
+    if error is None:
+        attempt(producer)
+        assert producer.calls[-1] == "commit_transaction"
+        return
+    with pytest.raises(LogError, match="larger than its topic's"):
+        attempt(producer)
+    assert producer.calls[-1] == "flush"
+
+
 def test_a_record_is_appended_once_its_partition_is_in_the_transaction():
     """Each is handed over in its turn, by whichever way, and where the client itself would bring it."""
     producer = Producer(partitions=3)
