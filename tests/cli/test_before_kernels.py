@@ -13,6 +13,9 @@ import pytest
 from unwarmed import TOUCHED
 
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli import wiring
+from streamnb.cli.parser import build_parser
+from streamnb.engine.journal.entries import begin
 
 UNWARMED = Path(__file__).with_name("unwarmed.py")
 NOWHERE = "kafka://127.0.0.1:1 --set kafka.give_up_after=0"
@@ -57,6 +60,10 @@ REFUSED = [
     ("demo --folder good.csv/demo", "good.csv/demo: Not a directory"),
     ("demo --folder /proc", "/proc"),
     ("snapshot rollback --to 1 --log sqlite:///missing.db", "there is no log at missing.db"),
+    ("snapshot rollback --to 0 --log sqlite:///parts.db", "no topic 'journal'"),
+    ("snapshot rollback --to 0 --log sqlite:///empty.db", "the journal of sqlite:///empty.db is empty"),
+    ("snapshot rollback --to 0 --log sqlite:///begun.db", "there is nothing after 0 to undo"),
+    ("snapshot diff 0 1 --log sqlite:///begun.db", "there is no journal record 1"),
     ("warm anything", "unrecognized arguments"),
 ]
 RIGHT = ["evaluate good.csv", "ablate good.csv", "run --set http.listen= --log sqlite:///log.db", "warm"]
@@ -73,6 +80,13 @@ def answers(tmp_path_factory):
     (folder / "beyond.txt").write_text("7\n")
     with SqliteLog(folder / "parts.db") as log:
         log.create_topic("events", 2)
+    options = build_parser().parse_args(["run", "--log", f"sqlite:///{folder / 'begun.db'}"])
+    config = wiring.load_config(options)
+    with wiring.open_log(config) as log:
+        log.acquire("a")
+        begin(log, wiring.identity(config), 0.0)
+    with SqliteLog(folder / "empty.db") as log:
+        log.create_topic("journal", 1)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         commands = [*(command for command, _ in REFUSED), *RIGHT]

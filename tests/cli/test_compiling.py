@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import pytest
 
+from streamnb.cli import main, wiring
 from streamnb.cli.commands import run as run_command
 from streamnb.config import Config
 
@@ -74,6 +75,13 @@ def test_a_command_says_nothing_of_kernels_that_are_loaded():
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert re.fullmatch(r"kernels ready in [\d.]+ s\n", done.stdout)
+
+
+def test_the_seconds_are_those_of_all_that_was_compiled(monkeypatch, capsys):
+    monkeypatch.setattr(wiring, "warm_up", lambda config=None: 40.0 if config is None else 0.5)
+    for flags, seconds in ([], 0.5), (["--all"], 40.5):
+        assert main(["warm", *flags]) == 0
+        assert capsys.readouterr().out == f"kernels ready in {seconds} s\n"
 
 
 def test_a_learner_whose_kernels_are_compiled_shows_signs_of_life(monkeypatch):

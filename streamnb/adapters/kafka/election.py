@@ -165,23 +165,32 @@ class Election:
 
     def _lost(self) -> Fenced:
         """Why this member is elected no longer."""
-        holder = self._holder(self._seen())
+        members = self._seen()
+        holder = self._holder(members)
         other = holder is not None and holder.id not in {
             self._won_as,
             self._member.group_metadata().member_id,
         }
         end = f"{holder} has taken over" if other else "nobody else was elected"
+        return Fenced(f"this learner of {self._group} lost the election: {end}; {self._cause(members)}")
+
+    def _cause(self, members: Sequence[GroupMember]) -> str:
+        """Why, and what to do: whoever is still a member was heard all the while."""
         still, until = self._still
         if time.monotonic() - until < _LATELY:
             why = f"this process stood still for {still:.1f} s, and a session lasts {self._patience:g} s"
+        elif any(member.id == self._won_as for member in members):
+            look = self._line("kafka-consumer-groups.sh", "--describe", "--group", self._group, "--members")
+            return (
+                "this one was heard all the while, but the members of the group claimed the journal anew; "
+                f"start it again; if that happens often, see who comes and goes: {look}"
+            )
         else:
             why = (
-                f"no broker heard this one for {self._patience:g} s: it was cut off, or the broker was silent"
+                f"no broker heard this one for {self._patience:g} s: it was cut off, or the broker was "
+                "silent, or somebody removed it from the group"
             )
-        return Fenced(
-            f"this learner of {self._group} lost the election: {end}; {why}; start it again, and raise "
-            "log.session_timeout if that happens often"
-        )
+        return f"{why}; start it again, and raise log.session_timeout if that happens often"
 
     def close(self) -> None:
         """Leave the group, so that a successor need not wait."""

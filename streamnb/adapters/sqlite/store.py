@@ -129,6 +129,10 @@ class SqliteStore:
         self.path = Path(path)
         self._patience = patience or Patience()
         self._wal = Path(f"{self.path}-wal")
+        if str(self.path) == ":memory:":  # to SQLite that is no file, and none is to be left
+            raise LogError(
+                f"{self.path}: a log must be a file on a local disk; give it a name such as streamnb.db"
+            )
         with suppress(OSError):  # it is there, or SQLite says why it cannot be
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with self.errors():

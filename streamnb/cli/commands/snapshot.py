@@ -19,7 +19,7 @@ from streamnb.cli.reports.state_diff import StateAt, differences, print_differen
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.entries import refuse_forgotten, roll_back
-from streamnb.engine.journal.history import each_alive, entries, find, is_on, path_to
+from streamnb.engine.journal.history import each_alive, entries, find, is_on, last, path_to
 from streamnb.engine.journal.recovery import recover, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
@@ -83,14 +83,11 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
     with closing(wiring.existing_log(config)) as log:
+        _refuse_nothing(log, config, options.to)
         wiring.warm_up(config)  # while nothing is held
         acquire(log, config.log.session_timeout)
         identity = wiring.identity(config)
         end = _present(log, config, options)
-        if options.to >= end.n:
-            raise JournalError(
-                f"the journal ends with record {end.n}: there is nothing after {options.to} to undo"
-            )
         refuse_forgotten(end, options.to)
         target = _state_at(log, config, options.to, log)
         plan = _plan(_WholeJournal(log, config, log.heartbeat), end, options.to)
@@ -111,6 +108,17 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         print(json.dumps({**plan, "n": checkpoint.n, "snapshot": file, "events": target.learner.consumed}))
     else:
         print(f"rolled back by journal record {checkpoint.n}; back again: --to {end.n}")
+
+
+def _refuse_nothing(log: Log, config: Config, to: int) -> None:
+    """Raises JournalError where nothing was written after record `to`; LogError where nothing was at all."""
+    end = last(log, log.partitions(config.topics.journal)[0])
+    if end is None:
+        raise _empty(config)
+    if to >= end.record.n:
+        raise JournalError(
+            f"the journal ends with record {end.record.n}: there is nothing after {to} to undo"
+        )
 
 
 def _present(log: Log, config: Config, options: argparse.Namespace) -> Checkpoint:
@@ -159,6 +167,10 @@ def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:
 # -- the journal --------------------------------------------------------------------------------------------
 
 
+def _empty(config: Config) -> LogError:
+    return LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
+
+
 class _WholeJournal:
     """What is needed of the whole journal as it is kept: a few bytes a record, for there may be millions.
 
@@ -180,7 +192,7 @@ class _WholeJournal:
                 self.rollbacks[record.n] = record.to
             self._events.append(record.events if record.kind == "commit" else -1)
         if not self._events:
-            raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")
+            raise _empty(config)
         self.last = self.first + len(self._events) - 1
 
     def path(self, n: int) -> list[range]:

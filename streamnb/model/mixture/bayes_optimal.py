@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from river import base
 
-from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_above_zero, is_missing
@@ -135,6 +135,10 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         An event that counts `w` times weighs the models as any other, unless `w` is 0: then nothing is
         learned. One without a label (None) says nothing of the models, and teaches those that have
         `learn_unlabelled_one`.
+
+        What a model raises is passed on. Then the posterior is as it was, and so are that model and those
+        after it, if it refuses before it learns, as all of this package do. Those before it take back what
+        their `corrections` say; one that takes nothing back, such as River's, has learned the event.
         """
         self._learn(x, y, w)
 
@@ -150,16 +154,9 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         The posterior keeps what was said of them. `prunings` are those of every model: they prune together.
         """
         for x, y, w, number in Taught.of(xs, ys, ws, prunings).each():
-            done: list[Any] = []
-            try:
-                for model in self._classifiers():
-                    unteach_one(model, x, y, w, number)
-                    done.append(model)
-            except UnlearnError:  # no model may lose what another one keeps
-                for model in done:
-                    if corrections_of(model) != "again":
-                        teach_one(model, x, y, w)
-                raise
+            self._of_each(
+                partial(unteach_one, x=x, y=y, w=w, prunings=number), partial(teach_one, x=x, y=y, w=w)
+            )
 
     def learn_unlabelled_one(self, x: dict[Any, Any], w: float = 1.0) -> None:
         """Teach the models that learn from events without a label; the posterior stays as it is."""
@@ -274,11 +271,27 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         return cloned
 
     def _learn(self, x: dict[Any, Any], y: Any, w: float, *, late: bool = False) -> None:
+        answers: list[dict[Any, float]] = []
         if not is_missing(y) and is_above_zero(w):
             answers = [answer_of(model, x) for model in self._classifiers()]
+        self._of_each(
+            partial(teach_one, x=x, y=y, w=w, late=late), partial(unteach_one, x=x, y=y, w=w, prunings=None)
+        )
+        if answers:
             self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
-        for model in self._classifiers():
-            teach_one(model, x, y, w, late=late)
+
+    def _of_each(self, do: Callable[[Any], None], undo: Callable[[Any], None]) -> None:
+        """Do it to every model, or, where one refuses, to none that takes back what it learned."""
+        done: list[Any] = []
+        try:
+            for model in self._classifiers():
+                do(model)
+                done.append(model)
+        except Exception:
+            for model in done:
+                if corrections_of(model) != "again":
+                    undo(model)
+            raise
 
     def _classifiers(self) -> list[Any]:
         return list(self.models.values() if isinstance(self.models, Mapping) else self.models)

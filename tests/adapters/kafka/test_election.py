@@ -70,6 +70,7 @@ def group(*members, error=None):
 
 
 MINE = group(("me", "streamnb-a:1", [PRIZE]))
+ALONE = group(("you", "streamnb-b:2", [PRIZE]))
 THEIRS = group(("you", "streamnb-b:2", [PRIZE]), ("me", "streamnb-a:1", []))
 STRANGE = group(("x", "console", [PRIZE]))
 NOBODYS = group(("me", "streamnb-a:1", []))
@@ -99,6 +100,7 @@ class Case(NamedTuple):
 
 
 TAKEN, NOBODY = "b:2 at host has taken over", "nobody else was elected"
+CLAIMED = r"this one was heard .* claimed .*: kafka-consumer-groups.sh .* --group streamnb.m --members$"
 CASES = {
     "won at once": Case("win", [ELECTED], []),
     "won after joining": Case("win", [REJOINING, Turn(id=""), ELECTED], [], calls=("pause",)),
@@ -118,11 +120,13 @@ CASES = {
     "a beat": Case("beat", [ELECTED], []),
     "a beat within a rebalance": Case("beat", [Turn(JOINING), Turn(JOINING), ELECTED], []),
     "a rebalance longer than a session": Case("beat", [Turn(JOINING)], []),
-    "another took over": Case("beat", [PASSED_OVER], [THEIRS], Fenced, f"{TAKEN}; no broker heard"),
-    "nobody took over": Case("beat", [PASSED_OVER], [NOBODYS], Fenced, NOBODY),
+    "another took over": Case("beat", [PASSED_OVER], [ALONE], Fenced, f"{TAKEN}; no broker heard"),
+    "another claimed it": Case("beat", [PASSED_OVER], [THEIRS], Fenced, f"{TAKEN}; {CLAIMED}"),
+    "nobody took over": Case("beat", [PASSED_OVER], [group()], Fenced, f"{NOBODY}; no broker heard"),
+    "of two that claim it neither has it": Case("beat", [PASSED_OVER], [NOBODYS], Fenced, f"{NOBODY}; {CLAIMED}"),
     "lost while joining": Case("beat", [REJOINING, ELECTED], [UNREACHABLE], Fenced, NOBODY, unseen=1),
     "expired and joined again": Case("beat", [Turn(id="me2")], [MINE], Fenced, NOBODY),
-    "stood still": Case("beat", [PASSED_OVER], [THEIRS], Fenced, "stood still for 20.0 s", idle=20.0),
+    "stood still": Case("beat", [PASSED_OVER], [THEIRS], Fenced, r"stood still for 20.0 s.* raise log.session_timeout", idle=20.0),
     "proved": Case("prove", [ELECTED], [MINE]),
     "proved once settled": Case("prove", [ELECTED], [UNSETTLED, MINE]),
     "disproved": Case("prove", [ELECTED], [THEIRS, THEIRS, MINE], Fenced, TAKEN),

@@ -806,9 +806,11 @@ def test_a_path_that_cannot_be_opened_is_named(tmp_path, path):
         SqliteLog(tmp_path / path)
 
 
-def test_a_log_in_memory_is_refused():
+def test_a_log_in_memory_is_refused_and_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(LogError, match="must be a file"):
         SqliteLog(":memory:")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damage_is_never_taken_for_the_end(logs):

@@ -392,3 +392,23 @@ def test_a_failing_model_leaves_the_posterior_as_it_was():
         model.learn_one({}, "a")
     assert model.posterior.observations == 0
     assert model.models["good"].learned == 0
+
+
+def test_what_one_model_refuses_to_learn_no_model_that_can_take_it_back_has_learned():
+    class Refuses(Says):
+        def learn_one(self, x, y):
+            raise ValueError(f"{y} of {x}")
+
+    counts, table = CategoricalNB(), GaussianNB()
+    model = BayesOptimalClassifier([counts, table, Says(), Refuses(), Says()])
+    for one in (counts, table):
+        one.learn_one({"size": 1.5}, "a")
+    told = [one.predict_proba_one({"size": 1.5}) for one in (counts, table, model)], model.posterior.losses
+    for w in (1.0, 2.5):
+        with pytest.raises(ValueError, match="b of"):
+            model.learn_one({"size": 1.5}, "b", w)
+    assert (counts.n_events, table.n_events, model.posterior.observations) == (1, 1, 0)
+    assert told == (
+        [one.predict_proba_one({"size": 1.5}) for one in (counts, table, model)],
+        model.posterior.losses,
+    )
