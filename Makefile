@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test test-all storm soak wheel picture screenshots kafka check bench ablation format warm clean
+.PHONY: demo test-fast test test-all storm soak wheel dist interpreters picture screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -37,6 +37,13 @@ wheel: $(VENV)/demo.stamp  ## dist/*.whl with machine code for x86-64-v3 and any
 	$(BIN)/python -m streamnb.compiler.ship $(KERNELS)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	rm -rf streamnb/compiler/machine_code
+
+dist: $(VENV)/dev.stamp  ## dist/*.tar.gz and a wheel without machine code, for a package index: the same bytes each time
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*.tar.gz dist/*-none-any.whl
+
+interpreters: $(VENV)/dev.stamp  ## the core of the tests on each Python that the package names and this machine has
+	$(BIN)/python tests/house/interpreters.py
 
 picture: $(VENV)/dev.stamp  ## draw the picture of docs/architecture.md from the imports
 	$(BIN)/python tests/house/picture.py
