@@ -368,6 +368,28 @@ def test_service_is_pinned_kept_up_and_published_to_this_machine_alone(name):
         assert "PASSWORD" not in variable or str(value).startswith("${")
 
 
+def test_compose_accepts_its_file():
+    check = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.compose-spec",
+        DEPLOY / "compose.yaml",
+    ]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_every_service_has_a_health_check(name):
+    """One of its own, or the image's; what ends has none."""
+    made = COMPOSE["services"][name]
+    told = made.get("healthcheck", {})
+    assert bool(told.get("disable")) == (made["restart"] == "on-failure")
+    assert told or made["image"] == f"streamnb:{VERSION}"
+
+
 def test_services_wait_for_what_they_need():
     services = COMPOSE["services"]
     for service in services.values():
