@@ -24,7 +24,6 @@ from streamnb.engine.verification.recount.late_recount import LateRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.events import Event
-from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
@@ -161,10 +160,8 @@ class _Recounting:
         self._findings = verified.findings
         self._progress = progress
         learner = source.learner()
-        has_chains = isinstance(learner.model, HiddenMarkovNB)
-        self._is_table = isinstance(learner.model, CountingModel)
+        self.counts = isinstance(learner.model, CountingModel)
         self._late = None if learner.late is None else LateRecount(Recount())
-        self.counts = self._is_table and not (has_chains and self._late is not None)
         self.base = -1
 
     def run(self, reader: ProcessedReader) -> None:
@@ -192,8 +189,6 @@ class _Recounting:
             return
         if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
-            if self._is_table:
-                text = "what late labels teach of chains is compared with a replay alone"
             self._findings.unchecked(RECOUNT, text)
             return
         if self._seen.is_whole:

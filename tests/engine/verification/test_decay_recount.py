@@ -1,4 +1,4 @@
-"""The recount of models that weigh hypotheses: texts that hold a word, what is forgotten, and the posterior."""
+"""What models that weigh hypotheses count, beside a recount; and what decays in them, beside an oracle of fifty digits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from decay_oracle import Clock, DecayedCount, DecayingRecount, decayed_otherwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 from service import records
@@ -20,7 +21,6 @@ from streamnb.cli.reports.state_diff import differences, print_differences
 from streamnb.engine.journal.checkpoint import BEFORE
 from streamnb.engine.learner import Learner
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.exact.decay import Clock, DecayedCount
 from streamnb.engine.verification.recount.comparison import LearnedState, recount_of
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.weights import UNIT
@@ -88,14 +88,16 @@ def spaced(*events):
 def test_a_recount_agrees_with_what_was_learned_and_forgotten(raws, pruning, cuts):
     learner = learner_of(pruning)
     learn(learner, raws, cuts)
-    findings, equal = differing(recounted(learner, raws), learner)
+    recount = recounted(learner, raws, DecayingRecount())
+    findings, equal = differing(recount, learner)
     assert findings == []
-    tables = learner.model.statistics.decayed.tables
-    assert equal.moments == np.count_nonzero(learner.model.statistics.moments.n) + np.count_nonzero(tables.n)
+    statistics = learner.model.statistics
+    assert equal.moments == np.count_nonzero(statistics.moments.n)
+    assert list(decayed_otherwise(recount, statistics)) == []
 
 
 @given(timed(), timed(), PRUNINGS)
-def test_a_recount_goes_on_from_a_state_that_forgets(before, after, pruning):
+def test_a_recount_goes_on_from_a_state_of_hypotheses(before, after, pruning):
     learner = learner_of(pruning)
     learn(learner, before)
     recount = recount_of(LearnedState.read(learner.parts()))
@@ -146,8 +148,9 @@ def learned():
     """The parts of a learner, and a recount that agrees with it."""
     learner = learner_of()
     learn(learner, some_events())
-    recount = recounted(learner, some_events())
+    recount = recounted(learner, some_events(), DecayingRecount())
     assert differing(recount, learner)[0] == []
+    assert list(decayed_otherwise(recount, learner.model.statistics)) == []
     return learner.parts(), recount
 
 
@@ -180,62 +183,9 @@ def change(name, where, how):
 
 
 WORD = {"attribute": "text", "value": "w3"}
-HERE = {"half_life": "86400s"}
 DAMAGE = {
     "presence": (change("presence", (b"w3", 1), lambda v: v + 1), {**WORD, "class": "a"}, "texts"),
     "texts": (change("texts", (0, 0), lambda v: v + 1), {"attribute": "text", "class": "b"}, "texts"),
-    "count": (
-        change("decayed_table", (b"w3", 0, 1), lambda v: v * (1 + 1e-6)),
-        {**WORD, "class": "a", **HERE},
-        "forgetting count: count",
-    ),
-    "last digits": (
-        change("decayed_table", (b"w3", 0, 1), lambda v: v * (1 - 1e-12)),
-        {**WORD, "class": "a", **HERE},
-        "forgetting count: count",
-    ),
-    "presence that forgets": (
-        change("decayed_table", (b"w3", 1, 1), lambda v: v * (1 + 1e-6)),
-        {**WORD, "class": "a", **HERE},
-        "forgetting presence: count",
-    ),
-    "nothing": (
-        change("decayed_table", (b"w3", 0, 1), lambda _: 0.0),
-        {**WORD, "class": "a", **HERE},
-        "count 0.0 learned",
-    ),
-    "epoch of a row": (
-        change("decayed_row_epoch", (b"w3", 0), lambda v: v - 1),
-        {**WORD, "class": "a", **HERE},
-        "forgetting count: count",
-    ),
-    "first time": (change("decayed_clock", (0,), lambda v: v - 1.0), {}, "first event time"),
-    "latest time": (change("decayed_clock", (1,), lambda v: v + 1.0), {}, "latest event time"),
-    "total": (
-        change("decayed_totals", (0, 0, 1), lambda v: v * (1 + 1e-6)),
-        {"attribute": "text", "class": "a", **HERE},
-        "forgetting count: total",
-    ),
-    "class": (
-        change("decayed_classes", (1, 1), lambda v: v * (1 - 1e-6)),
-        {"class": "a", **HERE},
-        "forgetting presence: weight",
-    ),
-    "n": (
-        change("decayed_n", (0, 0, 1), lambda v: v * (1 + 1e-6)),
-        {"attribute": "x", "class": "a", **HERE},
-        "forgetting weight",
-    ),
-    "mean": (
-        change("decayed_mean", (0, 0, 1), lambda v: v * (1 + 1e-12)),
-        {"attribute": "x", "class": "a", **HERE},
-        "forgetting mean",
-    ),
-    "M2": (
-        change("decayed_M2", (0, 0, 1), lambda v: v * (1 - 1e-10)),
-        {"attribute": "x", "class": "a", **HERE},
-        "forgetting M2",
-    ),
     "log posterior": (
         change("posterior_log_posterior", (1,), lambda v: v * (1 + 1e-9)),
         {"hypothesis": "bernoulli alpha=0.5"},
@@ -252,48 +202,46 @@ DAMAGE = {
         "observations of the posterior",
     ),
 }
+DECAYED = {
+    "count": (change("decayed_table", (b"w3", 0, 1), lambda v: v * (1 + 1e-6)), "row", (0, "w3", "a")),
+    "last digits": (change("decayed_table", (b"w3", 0, 1), lambda v: v * (1 - 1e-12)), "row", (0, "w3", "a")),
+    "presence": (change("decayed_table", (b"w3", 1, 1), lambda v: v * (1 + 1e-6)), "row", (1, "w3", "a")),
+    "nothing": (change("decayed_table", (b"w3", 0, 1), lambda _: 0.0), "row", (0, "w3", "a")),
+    "epoch of a row": (change("decayed_row_epoch", (b"w3", 0), lambda v: v - 1), "row", (0, "w3", "a")),
+    "first time": (change("decayed_clock", (0,), lambda v: v - 1.0), "clock", ()),
+    "latest time": (change("decayed_clock", (1,), lambda v: v + 1.0), "clock", ()),
+    "total": (change("decayed_totals", (0, 0, 1), lambda v: v * (1 + 1e-6)), "total", (0, "text", "a")),
+    "class": (change("decayed_classes", (1, 1), lambda v: v * (1 - 1e-6)), "class", (1, "", "a")),
+    "n": (change("decayed_n", (0, 0, 1), lambda v: v * (1 + 1e-6)), "moments", (0, "x", "a")),
+    "mean": (change("decayed_mean", (0, 0, 1), lambda v: v * (1 + 1e-12)), "moments", (0, "x", "a")),
+    "M2": (change("decayed_M2", (0, 0, 1), lambda v: v * (1 - 1e-10)), "moments", (0, "x", "a")),
+}
+"""One number of what decays, and what the oracle says of it."""
 
 
 NO_STATE = {
-    "fewer texts": (
-        change("texts", (0, 0), lambda v: v - 1),
-        {"attribute": "text", "class": "b"},
-        "texts",
-        "presence[1, 0]: a word in more texts than there are",
-    ),
     "no number": (
         change("decayed_table", (b"w3", 0, 1), lambda _: math.nan),
-        {**WORD, "class": "a", **HERE},
-        "count nan learned",
+        "row",
         "decayed_table[8, 0, 1]: nan is not between",
     ),
     "below zero": (
         change("decayed_table", (b"w3", 0, 1), lambda v: -v),
-        {**WORD, "class": "a", **HERE},
-        "forgetting count: count",
+        "row",
         "decayed_table[8, 0, 1]: -",
     ),
     "epoch to come": (
         change("decayed_row_epoch", (b"w3", 0), lambda v: v + 9),
-        {**WORD, **HERE},
         "epoch of a row",
         "decayed_row_epoch[8, 0]: a row was learned later than now",
     ),
     "epoch": (
         change("decayed_epoch", (0,), lambda v: v + 1),
-        HERE,
-        "epoch 2 learned, 1 counted",
+        "epoch",
         "decayed_epoch[0]: not that of the time",
     ),
 }
 """What no model can have learned: a state with it is refused, with the array and the place."""
-
-
-def found_first(learned, read, place, what):
-    findings, _ = differing(learned[1], read)
-    assert findings[0].place == {"record": 7, **place}
-    assert what in findings[0].text
-    assert findings[0].found != findings[0].expected or math.isnan(findings[0].found)
 
 
 @pytest.mark.parametrize("name", DAMAGE)
@@ -301,19 +249,45 @@ def test_every_number_that_is_another_is_found_at_its_place(learned, name):
     damage, place, what = DAMAGE[name]
     parts = loaded(learned[0]).parts()
     damage(parts)
-    found_first(learned, loaded(parts), place, what)
+    findings, _ = differing(learned[1], loaded(parts))
+    assert findings[0].place == {"record": 7, **place}
+    assert what in findings[0].text
+    assert findings[0].found != findings[0].expected
+
+
+@pytest.mark.parametrize("name", DECAYED)
+def test_the_oracle_sees_every_number_that_decayed_otherwise(learned, name):
+    damage, what, place = DECAYED[name]
+    parts = loaded(learned[0]).parts()
+    damage(parts)
+    assert (what, place) in decayed_otherwise(learned[1], loaded(parts).model.statistics)
+
+
+def refused(parts, said):
+    for takes in (loaded, LearnedState.read):
+        with pytest.raises(SnapshotError, match=re.escape(said)):
+            takes(parts)
+
+
+def test_more_texts_with_a_word_than_texts_are_refused_in_a_state_and_found_in_memory(learned):
+    fewer = change("texts", (0, 0), lambda v: v - 1)
+    parts, read = loaded(learned[0]).parts(), loaded(learned[0])
+    fewer(parts, in_memory(read.model))
+    findings, _ = differing(learned[1], read)
+    assert findings[0].place == {"record": 7, "attribute": "text", "class": "b"}
+    assert "texts" in findings[0].text
+    fewer(parts)
+    refused(parts, "presence[1, 0]: a word in more texts than there are")
 
 
 @pytest.mark.parametrize("name", NO_STATE)
-def test_a_number_that_none_can_be_is_refused_in_a_state_and_found_in_memory(learned, name):
-    damage, place, what, refused = NO_STATE[name]
+def test_a_number_that_none_can_be_is_refused_in_a_state_and_seen_in_memory(learned, name):
+    damage, what, said = NO_STATE[name]
     parts, read = loaded(learned[0]).parts(), loaded(learned[0])
     damage(parts, in_memory(read.model))
-    found_first(learned, read, place, what)
+    assert what in {found for found, _ in decayed_otherwise(learned[1], read.model.statistics)}
     damage(parts)
-    for takes in (loaded, LearnedState.read):
-        with pytest.raises(SnapshotError, match=re.escape(refused)):
-            takes(parts)
+    refused(parts, said)
 
 
 def test_a_time_that_is_another_is_found_with_the_epochs_that_follow_from_it(learned):
@@ -325,12 +299,8 @@ def test_a_time_that_is_another_is_found_with_the_epochs_that_follow_from_it(lea
     half_lives = statistics.decayed.tables.half_life
     arrays["decayed_epoch"][:] = np.diff(arrays["decayed_clock"])[0] / half_lives // 32
     arrays["decayed_row_epoch"][keys.index(b"w3"), 0] += 9
-    findings, _ = differing(learned[1], loaded(parts))
-    texts = [finding.text for finding in findings]
-    assert "latest event time" in texts[0]
-    assert any("epoch 11 learned, 1 counted" in text for text in texts)
-    (row,) = (finding for finding in findings if "epoch of a row 10 learned, 1 counted" in finding.text)
-    assert row.place == {"record": 7, **WORD, **HERE}
+    found = list(decayed_otherwise(learned[1], loaded(parts).model.statistics))
+    assert {("clock", ()), ("epoch", (0,)), ("epoch of a row", (0, "w3"))} <= set(found)
 
 
 def test_a_loss_beyond_the_bound_is_found_with_switching_too():

@@ -97,7 +97,7 @@ def assert_clean(outcome, events):
     assert told(outcome) == []
     assert outcome.events == events
     fine = dict(told(outcome, CheckResult.OK))
-    assert fine["learners"].endswith("numbers of learners and their features are the replay's, bit for bit")
+    assert fine["learners"].endswith("numbers of what learns by gradient or forgets are the replay's, bit for bit")
     assert fine["replay"].startswith("with snapshots and with")
 
 
@@ -571,7 +571,7 @@ def test_two_kinds_of_machine_may_differ_in_what_is_learned_by_gradient(log, fol
     assert "learners" in checks(verify(source, Findings()))
     outcome = verify(elsewhere, Findings())
     assert (
-        "weights and powers: more than one kind of machine has written"
+        "weights, powers and what forgets: more than one kind of machine has written"
         in dict(told(outcome, CheckResult.UNCHECKED)).values()
     )
     assert told(outcome) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from retention import trim
 from service import IDENTITY, TOPICS, new_worker, produce, raw_events
@@ -89,7 +90,8 @@ def test_two_kinds_of_machine_may_differ_in_powers_and_logarithms(learned, tmp_p
         arrays["posterior_log_posterior"] *= 1 + 2.0**-52
 
     edit_snapshot(tmp_path / "snapshots", other_bits)
-    assert [check for check, _ in told(verified(learned, tmp_path / "snapshots"))] == ["replay"]
+    found = {check for check, _ in told(verified(learned, tmp_path / "snapshots"))}
+    assert found == {"replay", "learners", "snapshots"}
     elsewhere = dataclasses.replace(IDENTITY, fingerprint={"python": "4"})
     assert told(verified(learned, tmp_path / "snapshots", elsewhere)) == []
 
@@ -113,13 +115,38 @@ DAMAGE = {
         "log posterior beside its loss",
         "posterior_losses",
     ),
-    "class": (
-        one("decayed_classes", (0, 0), lambda v: v * (1 + 1e-6)),
-        "forgetting count: weight",
-        "decayed_classes",
-    ),
     "texts": (one("texts", (0, 0), lambda v: v + 1), "texts", "texts"),
 }
+
+
+DECAYED = {
+    "decayed_table": (5, 1, 0),
+    "decayed_row_epoch": (5, 1),
+    "decayed_totals": (1, 0, 1),
+    "decayed_classes": (0, 0),
+    "decayed_n": (1, 0, 1),
+    "decayed_mean": (1, 0, 1),
+    "decayed_M2": (1, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", DECAYED)
+@pytest.mark.parametrize("n", [3, END])
+def test_one_bit_of_what_forgets_is_told_with_its_place(learned, tmp_path, name, n):
+    """By a replay, whether the snapshot is the newest or an older one."""
+    place, newest = DECAYED[name], edit_snapshot(tmp_path / "snapshots", lambda _: None)
+
+    def next_one(parts):
+        array = parts["model"].arrays[name]
+        array.view(np.int64)[place] += -1 if array.dtype == np.int64 else 1
+
+    edit_snapshot(tmp_path / "snapshots", next_one, None if n == END else n)
+    outcome = verified(learned, tmp_path / "snapshots")
+    at = f"at journal record {newest if n == END else n}"
+    where = f"array {name!r}, index {', '.join(map(str, place))!r}"
+    texts = told(outcome)
+    assert {check for check, _ in texts} == ({"snapshots", "learners"} if n == END else {"snapshots"})
+    assert all(text.startswith(f"{at}, {where}") for _, text in texts)
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -1,8 +1,8 @@
-"""Features, and what is learned by gradient, beside a replay: it is the same bit for bit.
+"""Features, what is learned by gradient, and what forgets, beside a replay: it is the same bit for bit.
 
-Weights, powers and pools are sums that depend on the order of events. A replay of the journal gives their
-very bits, on one kind of machine; counts of features it gives on any. The first number of an array that is
-another is told by what it stands for.
+Weights, powers, pools and counts that decay are sums that depend on the order of events. A replay of the
+journal gives their very bits, on one kind of machine; counts of features it gives on any. The first number
+of an array that is another is told by what it stands for.
 """
 
 from __future__ import annotations
@@ -18,20 +18,9 @@ from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.softmax.feature_table import COUNTS, KEY, KEY_BITS, OWNER, TOTAL
 
-OF_LEARNERS = "learned_"
+OF_LEARNERS, DECAYED = "learned_", "decayed_"
 """How the names of all arrays begin that are compared here."""
-_BY_GRADIENT = tuple(
-    f"{OF_LEARNERS}{name}"
-    for name in (
-        "feature_weights",
-        "bias",
-        "powers",
-        "pool_weights",
-        "pool_covariance",
-        "pool_bias",
-        "pool_confidence",
-    )
-)
+_UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in ("feature_weights", "bias", "powers", "pool_")))
 _SQUARES = "sum of squared gradients"
 
 
@@ -46,15 +35,17 @@ class Names(NamedTuple):
 
     @property
     def learns(self) -> bool:
-        """Whether any learns from predictions, or reads bins, which are counted as features."""
-        return any(isinstance(h, Pool) or _is_pooled(h) or _reads_bins(h) for h in self.hypotheses)
+        """Whether any learns from predictions, forgets, or reads bins, which are counted as features."""
+        return any(isinstance(h, Pool) or _is_pooled(h) or _reads_bins(h) for h in self.hypotheses) or any(
+            isinstance(h, Hypothesis) and h.half_life is not None for h in self.hypotheses
+        )
 
     def place(
         self, name: str, index: Sequence[int], labels: Sequence[str], arrays: Mapping[str, Array]
     ) -> tuple[str, dict[str, str | int]]:
         """What a number of an array is, and where it belongs."""
         kind = name.removeprefix(OF_LEARNERS)
-        if kind.startswith(("feature", "bins_", "context_")):
+        if kind.startswith(("feature", "bins_", "context_", DECAYED)):
             return self._of_features(kind, index, labels, arrays)
         if kind == "bias":
             learners = self._labels(Softmax)
@@ -135,12 +126,12 @@ def compare_learned(
         check: name of the check.
         at: number of the journal record at which both stand.
         findings: are told.
-        one: whether one kind of machine has written all; else what is learned by gradient is left out.
+        one: whether one kind of machine has written all; else only counts of features are compared.
     """
     meta, arrays = state
     same = 0
     for name in sorted({**arrays, **replayed}):
-        if not name.startswith(OF_LEARNERS) or (name in _BY_GRADIENT and not one):
+        if not name.startswith((OF_LEARNERS, DECAYED)) or (name.startswith(_UNPORTABLE) and not one):
             continue
         here, there = arrays.get(name), replayed.get(name)
         if here is None or there is None or (here.shape, here.dtype) != (there.shape, there.dtype):

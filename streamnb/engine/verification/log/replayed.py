@@ -13,11 +13,10 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Survey
-from streamnb.engine.verification.log.gradients import OF_LEARNERS, Names, compare_learned
+from streamnb.engine.verification.log.gradients import DECAYED, OF_LEARNERS, Names, compare_learned
 from streamnb.engine.verification.log.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.log.published import LETTERS, PREDICTIONS
 from streamnb.engine.verification.log.replayed_outputs import ReplayedOutputs
-from streamnb.engine.verification.recount.entity_chains import BELIEFS
 from streamnb.errors import StreamnbError
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
@@ -25,7 +24,7 @@ from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.wire.snapshot import Part, part_digest
 
 REPLAY, LEARNERS = "replay", "learners"
-_UNPORTABLE = ("posterior_", "decayed_", BELIEFS, OF_LEARNERS)
+_UNPORTABLE = ("posterior_", "entity_beliefs")  # sums of logarithms
 
 
 class _UpTo:
@@ -150,9 +149,9 @@ class Replays:
         self._outputs.finish(reports, is_all=is_all, passed_over=passed_over, told=told)
 
     def _compare_parts(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
-        """All but features and what is learned by gradient."""
+        """All but features, what is learned by gradient, and what forgets."""
         sides = (learner.parts(), replayed.parts())
-        without = (OF_LEARNERS,) if one else _UNPORTABLE
+        without = (OF_LEARNERS, DECAYED) if one else (OF_LEARNERS, DECAYED, *_UNPORTABLE)
         for name in sorted(sides[0]):
             state, other = (_portable(name, parts[name], without, one=one) for parts in sides)
             if part_digest(*state) != part_digest(*other):
@@ -168,16 +167,15 @@ class Replays:
             self._findings.ok(REPLAY, text)
 
     def _compare_learned(self, learner: Learner, replayed: Learner, names: Names, *, one: bool) -> None:
-        """Features, and what is learned by gradient."""
+        """Features, what is learned by gradient, and what forgets."""
         n = self._seen.end.n
         if not one:
-            self._findings.unchecked(
-                LEARNERS, "weights and powers: more than one kind of machine has written"
-            )
+            text = "weights, powers and what forgets: more than one kind of machine has written"
+            self._findings.unchecked(LEARNERS, text)
         state, other = learner.model.state(), replayed.model.state()[1]
         same = compare_learned(state, other, names, LEARNERS, n, self._findings, one=one)
         if not self._findings.count(LEARNERS):
-            text = f"{same:,} numbers of learners and their features are the replay's, bit for bit"
+            text = f"{same:,} numbers of what learns by gradient or forgets are the replay's, bit for bit"
             self._findings.ok(LEARNERS, text, record=n)
 
     def _recovered(

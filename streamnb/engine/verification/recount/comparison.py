@@ -11,18 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.engine.learner import Learner
-from streamnb.engine.verification.exact.decay import Group, Row
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.engine.verification.findings import Findings
-from streamnb.engine.verification.recount.decay_comparison import DecayComparison
-from streamnb.engine.verification.recount.entity_chains import ChainRecount, compare_chains
 from streamnb.engine.verification.recount.posterior_books import Books
-from streamnb.engine.verification.recount.recount import Recount
+from streamnb.engine.verification.recount.recount import Group, Recount, Row
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.softmax.feature_table import KEY, KEY_BITS
@@ -36,7 +32,6 @@ class LearnedState(NamedTuple):
     consumed: int
     dead_letters: int
     books: Books | None = None
-    chains: ChainRecount | None = None
     forgotten: int = 0
 
     @classmethod
@@ -45,10 +40,7 @@ class LearnedState(NamedTuple):
         model = learner.model
         if not isinstance(model, CountingModel):
             raise SnapshotError(f"a {type(model).__name__} holds no table of counts")
-        statistics = model.statistics
-        meta, learned = model.state() if isinstance(model, HiddenMarkovNB) else ({}, {})
-        chains = ChainRecount.of_state(meta, learned)
-        return cls(statistics, learner.consumed, learner.dead_letters, Books.of(model), chains)
+        return cls(model.statistics, learner.consumed, learner.dead_letters, Books.of(model))
 
     @classmethod
     def read(cls, parts: Mapping[str, Part]) -> LearnedState:
@@ -60,10 +52,9 @@ class LearnedState(NamedTuple):
             np.array(meta["groups"], dtype=object)[np.where(groups < 0, ~groups, groups)]
             statistics = Statistics.from_state(meta, arrays)
             _check_features(arrays)
-            chains = ChainRecount.of_state(meta, arrays)
             seen = counters["consumed"], counters["dead_letters"]
             forgotten = parts.get("forgotten", Part({}, {})).arrays.values()
-            return cls(statistics, *seen, Books.read(model), chains, sum(map(len, forgotten)))
+            return cls(statistics, *seen, Books.read(model), sum(map(len, forgotten)))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
 
@@ -82,7 +73,7 @@ class Compared:
     """How many numbers are equal.
 
     Attributes:
-        counts: of classes, rows and totals, those that decay among them.
+        counts: of classes, rows and totals.
         moments: cells of continuous attributes.
     """
 
@@ -171,16 +162,8 @@ def recount_of(state: LearnedState) -> Recount:
         if not (n > 0 and math.isfinite(mean) and 0.0 <= M2 < math.inf):
             raise SnapshotError(f"{cell[0]!r} of class {cell[1]!r} has moments {n}, {mean}, {M2}")
         recount.moments[cell] = ExactMoments.of(n, mean, M2)
-    recount.choose(state.statistics.sources)
-    recount.chains = state.chains
-    _decay_comparison(recount, state.statistics).begin()
+    recount.sources = state.statistics.sources
     return recount
-
-
-def _decay_comparison(recount: Recount, statistics: Statistics) -> DecayComparison:
-    return DecayComparison(
-        recount, statistics, [row.row for row in _rows(statistics)] if recount.decayed else []
-    )
 
 
 def compare(recount: Recount, state: LearnedState, check: str, at: int, findings: Findings) -> Compared:
@@ -214,14 +197,9 @@ def compare(recount: Recount, state: LearnedState, check: str, at: int, findings
     for cell in {**recount.moments, **learned_moments}:
         comparing.cell(*cell, recount.moments.get(cell), learned_moments.get(cell, (0, 0.0, 0.0)))
     if not recount.events:  # nothing has been counted yet, in whichever tables
-        recount.choose(state.statistics.sources)
+        recount.sources = state.statistics.sources
     if recount.sources != state.statistics.sources:
         comparing.number("sources of counts", {}, recount.sources, state.statistics.sources)
-    elif recount.decayed:
-        counts, moments = _decay_comparison(recount, state.statistics).compare(comparing.number)
-        comparing.equal.counts += counts
-        comparing.equal.moments += moments
-    comparing.equal.counts += compare_chains(recount.chains, state.chains, comparing.number)
     return comparing.equal
 
 

@@ -264,7 +264,6 @@ class LateRecount:
         self._learned += 1
         recount.met += not is_met
         recount.learn(one.event, truth[0], round(truth[1] * UNIT), self._plan)
-        recount.decayed = []  # what forgets takes late labels at their own age, and none back: a replay tells
         if prunes and pruning.every and self._learned % pruning.every == 0:
             recount.prune(pruning)
 

@@ -12,19 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamnb.engine.settings import Pruning, Settings
-from streamnb.engine.verification.exact.decay import Clock, DecayedCount, Group, Row
 from streamnb.engine.verification.exact.moments import ExactMoments
-from streamnb.engine.verification.recount.entity_chains import ChainPlan, ChainRecount
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import Nominal, Text
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
 from streamnb.model.stats.sources import Sources
 
+Group = tuple[int, str]
+"""Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
+Row = tuple[Group, str]
 _CONTINUOUS = -1
 _WORDS = re.compile(r"\w+")
 
@@ -37,13 +39,13 @@ class RecountPlan:
         settings: of the learner.
         kinds: declared attribute -> its kind.
         sources: what is counted beside words and values.
-        chains: how the chains of entities are kept; None where there are none.
+        entity: the attribute that says whose chain an event belongs to, which is not counted; None is none.
     """
 
     settings: Settings
     kinds: Mapping[str, int]
     sources: Sources = field(default_factory=Sources)
-    chains: ChainPlan | None = None
+    entity: str | None = None
 
     @classmethod
     def of(cls, settings: Settings, model: StreamModel) -> RecountPlan:
@@ -62,7 +64,8 @@ class RecountPlan:
                 kinds[name] = usual if own is None else BERNOULLI if own == "bernoulli" else MULTINOMIAL
             else:
                 kinds[name] = NOMINAL if isinstance(spec, Nominal) else _CONTINUOUS
-        return cls(settings, kinds, model.statistics.sources, ChainPlan.of(model))
+        entity = str(model.entity) if isinstance(model, HiddenMarkovNB) else None
+        return cls(settings, kinds, model.statistics.sources, entity)
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
@@ -88,9 +91,6 @@ class Recount:
         sources: what is counted beside these, below.
         presence: (group, word) -> class -> texts that hold the word.
         texts: group of texts -> class -> texts.
-        clock: event time, where something decays.
-        decayed: counts and moments that decay, in the order of the sources.
-        chains: those of entities; None where none were counted.
     """
 
     def __init__(self) -> None:
@@ -109,16 +109,7 @@ class Recount:
         self._groups: dict[Group, Group] = {}  # so that the rows of a group share one object
         self.presence: dict[Row, dict[str, int]] = {}
         self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        self.clock = Clock()
-        self.chains: ChainRecount | None = None
-        self.choose(Sources())
-
-    def choose(self, sources: Sources) -> None:
-        """Count these beside the others, from the beginning."""
-        self.sources = sources
-        self.decayed = [
-            DecayedCount(half_life, self.clock, presence=presence) for half_life, presence in sources.decays
-        ]
+        self.sources = Sources()
 
     def take(self, event: Event | None, plan: RecountPlan) -> None:
         """Count one record; None is one that is no event."""
@@ -128,9 +119,6 @@ class Recount:
             return
         self.met += 1
         weight = round(event.weight * UNIT)
-        if plan.chains is not None:
-            self.chains = self.chains or ChainRecount()
-            self.chains.take(event, weight, plan.chains)
         if event.label is None or weight == 0:
             return
         self.learn(event, event.label, weight, plan)
@@ -142,18 +130,14 @@ class Recount:
         """Count what an event teaches with this label and weight."""
         if not weight:
             return
-        if not self.events and plan.sources != self.sources:
-            self.choose(plan.sources)
+        if not self.events:
+            self.sources = plan.sources
         self.events += 1
         self.classes[label] += weight
-        if self.decayed:
-            self.clock.learn(event.ts)
-        for decayed in self.decayed:
-            decayed.begin(label, weight)
         self._attributes(label, weight, event.x, plan)
 
     def unlearn(self, event: Event, label: str, weight: int, plan: RecountPlan, prunings: int) -> None:
-        """Take back an event that was learned so after so many prunings, where nothing decays.
+        """Take back an event that was learned so after so many prunings.
 
         What was forgotten since is not taken out of what was counted since.
         """
@@ -174,14 +158,12 @@ class Recount:
     ) -> None:
         """Count every attribute; of one that is taken back, the words that were there after `prunings`."""
         for name, value in x.items():
-            if plan.chains is not None and name == plan.chains.entity:
+            if name == plan.entity:
                 continue
             kind = plan.kind(name, value)
             if kind == _CONTINUOUS:
                 number = min(max(float(value), -LARGEST), LARGEST)
                 self.moments[name, label].add(number, weight)
-                for decayed in self.decayed:
-                    decayed.value(name, label, number)
                 if not self.moments[name, label].n:
                     del self.moments[name, label]
             else:
@@ -216,8 +198,6 @@ class Recount:
             if counts_presence:
                 texts = self.presence.setdefault(row, {})
                 texts[label] = texts.get(label, 0) + weight
-            for decayed in self.decayed:
-                decayed.count(row, label, times)
 
     def _row(self, row: Row) -> dict[str, int]:
         """The counts of a row, which is made where there is none."""
@@ -248,8 +228,6 @@ class Recount:
         gone = [*stopped, *(set(rest) - set(kept)), *(row for row, count in counts.items() if not count)]
         for row in gone:
             self._drop(row)
-        for decayed in self.decayed:
-            decayed.drop(gone)
         self.stopped.update(stopped)
 
     def _drop(self, row: tuple[Group, str]) -> None:

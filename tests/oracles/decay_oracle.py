@@ -1,4 +1,4 @@
-r"""What decays in a model, counted again with fifty digits, and how far doubles may lie from it.
+r"""What decays in a model, counted once more with fifty digits, and how far doubles may lie from it.
 
 An event of weight w, learned at time t, counts w 2^((t - t0) / h) for ever, and whoever reads at time T
 divides by 2^((T - t0) / h). Sums of these weights are kept as decimal numbers, whose exponents have no end:
@@ -27,16 +27,17 @@ decimals' own rounding is covered by a relative 1e-40, which is far below u^2.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from itertools import product
 from typing import NamedTuple
 
-from streamnb.model.attributes.weights import UNIT
+import numpy as np
 
-Group = tuple[int, str]
-"""Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
-Row = tuple[Group, str]
+from streamnb.engine.verification.recount.recount import Group, Recount, Row
+from streamnb.model.attributes.values import LARGEST
+from streamnb.model.attributes.weights import UNIT
 
 _DIGITS = Context(prec=50, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _LN2 = _DIGITS.ln(Decimal(2))
@@ -62,9 +63,9 @@ class Clock:
         latest: the largest.
     """
 
-    def __init__(self, first: float | None = None, latest: float | None = None) -> None:
-        self.first = first
-        self.latest = latest
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self.latest: float | None = None
 
     def learn(self, time: float | None) -> None:
         """An event of this time is learned; of None it is one of now."""
@@ -105,10 +106,6 @@ class Doubles(NamedTuple):
         """A weight in this epoch."""
         return _DIGITS.multiply(weight, self.scale)
 
-    def since(self, told: float) -> Decimal:
-        """A weight of this epoch at the beginning of time."""
-        return _DIGITS.divide(Decimal(told), self.scale)
-
 
 class DecayedMoments:
     """Weight, sum and sum of squares of the values of one continuous attribute within one class.
@@ -129,17 +126,6 @@ class DecayedMoments:
         self.additions = 0
         self._far = 0.0  # bound of the learned mean's error
         self._spread_far = 0.0  # of that of M2, in the cell's epoch
-
-    @classmethod
-    def of(cls, n: float, mean: float, M2: float, doubles: Doubles) -> DecayedMoments:  # noqa: N803
-        """Sums of which these are the moments, taken as exact."""
-        moments, middle = cls(), Decimal(mean)
-        moments._epoch = doubles.epoch
-        moments.weight = doubles.since(n)
-        moments._first = _DIGITS.multiply(moments.weight, middle)
-        spread = _DIGITS.divide(_DIGITS.multiply(Decimal(M2), Decimal(UNIT)), doubles.scale)
-        moments._second = _DIGITS.fma(moments._first, middle, spread)
-        return moments
 
     def add(self, x: float, weight: Decimal, doubles: Doubles) -> None:
         """Add `x`, finite, with a weight of the beginning of time."""
@@ -178,7 +164,7 @@ class DecayedMoments:
         """M2 in examples of this epoch."""
         return _DIGITS.divide(doubles.told(self.M2), Decimal(UNIT))
 
-    def are_close(self, mean: float, M2: float, doubles: Doubles) -> tuple[bool, bool]:  # noqa: N803
+    def are_close(self, mean: float, M2: float, doubles: Doubles) -> tuple[bool, bool]:
         """Whether a learned mean and M2 are as near as rounding has to leave them. It is the cells' epoch."""
         middle = _DIGITS.sqrt(_DIGITS.divide(self._second, self.weight))
         squares = _DIGITS.divide(doubles.told(self._second), Decimal(UNIT))
@@ -242,11 +228,6 @@ class DecayedCount:
         self.epoch = 0
         self._doubles = self.doubles(0)
 
-    @property
-    def name(self) -> str:
-        """What is counted, for people."""
-        return f"forgetting {'presence' if self.presence else 'count'}"
-
     def now(self) -> Doubles:
         """In the present epoch."""
         self._look()
@@ -292,22 +273,6 @@ class DecayedCount:
         for group, label in self.total_additions:  # a row's own are the events of its class at most
             self.total_additions[group, label] += self.additions[label]
 
-    def begin_with(
-        self,
-        rows: Mapping[Row, tuple[int, Mapping[str, float]]],
-        totals: Mapping[Group, Mapping[str, float]],
-        classes: Mapping[str, float],
-        moments: Mapping[tuple[str, str], tuple[float, float, float]],
-    ) -> None:
-        """Take over what was learned up to the clock's time, as exact; rows are told with their epochs."""
-        now = self.now()
-        for row, (epoch, by_class) in rows.items():
-            self.rows[row] = _since(by_class, self.doubles(epoch))
-        self.totals.update({group: _since(by_class, now) for group, by_class in totals.items()})
-        self.classes.update(_since(classes, now))
-        for cell, moment in moments.items():
-            self.moments[cell] = DecayedMoments.of(*moment, now)
-
     def _look(self) -> None:
         """Look at the clock."""
         first, latest = self.clock.first, self.clock.latest
@@ -327,10 +292,90 @@ def _add(sums: dict[str, Decimal], label: str, weight: Decimal) -> None:
     sums[label] = weight if before is None else _DIGITS.add(before, weight)
 
 
-def _since(by_class: Mapping[str, float], doubles: Doubles) -> dict[str, Decimal]:
-    """Weights as they were at the beginning of time."""
-    return {label: doubles.since(told) for label, told in by_class.items()}
-
-
 def _is_within(value: float, exact: Decimal, bound: Decimal) -> bool:
     return math.isfinite(value) and abs(_DIGITS.subtract(Decimal(value), exact)) <= bound
+
+
+class DecayingRecount(Recount):
+    """A recount that counts what decays, too.
+
+    Attributes:
+        clock: event time.
+        decayed: counts and moments that decay, in the order of the sources; none before an event was learned.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.clock, self.decayed = Clock(), []
+
+    def learn(self, event, label, weight, plan):
+        if weight and not self.events:
+            self.decayed = [DecayedCount(h, self.clock, presence=p) for h, p in plan.sources.decays]
+        if weight:
+            self.clock.learn(event.ts)
+        for decayed in self.decayed if weight else ():
+            decayed.begin(label, weight)
+            for name, value in event.x.items():
+                if plan.kind(name, value) < 0:
+                    decayed.value(name, label, min(max(float(value), -LARGEST), LARGEST))
+        super().learn(event, label, weight, plan)
+
+    def _count(self, group, words, label, weight, prunings):
+        for word, times in Counter(words).items():
+            for decayed in () if (group, word) in self.stopped else self.decayed:
+                decayed.count((group, word), label, times)
+        super()._count(group, words, label, weight, prunings)
+
+    def prune(self, pruning):
+        before = list(self.rows)
+        super().prune(pruning)
+        for decayed in self.decayed:
+            decayed.drop([row for row in before if row not in self.rows])
+
+
+def decayed_otherwise(recount, statistics):
+    """What is further from the exact numbers than rounding has to leave it, and where: table, name and class."""
+    tables = statistics.decayed.tables
+    clock = [np.nan if time is None else time for time in (recount.clock.first, recount.clock.latest)]
+    if not np.array_equal(tables.clock, clock, equal_nan=True):
+        yield "clock", ()
+    for d, decayed in enumerate(recount.decayed):
+        now = decayed.now().epoch
+        if tables.epoch[d] != now:
+            yield "epoch", (d,)
+        for what, name, exact, learned, epoch, additions in _weights(statistics, d, decayed):
+            if not 0 <= epoch <= now:
+                yield "epoch of a row", (d, name)
+                continue
+            for label, k in statistics.classes.items():
+                weight = exact.get(label, Decimal(0))
+                if not decayed.doubles(epoch).is_close(weight, float(learned[k]), additions[label]):
+                    yield what, (d, name, label)
+        for name, label in product(statistics.layout.fields, statistics.classes):
+            place = d, statistics.layout.fields[name], statistics.classes[label]
+            if not _are_close(
+                decayed, (name, label), *(float(a[place]) for a in (tables.n, tables.mean, tables.M2))
+            ):
+                yield "moments", (d, name, label)
+
+
+def _weights(statistics, d, decayed):
+    """Of classes, rows and totals: kind, name, the exact ones by class, those learned, their epoch, and additions."""
+    tables, now = statistics.decayed.tables, decayed.now().epoch
+    groups, vocabulary = list(statistics.layout.groups), statistics.vocabulary
+    yield "class", "", decayed.classes, tables.classes[d], now, decayed.additions
+    owners = vocabulary.groups[: vocabulary.size].tolist()
+    for i, (g, key) in enumerate(zip(owners, vocabulary.keys(), strict=True)):
+        row, epoch = (groups[g if g >= 0 else ~g], key.decode()), int(tables.row_epoch[i, d])
+        yield "row", row[1], decayed.rows.get(row, {}), tables.table[i, d], epoch, decayed.additions
+    for i, group in enumerate(groups):
+        additions = {label: decayed.total_additions[group, label] for label in statistics.classes}
+        yield "total", group[1], decayed.totals.get(group, {}), tables.totals[d, i], now, additions
+
+
+def _are_close(decayed, cell, n, mean, M2):
+    now, exact = decayed.now(), decayed.moments[cell]
+    exact.age(now)
+    if not exact.weight:
+        return n == mean == M2 == 0.0
+    return now.is_close(exact.weight, n, exact.additions) and all(exact.are_close(mean, M2, now))
