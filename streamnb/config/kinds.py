@@ -224,85 +224,61 @@ def _bare_zero(value: object) -> str:
     return value if isinstance(value, str) else "0" if type(value) is int and value == 0 else ""
 
 
-def _size(value: object) -> int | None:
-    return parse_size(_bare_zero(value)) or None
+def _size(limits: str, example: str, *, above_zero: bool) -> Kind[int]:
+    def parse(value: object) -> int | None:
+        size = parse_size(_bare_zero(value))
+        return None if above_zero and not size else size
+
+    expected = f'{limits} with its unit ({", ".join(reversed(BYTES))}), such as "{example}"'
+    return Kind("size", expected, parse, lambda size: literal(format_size(size)), is_text=True)
 
 
-SIZE = Kind(
-    "size",
-    f'a size above 0 with its unit ({", ".join(reversed(BYTES))}), such as "512MiB"',
-    _size,
-    lambda size: literal(format_size(size)),
-    is_text=True,
-)
-
-LIMIT = Kind(
-    "size",
-    f'0, or a size with its unit ({", ".join(reversed(BYTES))}), such as "512KiB"',
-    lambda value: parse_size(_bare_zero(value)),
-    lambda size: literal(format_size(size)),
-    is_text=True,
-)
+SIZE = _size("a size above 0", "512MiB", above_zero=True)
+LIMIT = _size("0, or a size", "512KiB", above_zero=False)
 
 # Tables
 
 
-def _weights(value: object) -> dict[str, float] | None:
-    if not isinstance(value, dict):
-        return None
-    weights: dict[str, float] = {}
-    for label, item in value.items():
-        weight = _finite(item)
-        if weight is None or weight < 0.0:
+def _table(
+    name: str,
+    expected: str,
+    parse: Callable[[Any], T | None],
+    is_right: Callable[[dict[str, T]], bool] = lambda _: True,
+) -> Kind[dict[str, T]]:
+    def parse_table(value: object) -> dict[str, T] | None:
+        if not isinstance(value, dict):
             return None
-        weights[label] = weight
-    return weights if not weights or 0.0 < sum(weights.values()) < math.inf else None
+        found = {key: parsed for key, item in value.items() if (parsed := parse(item)) is not None}
+        return found if len(found) == len(value) and is_right(found) else None
+
+    return Kind(name, expected, parse_table)
 
 
-WEIGHTS = Kind(
-    "table of label = weight", "a table of label = weight, finite, none below 0 and not all 0", _weights
+def _rank(value: object) -> int | None:
+    return value if type(value) is int and abs(value) < 1 << 31 else None
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    return tuple(value) if all(isinstance(one, str) and one for one in value) else None
+
+
+WEIGHTS = _table(
+    "table of label = weight",
+    "a table of label = weight, finite, none below 0 and not all 0",
+    number(0).parse,
+    lambda weights: not weights or 0.0 < sum(weights.values()) < math.inf,
 )
-
-
-def _ranks(value: object) -> dict[str, int] | None:
-    if not isinstance(value, dict):
-        return None
-    are_ranks = (source and type(rank) is int and abs(rank) < 1 << 31 for source, rank in value.items())
-    return dict(value) if all(are_ranks) else None
-
-
-RANKS = Kind("table of source = rank", "a table of source = rank, each an integer", _ranks)
-
-
-def _source_weights(value: object) -> dict[str, float] | None:
-    weights = (
-        {source: _finite(weight) for source, weight in value.items()} if isinstance(value, dict) else None
-    )
-    if weights is None:
-        return None
-    found = {source: weight for source, weight in weights.items() if weight is not None}
-    are_weights = len(found) == len(weights) and all(0.0 <= weight <= 1000.0 for weight in found.values())
-    return found if are_weights and all(found) else None
-
-
-SOURCE_WEIGHTS = Kind(
-    "table of source = weight", "a table of source = weight, each a number from 0 to 1000", _source_weights
+RANKS = _table("table of source = rank", "a table of source = rank, each an integer", _rank, all)
+SOURCE_WEIGHTS = _table(
+    "table of source = weight",
+    "a table of source = weight, each a number from 0 to 1000",
+    _real("", lambda weight: 0.0 <= weight <= 1000.0).parse,
+    all,
 )
-
-
-def _parents(value: object) -> dict[str, tuple[str, ...]] | None:
-    if not isinstance(value, dict):
-        return None
-    found: dict[str, tuple[str, ...]] = {}
-    for name, names in value.items():
-        if not isinstance(names, list | tuple) or not all(isinstance(one, str) and one for one in names):
-            return None
-        found[name] = tuple(names)
-    return found
-
-
-PARENTS = Kind(
+PARENTS = _table(
     "table of attribute = names",
     'a table of attribute = [names], such as { colour = ["label", "shape"] }',
-    _parents,
+    _names,
 )

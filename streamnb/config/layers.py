@@ -177,6 +177,15 @@ def _build(section: type[S], values: Mapping[str, Any], prefix: str = "") -> S:
     return section(**given)
 
 
+_Misfit = tuple[Sequence[str], ConfigError]
+"""Keys, and what is wrong: the first of them that was given is at fault."""
+
+
+def _misfit(key: str, value: object, expected: str, *given: str) -> _Misfit:
+    """A value that cannot stand at `key`, which is at fault itself where no others are named."""
+    return given or (key,), refused(key, value, expected)
+
+
 def _check(config: Config, origins: Mapping[str, str]) -> None:
     """Refuse values that contradict each other, in the name of the first key at fault that was given."""
     for keys, error in _contradictions(config, origins):
@@ -184,7 +193,7 @@ def _check(config: Config, origins: Mapping[str, str]) -> None:
         raise ConfigError(f"{origin}: {error}")
 
 
-def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _contradictions(config: Config, given: Container[str]) -> Iterator[_Misfit]:
     yield from _same_topics(config, given)
     model = config.model
     try:
@@ -193,29 +202,26 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[tuple[Seq
         yield ("model.m", "model.p"), error
     kafka = config.kafka
     if kafka.password and kafka.password_file:
-        expected = "no kafka.password beside it"
-        yield ("kafka.password_file",), refused("kafka.password_file", kafka.password_file, expected)
+        yield _misfit("kafka.password_file", kafka.password_file, "no kafka.password beside it")
     if model.prior == "given" and not model.priors:
-        yield ("model.prior",), refused("model.prior", model.prior, "weights in model.priors beside it")
+        yield _misfit("model.prior", model.prior, "weights in model.priors beside it")
     if model.priors and "given" not in {model.prior, *(h.prior for h in config.hypotheses)}:
-        yield ("model.priors",), refused("model.priors", model.priors, 'model.prior = "given" beside it')
+        yield _misfit("model.priors", model.priors, 'model.prior = "given" beside it')
     for i, attribute in enumerate(config.attributes):
         if attribute.path == config.events.label:
             key = f"attributes[{i}].path"
-            yield ("attributes",), refused(key, attribute.path, "another path than events.label has")
+            yield _misfit(key, attribute.path, "another path than events.label has", "attributes")
     if config.events.entity and config.events.entity == config.events.label:
-        expected = "another path than events.label has"
-        yield ("events.entity",), refused("events.entity", config.events.entity, expected)
+        yield _misfit("events.entity", config.events.entity, "another path than events.label has")
     yield from _of_its_kind(config, given)
 
 
-def _of_its_kind(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _of_its_kind(config: Config, given: Container[str]) -> Iterator[_Misfit]:
     """What the kind of the model does not read, or cannot stand beside."""
     model = config.model
     if config.hypotheses:
         if model.kind != "mixture" and "model.kind" in given:
-            expected = '"mixture" beside hypotheses, or no hypotheses'
-            yield ("model.kind",), refused("model.kind", model.kind, expected)
+            yield _misfit("model.kind", model.kind, '"mixture" beside hypotheses, or no hypotheses')
         yield from _hypotheses(config)
     elif config.weighs:
         yield from _default_hypotheses(config)
@@ -227,23 +233,22 @@ def _of_its_kind(config: Config, given: Container[str]) -> Iterator[tuple[Sequen
     yield from _entities(config)
 
 
-def _entities(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _entities(config: Config) -> Iterator[_Misfit]:
     """Where an entity lies that nobody asks for; and an attribute that bears its name."""
     if not config.model.reads_entity:
         if config.events.entity:
             owners = " or ".join(f'"{kind}"' for kind, made in CLASSIFIERS.items() if made.reads_entity)
-            expected = f"model.kind = {owners} beside it"
-            yield ("events.entity",), refused("events.entity", config.events.entity, expected)
+            yield _misfit("events.entity", config.events.entity, f"model.kind = {owners} beside it")
         return
     for i, attribute in enumerate(config.attributes):
         if attribute.name == ENTITY:
             expected = (
                 f"another name with model.kind = {literal(config.model.kind)}, which calls the entity so"
             )
-            yield ("attributes",), refused(f"attributes[{i}].name", attribute.name, expected)
+            yield _misfit(f"attributes[{i}].name", attribute.name, expected, "attributes")
 
 
-def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _hypotheses(config: Config) -> Iterator[_Misfit]:
     """What cannot stand beside hypotheses, and what they cannot take from the model."""
     yield from ((("attributes",), error) for error in misfits_of_attributes(config.attributes))
     model = config.model
@@ -251,41 +256,40 @@ def _hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
     for i, hypothesis in enumerate(config.hypotheses):
         key = f"hypotheses[{i}]"
         if amount == 0.0 and hypothesis.takes_smoothing:
-            expected = f"{ABOVE_ZERO.expected}, for {key} to take"
-            yield (f"model.{smoothing}",), refused(f"model.{smoothing}", amount, expected)
+            yield _misfit(f"model.{smoothing}", amount, f"{ABOVE_ZERO.expected}, for {key} to take")
         if hypothesis.prior == "given" and not model.priors:
-            yield ("hypotheses",), refused(f"{key}.prior", "given", "weights in model.priors beside it")
+            yield _misfit(f"{key}.prior", "given", "weights in model.priors beside it", "hypotheses")
         if hypothesis.half_life is not None and hypothesis.read_as(model.event_model) == "bernoulli":
             found = format_duration(hypothesis.half_life)
             expected = "no half_life of the Bernoulli likelihood; presence is one that forgets"
-            yield ("hypotheses", "model.event_model"), refused(f"{key}.half_life", found, expected)
+            yield _misfit(f"{key}.half_life", found, expected, "hypotheses", "model.event_model")
 
 
-def _default_hypotheses(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _default_hypotheses(config: Config) -> Iterator[_Misfit]:
     """What the default hypotheses do not read, because they say it themselves."""
     instead = 'model.kind = "naive_bayes"'
     model, default = config.model, ModelConfig()
     for name in ("alpha", "m", "p", "event_model"):
         if (value := getattr(model, name)) != getattr(default, name):
             expected = f"{instead} beside it, or [[hypotheses]]: the default ones do not read it"
-            yield (f"model.{name}",), refused(f"model.{name}", value, expected)
+            yield _misfit(f"model.{name}", value, expected)
     misfits = misfits_of_attributes(config.attributes, f"; or {instead}")
     yield from ((("attributes",), error) for error in misfits)
 
 
-def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _classifier(model: ModelConfig, kind: ClassifierKind) -> Iterator[_Misfit]:
     """What a classifier does not read."""
     default = ModelConfig()
     expected = f'its default with model.kind = "{model.kind}", which does not read it'
     for name in ("alpha", "m", "p", "prior", "event_model"):
         value = getattr(model, name)
         if name not in kind.shared and value != getattr(default, name):
-            yield (f"model.{name}",), refused(f"model.{name}", value, expected)
+            yield _misfit(f"model.{name}", value, expected)
     if model.prune.every and not kind.prunes:
-        yield ("model.prune.every",), refused("model.prune.every", model.prune.every, expected)
+        yield _misfit("model.prune.every", model.prune.every, expected)
 
 
-def _texts(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _texts(config: Config) -> Iterator[_Misfit]:
     """Texts, or numbers, of a classifier that takes each for one value; what is not declared may be one."""
     kind = config.model.kind
     made = CLASSIFIERS[kind]
@@ -293,39 +297,38 @@ def _texts(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
         return
     if not config.attributes and not CLASSIFIERS[kind].leaves_texts_out:
         expected = f'the attributes to read, with model.kind = "{kind}", which reads no texts'
-        yield ("model.kind", "attributes"), refused("attributes", [], expected)
+        yield _misfit("attributes", [], expected, "model.kind", "attributes")
     for i, attribute in enumerate(config.attributes):
         if attribute.kind == "text" and made.reads_numbers:
             expected = f'"nominal" or "continuous" with model.kind = "{kind}", which reads no texts'
-            yield ("attributes",), refused(f"attributes[{i}].kind", "text", expected)
+            yield _misfit(f"attributes[{i}].kind", "text", expected, "attributes")
         elif attribute.kind != "nominal" and not made.reads_numbers:
             expected = f'"nominal" with model.kind = "{kind}", which reads values of a few kinds alone'
-            yield ("attributes",), refused(f"attributes[{i}].kind", attribute.kind, expected)
+            yield _misfit(f"attributes[{i}].kind", attribute.kind, expected, "attributes")
 
 
-def _parents(config: Config) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _parents(config: Config) -> Iterator[_Misfit]:
     """Parents of what is no attribute: it would never have a value."""
     there = {"label", *(attribute.name for attribute in config.attributes)}
     for name, parents in (config.model.parents or {}).items():
         if name not in there:
             expected = f"parents of attributes that are declared, which {name!r} is not"
-            yield ("model.parents",), refused(f"model.parents.{name}", parents, expected)
+            yield _misfit(f"model.parents.{name}", parents, expected, "model.parents")
 
 
-def _other_kinds(model: ModelConfig) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _other_kinds(model: ModelConfig) -> Iterator[_Misfit]:
     """Keys of a classifier that the model is not."""
     for name in sorted({name for kind in CLASSIFIERS.values() for name in kind.own} - model.own.keys()):
         if (value := getattr(model, name)) is not None:
             owners = " or ".join(f'"{kind}"' for kind, made in CLASSIFIERS.items() if name in made.own)
-            expected = f"model.kind = {owners} beside it"
-            yield (f"model.{name}",), refused(f"model.{name}", value, expected)
+            yield _misfit(f"model.{name}", value, f"model.kind = {owners} beside it")
 
 
-def _same_topics(config: Config, given: Container[str]) -> Iterator[tuple[Sequence[str], ConfigError]]:
+def _same_topics(config: Config, given: Container[str]) -> Iterator[_Misfit]:
     holders: dict[str, str] = {}
     for name, topic in config.topics.names:
         key = f"topics.{name}"
         holder = holders.setdefault(topic, key)
         if holder != key:
             key, holder = (key, holder) if key in given else (holder, key)
-            yield (key,), refused(key, topic, f"another name than {holder} has")
+            yield _misfit(key, topic, f"another name than {holder} has")

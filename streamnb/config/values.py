@@ -36,13 +36,16 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)([A-Za-z]+)")
 
 def parse_duration(text: str) -> float | None:
     """Seconds in `text`, such as 30.0 for "30s"; "0" needs no unit. None where it is no finite duration."""
-    if text == "0":
-        return 0.0
-    quantity = _QUANTITY.fullmatch(text)
-    if quantity is None or quantity[2] not in SECONDS:
-        return None
-    seconds = float(Decimal(quantity[1]) * SECONDS[quantity[2]])
-    return seconds if math.isfinite(seconds) else None
+    seconds = _quantity(text, SECONDS)
+    return None if seconds is None or not math.isfinite(float(seconds)) else float(seconds)
+
+
+def _quantity(text: str, units: Mapping[str, Decimal | int]) -> Decimal | None:
+    """A number with its unit, in the unit of 1."""
+    found = _QUANTITY.fullmatch(text)
+    if found is None or found[2] not in units:
+        return Decimal(0) if text == "0" else None
+    return Decimal(found[1]) * units[found[2]]
 
 
 def format_duration(seconds: float) -> str:
@@ -61,13 +64,8 @@ def format_duration(seconds: float) -> str:
 
 def parse_size(text: str) -> int | None:
     """Bytes in `text`, such as 65536 for "64KiB"; "0" needs no unit. None where they are not whole."""
-    if text == "0":
-        return 0
-    quantity = _QUANTITY.fullmatch(text)
-    if quantity is None or quantity[2] not in BYTES:
-        return None
-    size = Decimal(quantity[1]) * BYTES[quantity[2]]
-    return int(size) if size == size.to_integral_value() and size < 1 << 63 else None
+    size = _quantity(text, BYTES)
+    return int(size) if size is not None and size == size.to_integral_value() and size < 1 << 63 else None
 
 
 def format_size(size: int) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Gauge
 
-from streamnb.events import ClassRate, MetricsReport, PosteriorReport, ReliabilityBin, Scores, VerdictReport
+from streamnb.events import MetricsReport, PosteriorReport, Scores, VerdictReport
 
 MOST_NAMES = 100
 LONGEST_NAME = 200
@@ -83,9 +83,9 @@ class Quality:
         self._scores = {field: gauge(*named, ["scope"]) for field, named in _SCORES.items()}
         self._bounds = {field: gauge(*named, ["scope"]) for field, named in _BOUNDS.items()}
         curves = {field: gauge(*named, ["scope", "bin"]) for field, named in _RELIABILITY.items()}
-        self._curves = {scope: _Curve(scope, curves) for scope in ("all", "window")}
-        rates = {field: gauge(*named, ["label"]) for field, named in _RATES.items()}
-        self._rates = _Rates(rates, labels)
+        self._curves = {scope: _Series(curves, scope) for scope in ("all", "window")}
+        self._rates = _Series({field: gauge(*named, ["label"]) for field, named in _RATES.items()})
+        self._labels = labels
         self._weighing: _Weighing | None = None
         self._judging: _Judging | None = None
 
@@ -93,7 +93,9 @@ class Quality:
         """Keep what a report says, of everything and of the window."""
         self._set_scores("all", report.cumulative)
         self._set_scores("window", report.window)
-        self._rates.set(zip(report.labels, report.class_rates, strict=False))
+        # Rates of classes that share a name are left out: the bounds of several do not add up.
+        rates = zip(report.labels, report.class_rates, strict=False)
+        self._rates.set({label: rate for label, rate in rates if self._labels.bounded(label) == label})
         if report.posterior is not None:
             self._weighing = self._weighing or _Weighing(self._registry)
             self._weighing.set(report.posterior)
@@ -106,58 +108,31 @@ class Quality:
             gauge.labels(scope).set(getattr(scores, field))
         for field, gauge in self._bounds.items():
             gauge.labels(scope).set(getattr(scores.accuracy_interval, field, np.nan))
-        self._curves[scope].set(scores.reliability)
-
-
-class _Curve:
-    """The calibration curve of one scope: a series for each bin that holds events.
-
-    Args:
-        scope: which.
-        gauges: of the curves of all scopes, by the field of a bin; labelled by scope and bin.
-    """
-
-    def __init__(self, scope: str, gauges: Mapping[str, Gauge]) -> None:
-        self._scope = scope
-        self._gauges = gauges
-        self._names: set[str] = set()  # the bins that have series
-
-    def set(self, bins: Iterable[ReliabilityBin]) -> None:
-        """Keep these bins and no others: a window leaves some behind."""
         # Names of bins sort as their confidences do.
-        named = {f"{one.lower:.1f}-{one.upper:.1f}": one for one in bins}
-        for field, gauge in self._gauges.items():
-            for gone in self._names - named.keys():
-                gauge.remove(self._scope, gone)
-            for name, one in named.items():
-                gauge.labels(self._scope, name).set(getattr(one, field))
-        self._names = set(named)
+        self._curves[scope].set({f"{one.lower:.1f}-{one.upper:.1f}": one for one in scores.reliability})
 
 
-class _Rates:
-    """How frequent each class is: a series for each class with a name of its own.
-
-    Rates of classes that share a name are left out: the bounds of several do not add up.
+class _Series:
+    """Series that come and go: one for each name.
 
     Args:
-        gauges: by the field of a rate; labelled by class.
-        labels: which of them have series of their own.
+        gauges: by the field of what is shown; labelled by `labels`, and then by name.
+        labels: that all these series share.
     """
 
-    def __init__(self, gauges: Mapping[str, Gauge], labels: BoundedNames) -> None:
+    def __init__(self, gauges: Mapping[str, Gauge], *labels: str) -> None:
         self._gauges = gauges
         self._labels = labels
-        self._shown: set[str] = set()
+        self._names: set[str] = set()  # that have series
 
-    def set(self, rates: Iterable[tuple[str, ClassRate]]) -> None:
-        """Keep these rates and no others."""
-        named = {label: rate for label, rate in rates if self._labels.bounded(label) == label}
+    def set(self, named: Mapping[str, object]) -> None:
+        """Keep these and no others: a window leaves some behind."""
         for field, gauge in self._gauges.items():
-            for gone in self._shown - named.keys():
-                gauge.remove(gone)
-            for label, rate in named.items():
-                gauge.labels(label).set(getattr(rate, field))
-        self._shown = set(named)
+            for gone in self._names - named.keys():
+                gauge.remove(*self._labels, gone)
+            for name, one in named.items():
+                gauge.labels(*self._labels, name).set(getattr(one, field))
+        self._names = set(named)
 
 
 class _Weighing:

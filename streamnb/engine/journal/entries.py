@@ -6,6 +6,7 @@ Each is one journal record in a transaction of its own, without outputs; the log
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.history import Entry, decoded, each_alive, entries, place_of
@@ -16,12 +17,14 @@ from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import Fenced, ForeignRecord, JournalError
 from streamnb.wire.codec import READING
-from streamnb.wire.journal import JournalRecord
+from streamnb.wire.journal import JournalRecord, Kind
 
 
 def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
     """Write the genesis record: learning starts with the earliest records kept."""
-    checkpoint, transaction = BEFORE.next(
+    checkpoint = _write(
+        log,
+        BEFORE,
         "genesis",
         identity,
         now,
@@ -32,7 +35,6 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         topic_ids=_topic_ids(log, identity),
         reading=READING,
     )
-    log.commit(transaction)
     journal = log.partitions(identity.journal)[0]
     found = decoded(log, journal, *log.offsets(journal))
     written = [record for _, record in found if isinstance(record, JournalRecord)]
@@ -44,6 +46,15 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
     if len(written) > 1:
         raise Fenced("another learner has taken over, and goes on with the journal that this one began")
     return checkpoint
+
+
+def _write(
+    log: Log, checkpoint: Checkpoint, kind: Kind, identity: Identity, now: float, **fields: Any
+) -> Checkpoint:
+    """Commit one record; `fields` are its own."""
+    after, transaction = checkpoint.next(kind, identity, now, **fields)
+    log.commit(transaction)
+    return after
 
 
 def adopt_configuration(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
@@ -60,7 +71,9 @@ def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) ->
     """
     added = [topic for topic in identity.topics if topic not in checkpoint.origin.topic_ids]
     begins = {p: log.offsets(p)[0] for topic in added for p in log.partitions(topic)}
-    checkpoint, transaction = checkpoint.next(
+    return _write(
+        log,
+        checkpoint,
         "config",
         identity,
         now,
@@ -69,19 +82,14 @@ def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) ->
         config=identity.shaping,
         topic_ids={topic: log.topic_id(topic) for topic in added},
     )
-    log.commit(transaction)
-    return checkpoint
 
 
 def adopt_program(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
     """Write down that from here on this version of the program goes on, where it is another than before."""
     if (checkpoint.origin.program, checkpoint.origin.reading) == (identity.program, READING):
         return checkpoint
-    checkpoint, transaction = checkpoint.next(
-        "program", identity, now, fingerprint=identity.fingerprint, reading=READING
-    )
-    log.commit(transaction)
-    return checkpoint
+    origin = {"fingerprint": identity.fingerprint, "reading": READING}
+    return _write(log, checkpoint, "program", identity, now, **origin)
 
 
 def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> list[str]:
@@ -118,18 +126,13 @@ def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float
         same = topic_ids[partition.topic] == checkpoint.origin.topic_ids.get(partition.topic)
         known = checkpoint.positions.get(partition, 0) if same else earliest
         positions[partition] = min(max(known, earliest), end)
-    checkpoint, transaction = checkpoint.next("loss", identity, now, positions=positions, topic_ids=topic_ids)
-    log.commit(transaction)
-    return checkpoint
+    return _write(log, checkpoint, "loss", identity, now, positions=positions, topic_ids=topic_ids)
 
 
 def adopt(log: Log, checkpoint: Checkpoint, rebuilt: Rebuilt, identity: Identity, now: float) -> Checkpoint:
     """Write down that from here on a model that was learned anew holds."""
-    checkpoint, transaction = checkpoint.next(
-        "adopt", identity, now, to=rebuilt.to, model=rebuilt.digest, floor=rebuilt.forgets
-    )
-    log.commit(transaction)
-    return checkpoint
+    said = {"to": rebuilt.to, "model": rebuilt.digest, "floor": rebuilt.forgets}
+    return _write(log, checkpoint, "adopt", identity, now, **said)
 
 
 def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: Identity, now: float) -> Checkpoint:
@@ -137,9 +140,7 @@ def roll_back(log: Log, checkpoint: Checkpoint, to: int, identity: Identity, now
     if not 0 <= to < checkpoint.n:
         raise JournalError(f"cannot roll back from journal record {checkpoint.n} to {to}")
     refuse_forgotten(checkpoint, to)
-    checkpoint, transaction = checkpoint.next("rollback", identity, now, to=to)
-    log.commit(transaction)
-    return checkpoint
+    return _write(log, checkpoint, "rollback", identity, now, to=to)
 
 
 def refuse_forgotten(checkpoint: Checkpoint, to: int) -> None:
@@ -181,9 +182,7 @@ def pass_over(
     for offset in sorted(offsets):
         _check_stray(journal, offset, found.get(offset), end)
     checkpoint = standing(log, snapshots, identity, log.heartbeat, offsets)
-    checkpoint, transaction = checkpoint.next("foreign", identity, now, strays=tuple(sorted(offsets)))
-    log.commit(transaction)
-    return checkpoint
+    return _write(log, checkpoint, "foreign", identity, now, strays=tuple(sorted(offsets)))
 
 
 def _check_stray(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
@@ -277,29 +278,22 @@ class Following:
             yield entry.record
 
 
+@dataclass(eq=False)
 class _Replay:
     """Processes again what a path through the journal processed."""
 
-    def __init__(
-        self,
-        log: Log,
-        snapshots: Snapshots,
-        learner: Learner,
-        identity: Identity,
-        alive: Callable[[], None],
-        passed: Passed = lambda *_: None,
-        held: AbstractContextManager[object] = FREE,
-    ) -> None:
-        self._held = held
-        self._log = log
-        self._snapshots = snapshots
-        self._slices = SliceReader(log)
-        self._learner = learner
-        self._identity = identity
-        self._alive = alive
-        self._passed = passed
+    log: Log
+    snapshots: Snapshots
+    learner: Learner
+    identity: Identity
+    alive: Callable[[], None]
+    passed: Passed = lambda *_: None
+    held: AbstractContextManager[object] = FREE
+
+    def __post_init__(self) -> None:
+        self._slices = SliceReader(self.log)
         self._comparable = True
-        self._config_hash = identity.config_hash  # the learner's
+        self._config_hash = self.identity.config_hash  # the learner's
 
     def follow(self, checkpoint: Checkpoint) -> None:
         """The learner stands there, and has what held there; it need not say what the journal's did."""
@@ -307,17 +301,17 @@ class _Replay:
 
     def run(self, start: _Start, end: Checkpoint, path: Sequence[range]) -> None:
         if start.snapshot is not None:
-            self._comparable = start.snapshot.fingerprint == self._identity.fingerprint
+            self._comparable = start.snapshot.fingerprint == self.identity.fingerprint
             self._configured(start.checkpoint)
         checkpoint = start.checkpoint
-        journal = self._log.partitions(self._identity.journal)[0]
-        for entry in each_alive(entries(self._log, journal, start.offset), self._alive):
+        journal = self.log.partitions(self.identity.journal)[0]
+        for entry in each_alive(entries(self.log, journal, start.offset), self.alive):
             if entry.offset == start.offset:
                 continue
             before, checkpoint = checkpoint, checkpoint.after(entry.record)
             if is_on(path, entry.record.n):
                 outputs = self.process(before, checkpoint, entry.record)
-                self._passed(checkpoint, outputs if self._comparable else ())
+                self.passed(checkpoint, outputs if self._comparable else ())
             if checkpoint.n == end.n:
                 break
 
@@ -325,12 +319,12 @@ class _Replay:
         self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord
     ) -> Sequence[NewRecord]:
         """Process again what one record did; its outputs."""
-        with self._held:
+        with self.held:
             self._configured(checkpoint)
             if record.kind == "adopt":
-                self._learner.adopt(lambda: self._offered(record))
-        self._comparable = self._comparable and record.machine == self._identity.machine
-        outputs = replay(self._slices, self._learner, record, self._alive, self._held)
+                self.learner.adopt(lambda: self._offered(record))
+        self._comparable = self._comparable and record.machine == self.identity.machine
+        outputs = replay(self._slices, self.learner, record, self.alive, self.held)
         if self._comparable and chain_outputs(before.outputs, outputs) != record.outputs:
             raise JournalError(
                 f"replaying journal record {record.n} gave other outputs than it published: "
@@ -340,7 +334,7 @@ class _Replay:
 
     def _offered(self, record: JournalRecord) -> Rebuilt:
         """The model that a record took up. Raises JournalError where it is gone."""
-        found = self._snapshots.offered(record.n - 1)
+        found = self.snapshots.offered(record.n - 1)
         rebuilt = None if found is None else Rebuilt.of(found.parts)
         if rebuilt is None or rebuilt.digest != record.model:
             raise JournalError(
@@ -352,9 +346,9 @@ class _Replay:
 
     def _configured(self, checkpoint: Checkpoint) -> None:
         """Let the learner have the configuration that held at a checkpoint, and the rules."""
-        self._learner.rules = checkpoint.origin.rules
+        self.learner.rules = checkpoint.origin.rules
         if checkpoint.origin.config_hash != self._config_hash:
-            _configure(self._learner, self._identity, checkpoint, checkpoint.origin.config_hash)
+            _configure(self.learner, self.identity, checkpoint, checkpoint.origin.config_hash)
             self._config_hash = checkpoint.origin.config_hash
 
 

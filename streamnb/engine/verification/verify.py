@@ -135,6 +135,7 @@ def _check_present(source: Source, seen: Survey, findings: Findings) -> None:
         findings.differs(LOG, str(error), end)
 
 
+@dataclass(eq=False)
 class _Recounting:
     """One pass over the events: slices, the recount with the snapshots it passes, and what was published.
 
@@ -144,22 +145,16 @@ class _Recounting:
         base: the record after which counting begins, where a snapshot stands; -1 where none is needed.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        seen: Survey,
-        kept: KeptSnapshots,
-        verified: Verified,
-        progress: Callable[[int], None],
-    ) -> None:
+    source: Source
+    seen: Survey
+    kept: KeptSnapshots
+    verified: Verified
+    progress: Callable[[int], None]
+
+    def __post_init__(self) -> None:
         self.recount: Recount | None = None
-        self._source = source
-        self._seen = seen
-        self._kept = kept
-        self._verified = verified
-        self._findings = verified.findings
-        self._progress = progress
-        learner = source.learner()
+        self._findings = self.verified.findings
+        learner = self.source.learner()
         self.counts = isinstance(learner.model, CountingModel)
         self._late = None if learner.late is None else LateRecount(Recount())
         self.base = -1
@@ -167,14 +162,14 @@ class _Recounting:
     def run(self, reader: ProcessedReader) -> None:
         """Raises JournalError for a configuration that this program does not know."""
         self._begin()
-        plans = [plan for origin in self._seen.origins.values() if (plan := reader.plan(origin)) is not None]
+        plans = [plan for origin in self.seen.origins.values() if (plan := reader.plan(origin)) is not None]
         settings = [plan.settings for plan in plans]
-        published = Published(self._source.log, settings, self._seen, self._kept.origins, self._findings)
+        published = Published(self.source.log, settings, self.seen, self.kept.origins, self._findings)
         published.begin()
         read = 0
         for processed in reader(self._findings):
             read += len(processed.events)
-            self._progress(read)
+            self.progress(read)
             published.expect(processed)
             self._count(processed, reader.plan(processed.step.after.origin))
         if not self._findings.count(LEARNED):
@@ -184,18 +179,18 @@ class _Recounting:
 
     def _begin(self) -> None:
         """Where the recount begins."""
-        if self._late is not None and not self._seen.is_whole:
+        if self._late is not None and not self.seen.is_whole:
             self._leave_late("labels come apart from events that are no longer kept")
             return
         if not self.counts:
             text = "what this kind of model learns is no table of counts: it is compared with a replay alone"
             self._findings.unchecked(RECOUNT, text)
             return
-        if self._seen.is_whole:
+        if self.seen.is_whole:
             self.recount = Recount() if self._late is None else self._late.recount
             return
-        least = max(self._seen.first_n, self._seen.unread)
-        for n, state in self._kept.states(least, self._seen):
+        least = max(self.seen.first_n, self.seen.unread)
+        for n, state in self.kept.states(least, self.seen):
             try:
                 self.recount, self.base = recount_of(state), n
             except SnapshotError as error:
@@ -225,7 +220,7 @@ class _Recounting:
     def _count(self, processed: Processed, plan: RecountPlan | None) -> None:
         """Go on with the recount, and look at the snapshot that stands there."""
         record = processed.step.record
-        if plan is None or not self._seen.counts(record.n) or (self.recount is None and self.counts):
+        if plan is None or not self.seen.counts(record.n) or (self.recount is None and self.counts):
             return
         if record.kind == "adopt" and self._late is not None:
             text = f"late labels from journal record {record.n} on, which took up a model learned anew"
@@ -237,10 +232,10 @@ class _Recounting:
                 for _, event in processed.events:
                     if event is None or isinstance(event, Event):
                         self.recount.take(event, plan)
-            self._verified.events += len(processed.events)
-            self._verified.commits += record.kind == "commit"
-        if self.recount is not None and not self._seen.is_broken:
-            self._kept.compare(processed.step, self.recount, self.base)
+            self.verified.events += len(processed.events)
+            self.verified.commits += record.kind == "commit"
+        if self.recount is not None and not self.seen.is_broken:
+            self.kept.compare(processed.step, self.recount, self.base)
 
     def tell_corrections(self, model: StreamModel) -> None:
         """How many events were taken back, as their labels changed, and how much of them."""
@@ -258,7 +253,7 @@ class _Recounting:
         if self._findings.count(SLICES):
             return
         self._findings.ok(SLICES, f"{reader.slices:,} slices hold what was learned")
-        lost = [n for n in sorted(reader.incomplete) if n > self.base and self._seen.counts(n)]
+        lost = [n for n in sorted(reader.incomplete) if n > self.base and self.seen.counts(n)]
         if lost and (self.recount or self._late) is not None:
             self.recount = self._late = None
             text = f"events of journal record {lost[0]} were deleted while they were verified"

@@ -97,7 +97,9 @@ def assert_clean(outcome, events):
     assert told(outcome) == []
     assert outcome.events == events
     fine = dict(told(outcome, CheckResult.OK))
-    assert fine["learners"].endswith("numbers of what learns by gradient or forgets are the replay's, bit for bit")
+    assert fine["learners"].endswith(
+        "numbers of what learns by gradient or forgets are the replay's, bit for bit"
+    )
     assert fine["replay"].startswith("with snapshots and with")
 
 

@@ -14,6 +14,7 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -57,6 +58,7 @@ class _Since(NamedTuple):
     positions: Mapping[Partition, int]
 
 
+@dataclass(eq=False)
 class Published:
     """Compares outputs with what the journal says was processed.
 
@@ -68,20 +70,15 @@ class Published:
         findings: are told.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        settings: Sequence[Settings],
-        seen: Survey,
-        origins: Mapping[int, Origin],
-        findings: Findings,
-    ) -> None:
-        self._log = log
+    log: Log
+    settings: InitVar[Sequence[Settings]]
+    seen: Survey
+    origins: Mapping[int, Origin]
+    findings: Findings
+
+    def __post_init__(self, settings: Sequence[Settings]) -> None:
         self._names = {s.name for s in settings}
         self._skips = any(s.labels is not None and s.labels.repeats != "learn" for s in settings)
-        self._seen = seen
-        self._origins = origins
-        self._findings = findings
         self._predictions = self._kept(PREDICTIONS, dict.fromkeys(s.predictions for s in settings))
         self._letters = self._kept(LETTERS, dict.fromkeys(s.dead_letters for s in settings))
         self._floor = -math.inf
@@ -95,20 +92,20 @@ class Published:
         firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
         firsts += [math.inf for first, end in self._predictions.values() if 0 < first == end]
         latest, earliest, is_whole = -math.inf, math.inf, True
-        for step in steps(self._log, self._seen, self._origins):
+        for step in steps(self.log, self.seen, self.origins):
             record = step.record
             is_understood = step.after.origin.config_hash != ""
             if record.kind == "genesis":
                 self._floor = record.now
             latest, earliest = max(latest, record.now), min(earliest, record.now)
-            is_kept = record.n > self._seen.unread and all(record.now > at for at in firsts)
+            is_kept = record.n > self.seen.unread and all(record.now > at for at in firsts)
             if not (is_kept and is_understood):
                 self._floor = math.nextafter(latest, math.inf)
                 is_whole = False
         if is_whole:  # a clock may have gone back since the genesis
             self._floor = min(self._floor, earliest)
-        if self._seen.first is not None and self._seen.first.n > 0:
-            self._floor = max(self._floor, math.nextafter(self._seen.first.now, math.inf))
+        if self.seen.first is not None and self.seen.first.n > 0:
+            self._floor = max(self._floor, math.nextafter(self.seen.first.now, math.inf))
             self._earlier = 1  # what the first record processed cannot be told without the one before
 
     def expect(self, processed: Processed) -> None:
@@ -127,22 +124,22 @@ class Published:
 
     def check(self, again: Callable[[], Iterator[Processed]]) -> None:
         """Read the outputs, once `expect` has heard of every commit; `again` reads the commits once more."""
-        ends = {p: self._log.offsets(p)[1] for p in (*self._predictions, *self._letters)}
+        ends = {p: self.log.offsets(p)[1] for p in (*self._predictions, *self._letters)}
         if self._skips:
             text = "events that came again may have none: those of the replay are compared with them"
-            self._findings.unchecked(PREDICTIONS, text)
+            self.findings.unchecked(PREDICTIONS, text)
         else:
             self._check(PREDICTIONS, lambda: self._found_predictions(ends), again)
-        if self._seen.is_whole and not any(first for first, _ in self._letters.values()):
+        if self.seen.is_whole and not any(first for first, _ in self._letters.values()):
             self._check(LETTERS, lambda: self._found_letters(ends), again)
         else:
-            self._findings.unchecked(
+            self.findings.unchecked(
                 LETTERS,
                 f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, or "
                 "another version read some by other rules, so that nothing can be said of them",
             )
         if self._earlier:
-            self._findings.unchecked(
+            self.findings.unchecked(
                 PREDICTIONS,
                 f"those of the first {self._earlier:,} journal records that are kept: events or predictions "
                 "of them are gone, or another version read them by other rules",
@@ -160,11 +157,11 @@ class Published:
             uneven = balance.uneven()
             if not uneven:
                 noun = "events" if kind == PREDICTIONS else "refused records"
-                self._findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
+                self.findings.ok(kind, f"{balance.found:,} of {balance.expected:,} {noun}, each once")
                 return
         kept = self._predictions if kind == PREDICTIONS else self._letters
-        if any(self._log.offsets(partition)[0] > first for partition, (first, _) in kept.items()):
-            self._findings.unchecked(kind, "some were deleted while they were verified")
+        if any(self.log.offsets(partition)[0] > first for partition, (first, _) in kept.items()):
+            self.findings.unchecked(kind, "some were deleted while they were verified")
             return
         named = frozenset(uneven[:_MOST_BUCKETS])
         counts: Counter[bytes] = Counter()
@@ -176,7 +173,7 @@ class Published:
         self._tell(kind, balance, counts)
 
     def _tell(self, kind: str, balance: Balance, counts: Mapping[bytes, int]) -> None:
-        self._findings.differs(
+        self.findings.differs(
             kind,
             f"{balance.found:,} found for {balance.expected:,} that were processed, or others",
             found=balance.found,
@@ -186,13 +183,13 @@ class Published:
             if more:
                 name = key.decode(errors="backslashreplace")
                 what = f"missing, {-more} of it" if more < 0 else f"there {more} times more than processed"
-                self._findings.differs(
+                self.findings.differs(
                     kind, f"{name!r} is {what}", {"id": name}, found=max(more, 0), expected=max(-more, 0)
                 )
 
     def _committed_since(self) -> _Since:
-        times, positions = set(), dict(self._seen.end.positions)
-        for entry in entries(self._log, self._seen.journal, self._seen.end_offset):
+        times, positions = set(), dict(self.seen.end.positions)
+        for entry in entries(self.log, self.seen.journal, self.seen.end_offset):
             times.add(entry.record.now)
             for part in entry.record.slices:
                 positions[Partition(part.topic, part.partition)] = part.next
@@ -231,7 +228,7 @@ class Published:
             except (KeyError, ValueError):
                 self._strange(LETTERS, record, "its headers do not say whence it came")
                 continue
-            end, now = (p.get(partition, 0) for p in (self._seen.end.positions, self._since.positions))
+            end, now = (p.get(partition, 0) for p in (self.seen.end.positions, self._since.positions))
             if not end <= place < now:
                 yield _place_key(topic, partition.number, place)
 
@@ -240,7 +237,7 @@ class Published:
         if (record.partition, record.offset) in self._strangers:
             return
         self._strangers.add((record.partition, record.offset))
-        self._findings.differs(
+        self.findings.differs(
             kind,
             f"{topic}/{number} offset {record.offset} is none: {reason}",
             {"topic": topic, "partition": number, "offset": record.offset},
@@ -251,19 +248,19 @@ class Published:
     ) -> Iterator[Record]:
         for partition in partitions:
             try:
-                offset = self._log.offsets(partition)[0]
+                offset = self.log.offsets(partition)[0]
                 while offset < ends[partition]:
-                    read = self._log.read(partition, offset, _READ_AT_ONCE)
+                    read = self.log.read(partition, offset, _READ_AT_ONCE)
                     yield from (record for record in read if record.offset < ends[partition])
                     if not read:
                         break
                     offset = read[-1].offset + 1
             except LogError as error:
-                self._findings.differs(kind, f"{partition.topic}/{partition.number} cannot be read: {error}")
+                self.findings.differs(kind, f"{partition.topic}/{partition.number} cannot be read: {error}")
 
     def _at(self, partition: Partition, first: int) -> float:
         """When the commit was whose prediction is the earliest kept in a partition; infinite if unknown."""
-        for record in self._log.read(partition, first, 1):
+        for record in self.log.read(partition, first, 1):
             try:
                 return _prediction(record.value).ts
             except msgspec.MsgspecError:
@@ -275,9 +272,9 @@ class Published:
         kept = {}
         for topic in topics:
             try:
-                kept.update({p: self._log.offsets(p) for p in self._log.partitions(topic)})
+                kept.update({p: self.log.offsets(p) for p in self.log.partitions(topic)})
             except (LogError, JournalError) as error:
-                self._findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
+                self.findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
         return kept
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from streamnb.engine.journal.checkpoint import Checkpoint
@@ -41,6 +42,7 @@ class _UpTo:
         return self._snapshots.offered(n)
 
 
+@dataclass(eq=False)
 class Replays:
     """Recovers states, and compares them.
 
@@ -53,24 +55,21 @@ class Replays:
         findings: are told.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        snapshots: Snapshots,
-        learner: Callable[[], Learner],
-        identity: Identity,
-        seen: Survey,
-        findings: Findings,
-    ) -> None:
-        self._log, self._snapshots, self._learner = log, snapshots, learner
-        self._identity, self._seen, self._findings = identity, seen, findings
-        self._outputs = ReplayedOutputs(log, findings)
+    log: Log
+    snapshots: Snapshots
+    learner: Callable[[], Learner]
+    identity: Identity
+    seen: Survey
+    findings: Findings
+
+    def __post_init__(self) -> None:
+        self._outputs = ReplayedOutputs(self.log, self.findings)
 
     def present(self, check: str, kept: KeptSnapshots) -> Learner | None:
         """The state that a learner would begin with; None, and told, where there is none."""
         if kept.origins:
-            return self._recovered(self._snapshots, check)
-        return self._recovered(self._snapshots, check, lambda _, __, outputs: self._outputs.expect(outputs))
+            return self._recovered(self.snapshots, check)
+        return self._recovered(self.snapshots, check, lambda _, __, outputs: self._outputs.expect(outputs))
 
     def compare(self, learner: Learner, kept: KeptSnapshots, base: int) -> None:
         """The present state, and those of the snapshots on the way, beside a replay, bit for bit.
@@ -86,20 +85,18 @@ class Replays:
         model = learner.model
         names = Names(model.hypotheses if isinstance(model, BayesOptimalNB) else ())
         if not kept.origins:
-            self._findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
-            self._finish_outputs(learner, is_whole=self._seen.is_whole)
+            self.findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
+            self._finish_outputs(learner, is_whole=self.seen.is_whole)
             return
         start: Snapshots = NoSnapshots()
         if (unseen := self._unseen()) is not None:
             later, text = unseen
-            self._findings.unchecked(REPLAY, text)
-            base = kept.oldest(max(base, self._seen.first_n, self._seen.unread, later), self._seen)
+            self.findings.unchecked(REPLAY, text)
+            base = kept.oldest(max(base, self.seen.first_n, self.seen.unread, later), self.seen)
             if base < 0:
                 return
-            start = _UpTo(self._snapshots, base)
-        one = self._seen.machines_since(base) <= {self._identity.machine} and kept.are_of(
-            self._identity, base
-        )
+            start = _UpTo(self.snapshots, base)
+        one = self.seen.machines_since(base) <= {self.identity.machine} and kept.are_of(self.identity, base)
 
         # Where nothing is recounted, or not all, the model is compared as a whole.
         as_a_whole = isinstance(model, HiddenMarkovNB) or not isinstance(model, CountingModel)
@@ -120,7 +117,7 @@ class Replays:
 
     def _unseen(self) -> tuple[int, str] | None:
         """Up to which record the state cannot be replayed without snapshots, and why; None where it can."""
-        seen = self._seen
+        seen = self.seen
         later = max(seen.program, seen.adopted)
         if seen.adopted == later >= 0:
             return later, (
@@ -135,12 +132,12 @@ class Replays:
 
     def _finish_outputs(self, learner: Learner, *, is_whole: bool) -> None:
         """What is there of the outputs beside what was replayed."""
-        reports, seen = learner.settings.metrics, self._seen
-        goes_on = self._log.offsets(seen.journal)[1] > seen.end_offset
-        one = seen.machines_since(-1) <= {self._identity.machine}
+        reports, seen = learner.settings.metrics, self.seen
+        goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
+        one = seen.machines_since(-1) <= {self.identity.machine}
 
         def told(topic: str) -> bool:
-            return topic != reports and self._findings.count(PREDICTIONS) + self._findings.count(LETTERS) > 0
+            return topic != reports and self.findings.count(PREDICTIONS) + self.findings.count(LETTERS) > 0
 
         passed_over = "" if is_whole and one else "what was learned earlier, or elsewhere, is not replayed"
         if seen.rollbacks and not passed_over:
@@ -157,26 +154,26 @@ class Replays:
             if part_digest(*state) != part_digest(*other):
                 where = ", ".join(_other_values(state, other))
                 text = f"part {name!r} of the state is another with snapshots than without: {where}"
-                self._findings.differs(REPLAY, text, {"record": self._seen.end.n})
+                self.findings.differs(REPLAY, text, {"record": self.seen.end.n})
         if not one:
             text = "the scores' last bits: more than one kind of machine has written"
-            self._findings.unchecked(REPLAY, text)
-        if not self._findings.count(REPLAY):
-            without_any = "without" if self._seen.is_whole else "with the oldest of them alone"
+            self.findings.unchecked(REPLAY, text)
+        if not self.findings.count(REPLAY):
+            without_any = "without" if self.seen.is_whole else "with the oldest of them alone"
             text = f"with snapshots and {without_any}, the state is the same bit for bit"
-            self._findings.ok(REPLAY, text)
+            self.findings.ok(REPLAY, text)
 
     def _compare_learned(self, learner: Learner, replayed: Learner, names: Names, *, one: bool) -> None:
         """Features, what is learned by gradient, and what forgets."""
-        n = self._seen.end.n
+        n = self.seen.end.n
         if not one:
             text = "weights, powers and what forgets: more than one kind of machine has written"
-            self._findings.unchecked(LEARNERS, text)
+            self.findings.unchecked(LEARNERS, text)
         state, other = learner.model.state(), replayed.model.state()[1]
-        same = compare_learned(state, other, names, LEARNERS, n, self._findings, one=one)
-        if not self._findings.count(LEARNERS):
+        same = compare_learned(state, other, names, LEARNERS, n, self.findings, one=one)
+        if not self.findings.count(LEARNERS):
             text = f"{same:,} numbers of what learns by gradient or forgets are the replay's, bit for bit"
-            self._findings.ok(LEARNERS, text, record=n)
+            self.findings.ok(LEARNERS, text, record=n)
 
     def _recovered(
         self,
@@ -184,16 +181,16 @@ class Replays:
         check: str,
         passed: Callable[[Checkpoint, Learner, Sequence[NewRecord]], None] = lambda *_: None,
     ) -> Learner | None:
-        learner = self._learner()
-        n = self._seen.end.n
+        learner = self.learner()
+        n = self.seen.end.n
 
         def on_the_way(checkpoint: Checkpoint, outputs: Sequence[NewRecord]) -> None:
             passed(checkpoint, learner, outputs)
 
         try:
-            recover(self._log, snapshots, learner, self._identity, at=n, passed=on_the_way)
+            recover(self.log, snapshots, learner, self.identity, at=n, passed=on_the_way)
         except StreamnbError as error:
-            self._findings.differs(check, f"the state cannot be recovered: {error}", {"record": n})
+            self.findings.differs(check, f"the state cannot be recovered: {error}", {"record": n})
             return None
         return learner
 

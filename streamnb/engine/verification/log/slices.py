@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.replay import SliceReader
@@ -20,6 +21,7 @@ from streamnb.wire.journal import Slice
 SLICES = "slices"
 
 
+@dataclass(eq=False)
 class ProcessedReader:
     """Reads what was processed, in order, in one pass.
 
@@ -36,20 +38,14 @@ class ProcessedReader:
         incomplete: the records of which something could not be read.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        seen: Survey,
-        origins: Mapping[int, Origin],
-        earliest: Mapping[Partition, int],
-        plans: Callable[[Origin], RecountPlan],
-    ) -> None:
-        self._log = log
-        self._seen = seen
-        self._origins = origins
-        self._earliest = earliest
-        self._plans = plans
-        self._reader = SliceReader(log)
+    log: Log
+    seen: Survey
+    origins: Mapping[int, Origin]
+    earliest: Mapping[Partition, int]
+    plans: Callable[[Origin], RecountPlan]
+
+    def __post_init__(self) -> None:
+        self._reader = SliceReader(self.log)
         self._known: dict[str, RecountPlan] = {}
         self.slices = 0
         self.gone = 0
@@ -60,13 +56,13 @@ class ProcessedReader:
         if not origin.config_hash:
             return None
         if origin.config_hash not in self._known:
-            self._known[origin.config_hash] = self._plans(origin)
+            self._known[origin.config_hash] = self.plans(origin)
         return self._known[origin.config_hash]
 
     def __call__(self, findings: Findings) -> Iterator[Processed]:
         """Every record of the journal with its events; `findings` are told of slices that differ."""
-        self._reader = SliceReader(self._log)
-        for step in steps(self._log, self._seen, self._origins):
+        self._reader = SliceReader(self.log)
+        for step in steps(self.log, self.seen, self.origins):
             plan = self.plan(step.after.origin)
             found = [record for part in self._slices(step, findings) for record in part]
             settings, rules = None if plan is None else plan.settings, step.after.origin.rules
@@ -79,12 +75,12 @@ class ProcessedReader:
             partition = Partition(part.topic, part.partition)
             position = positions.get(partition, 0)
             positions[partition] = part.next
-            if not self._seen.is_kept(part, n, self._earliest):
+            if not self.seen.is_kept(part, n, self.earliest):
                 self.gone += 1
                 self.incomplete.add(n)
                 continue
             if part.first < position:  # which was told with the positions: read them once more
-                self._reader = SliceReader(self._log)
+                self._reader = SliceReader(self.log)
             elif part.first > position:
                 self._look_between(partition, position, part, n, findings)
             yield self._slice(partition, part, n, findings)
@@ -93,7 +89,7 @@ class ProcessedReader:
         self, partition: Partition, position: int, part: Slice, n: int, findings: Findings
     ) -> None:
         """A real broker's transactions leave gaps between records; no record may lie in one."""
-        start = max(position, self._earliest[partition])
+        start = max(position, self.earliest[partition])
         gap = Slice(part.topic, part.partition, start, part.first, 0, 0)
         try:
             if start < part.first:
@@ -114,7 +110,7 @@ class ProcessedReader:
             records = self._reader.read(part, n)
         except (JournalError, LogError) as error:
             self.incomplete.add(n)
-            if isinstance(error.__cause__, OutOfRange) and self._log.offsets(partition)[0] > part.first:
+            if isinstance(error.__cause__, OutOfRange) and self.log.offsets(partition)[0] > part.first:
                 self.gone += 1  # since verification began
                 return []
             records = self._present(partition, part)
@@ -128,7 +124,7 @@ class ProcessedReader:
         offset = part.first
         while offset < part.next:
             try:
-                read = self._log.read(partition, offset, part.next - offset)
+                read = self.log.read(partition, offset, part.next - offset)
             except LogError:
                 break
             if not read:
