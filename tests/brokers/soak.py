@@ -1,4 +1,4 @@
-"""Load for half an hour on a broker of its own (`make soak`): does the learner's memory stay flat?
+"""Load for half an hour on a broker of its own, or on the embedded log: do memory, files and threads stay flat?
 
 It begins with a backlog, so that input comes faster than it can be learned; then events come at a steady rate, and
 once a minute the broker stands still for some seconds. The words are of a fixed vocabulary, so that the model stops
@@ -10,6 +10,7 @@ growing soon: whatever grows after that is a leak.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import signal
@@ -18,10 +19,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from cluster import Cluster
 from confluent_kafka import Producer
+
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.engine.ports import NewRecord
 
 WORDS = 20_000
 LABELS = ("ham", "spam", "news")
@@ -29,7 +34,7 @@ SAMPLE_SECONDS = 5.0
 STILL_EVERY, STILL_SECONDS = 60.0, 3.0
 CONFIG = """\
 [log]
-url = "kafka://{address}"
+url = "{url}"
 [topics]
 partitions = 3
 [snapshots]
@@ -60,21 +65,76 @@ class Messages:
         return json.dumps(event).encode()
 
 
+class OnKafka:
+    """A broker of its own, which can stand still."""
+
+    def __init__(self, folder):
+        print("starting Apache Kafka ...", file=sys.stderr, flush=True)
+        self._cluster = Cluster(folder / "broker").start()
+        self.url, self.written_ahead = f"kafka://{self._cluster.address}", folder / "none"
+        self._producer = Producer(
+            {"bootstrap.servers": self._cluster.address, "linger.ms": 5, "message.timeout.ms": 0}
+        )
+
+    def send(self, events):
+        for event in events:
+            while True:
+                try:
+                    self._producer.produce("events", event)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+        self._producer.poll(0.02)
+
+    def stand_still(self):
+        (node,) = self._cluster.nodes
+        node.pause()
+        time.sleep(STILL_SECONDS)
+        node.resume()
+
+    def flush(self):
+        self._producer.flush()
+
+    def close(self):
+        self._cluster.stop()
+
+
+class Embedded:
+    """One file, which cannot stand still; `written_ahead` is what SQLite keeps beside it."""
+
+    def __init__(self, folder):
+        self.url, self.written_ahead = f"sqlite:///{folder / 'log.db'}", folder / "log.db-wal"
+        self._log = None
+
+    def send(self, events):
+        self._log = self._log or SqliteLog(self.url.removeprefix("sqlite:///"))
+        if records := [NewRecord("events", None, event) for event in events]:
+            self._log.append(records)
+        time.sleep(0.02)
+
+    def stand_still(self):
+        pass
+
+    def flush(self):
+        pass
+
+    def close(self):
+        self._log.close()
+
+
 def main(arguments=None):
     options = parsed(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        print("starting Apache Kafka ...", file=sys.stderr, flush=True)
-        cluster = Cluster(Path(folder) / "broker").start()
-        try:
-            report = soak(cluster, Path(folder), options)
-        finally:
-            cluster.stop()
+    kind = Embedded if options.embedded else OnKafka
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(kind(Path(folder))) as log:
+        report = soak(log, Path(folder), options)
     print(json.dumps(report, indent=1))
-    return 0 if report["grown_by"] <= options.most and report["exit"] == 0 else 1
+    flat = all(report[name]["grown_by"] <= options.most for name in ("mib", "descriptors", "threads"))
+    return 0 if flat and report["exit"] == 0 else 1
 
 
 def parsed(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--embedded", action="store_true", help="on the embedded log")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--rate", type=float, default=1000.0, help="events a second (default: %(default)g)")
     parser.add_argument("--backlog", type=int, default=200_000, help="events before it starts")
@@ -82,82 +142,83 @@ def parsed(arguments):
         "--most",
         type=float,
         default=1.05,
-        help="the last third's memory against the middle third's (default: %(default)g)",
+        help="memory, descriptors and threads of the last third against the middle third's (default: %(default)g)",
     )
     return parser.parse_args(arguments)
 
 
-def soak(cluster, folder, options):
+def soak(log, folder, options):
     config = folder / "streamnb.toml"
-    config.write_text(CONFIG.format(address=cluster.address))
+    config.write_text(CONFIG.format(url=log.url))
     command = [sys.executable, "-m", "streamnb"]
     subprocess.run([*command, "topics", "create", "--config", config], check=True, stdout=subprocess.DEVNULL)
-    messages, producer = (
-        Messages(),
-        Producer({"bootstrap.servers": cluster.address, "linger.ms": 5, "message.timeout.ms": 0}),
-    )
-    send(producer, (messages() for _ in range(options.backlog)))
-    producer.flush()
+    messages = Messages()
+    for _ in range(0, options.backlog, 1000):
+        log.send([messages() for _ in range(1000)])
+    log.flush()
     with (folder / "said").open("wb") as said:
         learner = subprocess.Popen(
             [*command, "run", "--config", config], cwd=folder, stdout=said, stderr=said
         )
-    samples = list(load(cluster, learner, producer, messages, options))
-    producer.flush()
+    samples = list(load(log, learner, messages, options))
+    log.flush()
     learner.send_signal(signal.SIGTERM)
     code = learner.wait(120)
-    peak = max(mib for _, mib in samples)
-    third = len(samples) // 3
-    middle, end = (
-        np.array([mib for _, mib in part]) for part in (samples[third : 2 * third], samples[2 * third :])
-    )
     return {
         "minutes": options.minutes,
         "rate": options.rate,
         "exit": code,
         "said": (folder / "said").read_text().splitlines()[-4:],
-        "peak_mib": round(peak, 1),
-        "median_mib_of_middle_third": round(float(np.median(middle)), 1),
-        "median_mib_of_last_third": round(float(np.median(end)), 1),
-        "grown_by": round(float(np.median(end) / np.median(middle)), 4),
-        "every_minute_mib": [round(mib, 1) for _, mib in samples[:: int(60 / SAMPLE_SECONDS)]],
+        **{name: course([getattr(sample, name) for sample in samples]) for name in Sample._fields},
     }
 
 
-def load(cluster, learner, producer, messages, options):
-    """Produces for so long; now and then (seconds since it began, MiB that the learner holds)."""
+class Sample(NamedTuple):
+    """What a learner holds at a moment."""
+
+    mib: float
+    descriptors: int
+    threads: int
+    mib_written_ahead: float
+
+
+def course(values):
+    """How one of them went."""
+    third = len(values) // 3
+    middle, end = np.median(values[third : 2 * third]), np.median(values[2 * third :])
+    return {
+        "most": round(max(values), 1),
+        "of_middle_third": round(float(middle), 1),
+        "of_last_third": round(float(end), 1),
+        "grown_by": round(float(end / (middle or 1)), 4),
+        "each_minute": [round(value, 1) for value in values[:: int(60 / SAMPLE_SECONDS)]],
+    }
+
+
+def load(log, learner, messages, options):
+    """Produces for so long; now and then what the learner holds."""
     began, sent, sampled, still = time.monotonic(), 0, 0.0, STILL_EVERY
-    (node,) = cluster.nodes
     while (now := time.monotonic() - began) < options.minutes * 60 and learner.poll() is None:
-        due = int(now * options.rate) - sent
-        send(producer, (messages() for _ in range(min(due, 1000))))
-        sent += min(due, 1000)
-        producer.poll(0.02)
+        due = min(int(now * options.rate) - sent, 1000)
+        log.send([messages() for _ in range(due)])
+        sent += due
         if now >= still:
             still += STILL_EVERY
-            node.pause()
-            time.sleep(STILL_SECONDS)
-            node.resume()
+            log.stand_still()
         if now - sampled >= SAMPLE_SECONDS:
             sampled = now
-            yield now, resident(learner.pid)
+            yield held(Path("/proc") / str(learner.pid), log.written_ahead)
 
 
-def send(producer, events):
-    for event in events:
-        while True:
-            try:
-                producer.produce("events", event)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
-
-
-def resident(pid):
-    """MiB of memory that a process holds."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+def held(process, written_ahead):
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    ahead = written_ahead.stat().st_size if written_ahead.exists() else 0
+    return Sample(
+        int(status["VmRSS"].split()[0]) / 1024,
+        len(list((process / "fd").iterdir())),
+        int(status["Threads"]),
+        ahead / (1 << 20),
+    )
 
 
 if __name__ == "__main__":

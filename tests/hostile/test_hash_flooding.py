@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from flood import longest_run, unkeyed, values_of_one_hash, words_in_one_chain
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from service import predictions, raw_events, records
 
@@ -216,6 +216,7 @@ def test_models_of_different_secrets_merge(one, other):
 
 
 @settings(max_examples=5)
+@example((0x0123456789ABCDEF, 0xF7E6D5C4B3A29180), (3, 4))
 @given(SECRETS, SECRETS)
 def test_a_model_that_is_carried_into_another_process_takes_that_ones_secret(one, other):
     with secret_of(one):
@@ -226,4 +227,5 @@ def test_a_model_that_is_carried_into_another_process_takes_that_ones_secret(one
         expected = [learned(copy.deepcopy(model), 2) for model in models]
     with secret_of(other):
         assert [learned(model, 2) for model in pickle.loads(carried)] == expected  # noqa: S301  our own
-    assert all(np.uint64(half).tobytes() not in carried for half in one if half > 1 << 32)
+    halves = [np.uint64(half).tobytes() for half in one]
+    assert not any(half in carried for half in halves if len(set(half)) == len(half))  # or it may be a count
