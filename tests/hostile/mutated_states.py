@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from streamnb import (
@@ -57,9 +58,10 @@ from streamnb import (
     Tree,
     TreeAugmentedNB,
 )
+from streamnb.engine.labels.chunk import _CHANGING, _FIXED
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition, Record
-from streamnb.engine.settings import Settings
+from streamnb.engine.settings import LabelSettings, Settings
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.hidden_markov.transitions import Transitions
@@ -315,6 +317,74 @@ def new_engine():
     return Learner(settings, NaiveBayes({"text": "text"}))
 
 
+class Late(Engine):
+    """A learner whose labels come on a topic of their own; what it writes as bytes is damaged by columns and values."""
+
+    def learn(self, learner, rows):
+        given = [(f"{t}", y) for _, y, t in rows]
+        events = [
+            {"id": name, "text": str(x.get("text"))} for (name, _), (x, *_) in zip(given, rows, strict=True)
+        ]
+        said = [{"id": name, "label": y, "source": "a"} for name, y in given[::2]]
+        again = [{"id": name, "label": "b", "source": "c"} for name, _ in given[::5]]
+        early = [{"id": f"{name}+", "label": y} for name, y in given[:3]]
+        for topic, records in ("events", events), ("labels", said + again + early):
+            place, raws = Partition(topic, 0), [json.dumps(record).encode() for record in records]
+            learner.process([Record(place, i, None, raw, float(i)) for i, raw in enumerate(raws)], 1.0)
+
+    foreign = UnlearnError  # by its label and weight
+
+    def use(self, learner):
+        self.learn(learner, AFTER)
+        said = [{"id": f"{t}", "label": "c", "source": "z"} for *_, t in ROWS]
+        withdrawn = [{"withdraw": True, "source": source} for source in "ac"]
+        raws = [json.dumps(record).encode() for record in said + withdrawn]
+        learner.process(
+            [Record(Partition("labels", 0), i, None, raw, 99.0) for i, raw in enumerate(raws)], 2.0
+        )
+        learner.report(3.0)
+
+    def state(self, learner):
+        meta, arrays = super().state(learner)
+        segments = learner.copying().segments()
+        labels = dict(meta["labels"])
+        meta |= {"labels": labels, "early": msgspec.msgpack.decode(segments[labels["early"]])}
+        rows, labels["segments"], labels["chunks"] = labels["chunks"], [], []
+        for i, (first, size, *names) in enumerate(rows):
+            labels["chunks"].append([first, size, f"fixed{i}", f"changing{i}"])
+            for kind, name, columns in zip(("fixed", "changing"), names, (_FIXED, _CHANGING), strict=True):
+                at = 0
+                for column, dtype in columns.items():
+                    arrays[f"{kind}{i}/{column}"] = found = np.frombuffer(segments[name], dtype, size, at)
+                    at += found.nbytes
+                arrays[f"{kind}{i}/rest"] = np.frombuffer(segments[name], np.uint8, offset=at)
+        return meta, arrays
+
+    def load(self, learner, meta, arrays):
+        try:
+            segments = {"early": msgspec.msgpack.encode(meta.get("early"))}
+        except OverflowError as error:  # no bytes say that
+            raise SnapshotError from error
+        for name, array in arrays.items():
+            segments[blob] = segments.get(blob := name.partition("/")[0], b"") + array.tobytes()
+        labels = meta["labels"]
+        labels = {**labels, "early": "early"} if isinstance(labels, dict) and "early" in labels else labels
+        parts = {
+            name: Part(
+                part, {k.removeprefix(f"{name}/"): a for k, a in arrays.items() if k.startswith(f"{name}/")}
+            )
+            for name, part in {**meta, "labels": labels}.items()
+            if name != "early"
+        }
+        learner.load(parts, segments)
+        return learner
+
+
+def new_late():
+    settings = Settings(EventSchema(), window=7, report_every=5, labels=LabelSettings("labels"))
+    return Learner(settings, NaiveBayes({"text": "text"}))
+
+
 def optimal():
     return BayesOptimalClassifier(
         {"bayes": NaiveBayes(ATTRIBUTES), "tree": TreeAugmentedNB(ATTRIBUTES), "line": LogisticRegression()}
@@ -408,6 +478,7 @@ MODELS = {
         lambda model: is_sound(model.probabilities.values()),
     ),
     "Learner": Engine(new_engine),
+    "Learner-late": Late(new_late),
 }
 
 

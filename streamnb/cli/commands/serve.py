@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import os
+import signal
 import ssl
 import sys
 import threading
@@ -35,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
             f"serve needs FastAPI and uvicorn ({error}); pip install 'streamnb[web]'"
         ) from error
     wiring.existing_log(config).close()  # what is wrong with it shows before kernels are compiled
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
     wiring.warm_up(config)
     return server.serve(
         config,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from streamnb.engine.labels.verdicts import Said
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import FINITE, MOST, checked, reject, whole
 
 FULL = 4096
 """The most events in a chunk."""
@@ -250,6 +251,27 @@ class Chunk:
         made.oldest = float(made.fixed["time"][:size].min())
         return made
 
+    def check(self, classes: int, sources: int, delays: int) -> None:
+        """Raises SnapshotError where it names none of so many classes, sources and buckets of delays."""
+        numbers = {
+            "label": (NONE, classes - 1),
+            "source": (SEVERAL, sources - 1),
+            "delay": (NONE, delays - 1),
+            "score": (NONE, MOST),
+            "pruned": (0, MOST),
+        }
+        changing = dict(zip(_CHANGING, self._changing(), strict=True))
+        checked(
+            {name: changing[name][: self.size] for name in numbers},
+            {
+                name: whole("events", low=low, high=high, dtype=_CHANGING[name])
+                for name, (low, high) in numbers.items()
+            },
+        )
+        weight = self.weight[: self.size]
+        reject("weight", ~((weight >= 0.0) & (weight <= FINITE)), "it is no weight")
+        reject("known", self.fixed["known"][: self.size] > classes, f"there are {classes} classes")
+
     def _check(self) -> None:
         n = self.size
         starts = np.append(self.fixed["start"][:n], len(self.payload)).astype(np.int64)
@@ -257,8 +279,10 @@ class Chunk:
         least = self.fixed["id_bytes"][:n] + _probability_bytes(known)
         if starts[:1].any() or (np.diff(starts) < least).any():
             raise SnapshotError("events that wait for labels: their bytes do not lie one after the other")
-        if any(not 0 <= place < n for place in self.said):
+        several = np.flatnonzero(self.source[:n] == SEVERAL).tolist()
+        if any(not 0 <= place < n for place in self.said) or not self.said.keys() >= set(several):
             raise SnapshotError("events that wait for labels: something is said of one that is not there")
+        self.events(np.flatnonzero(~np.isnan(self.fixed["time"][:n])))  # those that are blank say nothing
 
 
 def _fill(columns: dict[str, npt.NDArray[Any]], blob: bytes, size: int) -> bytes:

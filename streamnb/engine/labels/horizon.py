@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.model.attributes.expected import count
+
 _NEVER = -math.inf
 
 
@@ -77,9 +79,9 @@ class Horizon:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state`."""
+        """Go on from a `state`. Raises SnapshotError where a number is none."""
         times = (
             float(_NEVER if state[name] is None else state[name]) for name in ("time", "last", "earliest")
         )
         self._time, self._last, self.earliest = times
-        self.least, self.taken = int(state["least"]), int(state["taken"])
+        self.least, self.taken = count(state, "least"), count(state, "taken")

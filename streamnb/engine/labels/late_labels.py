@@ -31,7 +31,7 @@ from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
 from streamnb.events import Event, Verdict, Withdrawal
-from streamnb.model.attributes.expected import count, reading
+from streamnb.model.attributes.expected import count, reading, tally
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores
 from streamnb.model.interface.predictions import Posteriors
@@ -440,13 +440,15 @@ class LateLabels:
             made.served, made.learned = count(meta, "served"), count(meta, "learned")
             block, told = meta["told"]
             made._told = int(block), int(told)
-            made.outcomes, made._sayings.by_source = Counter(meta["outcomes"]), Counter(meta["by_source"])
+            made.outcomes, made._sayings.by_source = tally(meta, "outcomes"), tally(meta, "by_source")
             made._early.load(msgspec.msgpack.decode(segments[meta["early"]]))
             made.scoring.load(meta)
             for source in meta["sources"]:
                 made._sayings.sources[source]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
+            for chunk in made.pending.chunks().values():
+                chunk.check(len(made.scoring.names), len(made._sayings.sources), len(made.scoring.delays))
         made.scoring.follow(classes)
         return made
 

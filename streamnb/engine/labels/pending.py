@@ -304,6 +304,10 @@ class PendingEvents:
             self._chunks[first] = chunk
             self._ids.add(chunk.ids(), first)
         self._firsts = list(self._chunks)
+        if self._firsts and not chunk.is_full and end != following:
+            raise SnapshotError(
+                f"events that wait for labels: the next is number {following}, after {end - 1}"
+            )
 
     def _alive(self) -> Iterator[tuple[int, Chunk, npt.NDArray[np.bool_]]]:
         for first, chunk in self._chunks.items():

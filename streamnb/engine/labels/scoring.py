@@ -11,7 +11,8 @@ import numpy.typing as npt
 from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.pending import PendingEvents
 from streamnb.errors import SnapshotError
-from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores, scored
+from streamnb.model.attributes.names import checked_names
+from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores, scored, total
 
 DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Bounds of delays, seconds: bucket 0 holds labels that came with their events, bucket i those of at most the
@@ -116,8 +117,9 @@ class Scoring:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`. Raises SnapshotError where it is none."""
-        self.delays = [[int(events), int(right), int(loss)] for events, right, loss in state["delays"]]
+        self.delays = [[total(n) for n in (events, right, loss)] for events, right, loss in state["delays"]]
         if len(self.delays) != len(DELAYS) + 2:
             raise SnapshotError(f"delays: expected {len(DELAYS) + 2} rows, found {len(self.delays)}")
-        self.columns_of(state["names"])
+        self.columns_of(checked_names(state["names"]))
+        self.scores.check(len(self.names))
         self._former = [(int(until), list(map(str, names))) for until, names in state.get("former", ())]

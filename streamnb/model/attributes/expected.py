@@ -19,6 +19,7 @@ A dimension that has a name is the same in every array; what was not given is as
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -129,6 +130,11 @@ def count(meta: Mapping[str, Any], name: str, most: int = MOST, least: int = 0) 
     if type(value) is not int or not least <= value <= most:
         raise SnapshotError(f"{name}: expected an integer from {least} to {most}, found {value!r}")
     return value
+
+
+def tally(meta: Mapping[str, Any], name: str) -> Counter[str]:
+    """Numbers of events by name, among the values of a state. Raises SnapshotError."""
+    return Counter({one: count(meta[name], one) for one in meta[name]})
 
 
 @contextmanager

@@ -33,6 +33,7 @@ _SCALE = 2.0**44
 _EMPTY = -2  # in place of a truth: what stood in the window was withdrawn
 _LOSS, _BRIER, _CONFIDENCE = 0, 1, 2
 _MOST = 1 << 62
+_GREATEST = 1 << 112  # of a sum: so many events, each of a loss of 35 * 2^44
 _HALF, _LOW = 32, (1 << 32) - 1  # of a cell's number
 _AT_ONCE = 8192  # terms whose sum fits 64 bits: each is below 35 * 2^44
 
@@ -40,6 +41,13 @@ _AT_ONCE = 8192  # terms whose sum fits 64 bits: each is below 35 * 2^44
 def nats(total: int) -> float:
     """A sum of terms as it is told."""
     return total / _SCALE
+
+
+def total(given: Any) -> int:
+    """A sum of terms, or a number of events, of a state. Raises SnapshotError for one that cannot be."""
+    if not 0 <= (value := int(given)) < _GREATEST:
+        raise SnapshotError(f"expected a sum from 0 to 2^112, found one of {len(str(given))} digits")
+    return value
 
 
 class Score(NamedTuple):
@@ -234,14 +242,21 @@ class ServedScores:
             },
         )
         made._all.cells.update({(t, p): n for t, p, n in found["cells"].tolist()})
-        made._all.bins, made._all.sums = found["bins"].copy(), [int(value) for value in meta["sums"]]
-        if len(made._all.sums) != _CONFIDENCE + BINS or min(made._all.sums) < 0:
-            raise SnapshotError(f"sums: expected {_CONFIDENCE + BINS} integers of at least 0")
+        made._all.bins, made._all.sums = found["bins"].copy(), [*map(total, meta["sums"])]
+        if len(made._all.sums) != _CONFIDENCE + BINS:
+            raise SnapshotError(f"sums: expected {_CONFIDENCE + BINS}, found {len(made._all.sums)}")
         rows = found["cells"][:, :2]
         reject("cells", (np.diff(rows[:, 0]) < 0), "not in order")
         made._truth, made._predicted = (column.copy() for column in found["window_labels"].T)
         made._terms = found["window_terms"].copy()
         return made
+
+    def check(self, classes: int) -> None:
+        """Raises SnapshotError where a score is of none of so many classes."""
+        cells = np.array([*self._all.cells], dtype=np.int64).reshape(-1, 2)
+        reject("cells", cells >= classes, f"there are {classes} classes")
+        window = np.stack((self._truth, self._predicted))
+        reject("window_labels", (window >= classes) | (window[:1] == NOTHING), f"there are {classes} classes")
 
     def _write(self, numbers: Ints, score: Score) -> None:
         places = numbers % self.window_size

@@ -213,17 +213,29 @@ def test_a_user_without_a_home_is_survived(monkeypatch, tmp_path):
     assert kept_code.own_folder() == tmp_path / "streamnb" / "kernels"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_learner_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_path, number):
+STOPPED = "stopped while the kernels were prepared; nothing is lost"
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "says"),
+    [
+        ("run", signal.SIGTERM, [STOPPED]),
+        ("run", signal.SIGINT, [STOPPED]),
+        ("serve --listen 127.0.0.1:0", signal.SIGTERM, []),
+    ],
+)
+def test_a_service_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_path, command, number, says):
     """A supervisor takes any other exit code for a failure; nothing was begun that could be lost."""
+    with SqliteLog(tmp_path / "log.db") as log:
+        log.create_topic("journal", 1)
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "STREAMNB_HTTP__LISTEN": ""}
-    command = [sys.executable, "-m", "streamnb", "run", "--log", f"sqlite:///{tmp_path}/log.db"]
-    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
+    line = [sys.executable, "-m", "streamnb", *command.split(), "--log", f"sqlite:///{tmp_path}/log.db"]
+    with subprocess.Popen(line, env=environ, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: any((tmp_path / "kernels").rglob("streamnb.*")))
         process.send_signal(number)
-        said = process.communicate(timeout=300)[1]
-    compiling, stopped = said.splitlines()
+        told = process.communicate(timeout=300)[1]
+    compiling, *said = told.splitlines()
     assert compiling.startswith("compiling ")
-    assert (process.returncode, stopped) == (0, "stopped while the kernels were prepared; nothing is lost")
+    assert (process.returncode, said) == (0, says)
     with SqliteLog(tmp_path / "log.db") as log:
         assert log.offsets(Partition("journal", 0)) == (0, 0)
