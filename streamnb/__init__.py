@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from streamnb.model.bayesian_network.independence import Independence
     from streamnb.model.bayesian_network.joint_table import JointTable
     from streamnb.model.bayesian_network.network import BayesianNetwork
+    from streamnb.model.bayesian_network.structure_posterior import StructurePosterior
     from streamnb.model.calibration.platt import PlattScaling
     from streamnb.model.concepts.concept_learner import ConceptLearner
     from streamnb.model.concepts.conjunctions import Conjunction, Conjunctions
@@ -86,6 +87,7 @@ __all__ = [
     "SigmoidUnit",
     "Softmax",
     "SoftmaxRegression",
+    "StructurePosterior",
     "Text",
     "Tree",
     "TreeAugmentedNB",
@@ -101,6 +103,7 @@ _HOMES = {
     "bayesian_network.independence": ("Independence",),
     "bayesian_network.joint_table": ("JointTable",),
     "bayesian_network.network": ("BayesianNetwork",),
+    "bayesian_network.structure_posterior": ("StructurePosterior",),
     "calibration.platt": ("PlattScaling",),
     "concepts.concept_learner": ("ConceptLearner",),
     "concepts.conjunctions": ("Conjunction", "Conjunctions"),

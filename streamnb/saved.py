@@ -207,6 +207,6 @@ def _class(name: str) -> Any:
 
 def _made_with(value: Any) -> Mapping[str, Any]:
     """The arguments that make another one like it, before it has learned anything."""
-    if isinstance(value, streamnb.BayesianNetwork):
-        return value.made_with
-    return {name: getattr(value, name) for name in inspect.signature(type(value)).parameters}
+    names = inspect.signature(type(value)).parameters
+    found = getattr(value, "made_with", None)
+    return {name: getattr(value, name) for name in names} if found is None else found

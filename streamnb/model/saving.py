@@ -5,8 +5,10 @@ A model does no I/O. The file is the affair of `streamnb.saved`, which is loaded
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Self
 
 
 class Savable:
@@ -30,3 +32,23 @@ class Savable:
         """
         found: str = import_module("streamnb.saved").digest(self)
         return found
+
+
+class SavableValue(Savable):
+    """What `from_state` makes anew of a state, and is equal where states are: a posterior, for example."""
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Replace everything, the parameters too, by what a `state` of one of this class says; returns self.
+
+        Raises SnapshotError, and changes nothing, where it is none.
+        """
+        self.__dict__ = type(self).from_state(meta, arrays).__dict__  # type: ignore[attr-defined]
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        """Whether parameters and all that was learned are equal, to the bit."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.digest() == other.digest()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes

@@ -39,6 +39,7 @@ from streamnb import (
     HiddenMarkovModel,
     HiddenMarkovNB,
     Hypothesis,
+    JointTable,
     LinearRegression,
     LinearUnit,
     LogisticRegression,
@@ -55,6 +56,7 @@ from streamnb import (
     SequentialPosterior,
     SigmoidUnit,
     SoftmaxRegression,
+    StructurePosterior,
     Tree,
     TreeAugmentedNB,
 )
@@ -446,6 +448,16 @@ MODELS = {
         NormalInverseGamma,
         lambda model, row: model.update(row[2]),
         lambda model: as_finite(model.log_predictive(1.0), model.log_evidence),
+    ),
+    "JointTable": Made(
+        lambda: JointTable({"label": "abcd", "code": ["x", "other"]}, np.full((4, 2), 0.125), 2.0),
+        lambda model, row: model.learn_one({"label": row[1], "code": "x"}),
+        lambda model: is_sound(model.marginal("label", "code").values()),
+    ),
+    "StructurePosterior": Made(
+        lambda: StructurePosterior({"label": "abcd", "code": ["x", "other"], "late": [True, False]}, first=4),
+        lambda model, row: model.learn_one({"label": row[1], "code": "x", "late": row[2] > 40.0}),
+        lambda model: is_sound(p for _, p in model.probabilities),
     ),
     "SequentialPosterior": Made(
         lambda: SequentialPosterior(["g", "h"], 0.01),

@@ -26,6 +26,7 @@ NEEDED = {  # what a constructor cannot do without
     "JointTable": {"probabilities": [1.0]},
     "NetworkEM": {"network": BayesianNetwork(FLOWER)},
     "SemiSupervisedNB": {"model": NaiveBayes()},
+    "StructurePosterior": {"variables": {"a": ["x"]}},
 }
 RESULTS = ("BaumWelch", "LinearView", "Posteriors")
 """What is made by others, and not by users."""

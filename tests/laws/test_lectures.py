@@ -78,13 +78,9 @@ def share(model, x, label):
     return math.exp(model.joint_log_likelihood(x)[label] - model.joint_log_likelihood({})[label])
 
 
-def log(p):
-    return math.log(p) if p else -math.inf
-
-
 def update(posterior, likelihoods):
     """One observation by its probabilities; P(d | D)."""
-    return math.exp(posterior.update({h: log(p) for h, p in likelihoods.items()}))
+    return math.exp(posterior.observe(likelihoods))
 
 
 def digits(posterior, places):
@@ -225,6 +221,10 @@ def test_row_9_independent_parameters():
     classes = len(model.classes)
     parameters = [classes - 1] + [(len(model.class_counts(name)) - 1) * classes for name in NAMES]
     assert parameters == [1, 4, 4, 2, 2]
+    network = BayesianNetwork({"play": [], **{name: ["play"] for name in NAMES}})
+    for *values, label in PLAY_TENNIS:
+        network.learn_one({**dict(zip(NAMES, values, strict=True)), "play": label})
+    assert list(network.n_parameters.values()) == parameters
 
 
 def test_row_9_lion():
@@ -772,6 +772,22 @@ def test_row_8_die():
     assert die.log_evidence == pytest.approx(-math.log(math.comb(13, 5) * sequences), rel=1e-13)
 
 
+def test_row_8_of_a_hundred_throws_in_any_order():
+    """Binomial and multinomial coefficients: 100! / (70! 30!) orders of 70 heads, 60 of 3, 2 and 1 faces."""
+    coin = BetaBernoulli(1, 1)
+    in_order = math.lgamma(71) + math.lgamma(31) - math.lgamma(102)  # B(71, 31), of one order
+    orders = math.comb(100, 70)
+    assert coin.log_predictive_counts(70, 30) == pytest.approx(in_order + math.log(orders), abs=1e-9)
+    assert math.exp(coin.log_predictive_counts(70, 30)) == pytest.approx(
+        1 / 101
+    )  # each of 0 to 100 as likely
+    known = BetaBernoulli(6e9, 4e9)  # a chance of .6, for all practical purposes
+    binomial = orders * 0.6**70 * 0.4**30
+    assert math.exp(known.log_predictive_counts(70, 30)) == pytest.approx(binomial, rel=1e-6)
+    die = DirichletCategorical(dict.fromkeys("abc", 1e9))
+    assert math.exp(die.log_predictive_counts({"a": 3, "b": 2, "c": 1})) == pytest.approx(60 / 3**6, rel=1e-6)
+
+
 def test_row_8_laplace_smoothing_is_the_mean_of_a_dirichlet_posterior():
     """P(w_k | v_j) = (n_k + 1) / (n + |Vocabulary|), as `MultinomialNB` has it."""
     model, words = MultinomialNB(), DirichletCategorical(["win", "cash", "lunch"])
@@ -990,6 +1006,16 @@ SMART = {
     ("yes", "yes", "yes"): 0.432, ("yes", "no", "yes"): 0.16, ("no", "yes", "yes"): 0.084, ("no", "no", "yes"): 0.008,
     ("yes", "yes", "no"): 0.048, ("yes", "no", "no"): 0.16, ("no", "yes", "no"): 0.036, ("no", "no", "no"): 0.072,
 }  # fmt: skip
+
+
+def test_row_21_the_sum_rule_counts_what_is_in_both_once():
+    """P(smart or study) = .8 + .6 - .48 = .92; P(prepared | smart or study) = .676 / .92."""
+    table = JointTable({"smart": YES_NO, "study": YES_NO, "prepared": YES_NO}, SMART)
+    either = [{"smart": "yes"}, {"study": "yes"}]
+    assert table.probability(either) == pytest.approx(0.92)
+    summands = [one.sign * round(one.probability, 12) for one in table.inclusion_exclusion(either)]
+    assert summands == [0.8, 0.6, -0.48]
+    assert table.probability({"prepared": "yes"}, given=either) == pytest.approx(0.676 / 0.92)
 
 
 def test_row_21_smart_study_prepared():

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from archives import unpack
-from hostile.mutated_states import AFTER, MODELS, ROWS
+from hostile.mutated_states import AFTER, MODELS, ROWS, Made
 
 import streamnb
 from streamnb import (
@@ -49,7 +49,7 @@ def answers(kind, model):
     ask = next(
         (getattr(model, name) for name in ("predict_proba_one", "predict_one") if hasattr(model, name)), None
     )
-    return [] if ask is None else [ask(x) for x, *_ in kind.events(AFTER)]
+    return [] if ask is None or isinstance(kind, Made) else [ask(x) for x, *_ in kind.events(AFTER)]
 
 
 @pytest.mark.parametrize("name", SAVABLE)

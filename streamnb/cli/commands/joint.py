@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError
 from streamnb.model.bayesian_network.independence import Comparison, Independence
-from streamnb.model.bayesian_network.joint_query import Answer, Query, answer, parse_query
+from streamnb.model.bayesian_network.joint_query import Answer, Query, Row, answer, parse_query
 from streamnb.model.bayesian_network.joint_table import JointTable
 from streamnb.wire.probability_csv import read_joint_table
 
@@ -70,39 +70,70 @@ def _answer(asked: JointTable, text: str, query: Query, tolerance: float) -> Ans
 
 def _as_json(text: str, found: Answer) -> dict[str, Any]:
     if found.independence is None:
-        rows = [{"values": values, "given": given, "probability": p} for values, given, p in found.rows]
-        return {"query": text, "rows": rows}
+        return {"query": text, "rows": [_row_as_json(row) for row in found.rows]}
     one = found.independence
     return {
         "query": text,
         "independent": one.holds,
         "tolerance": one.tolerance,
         "largest_difference": one.largest.difference,
+        **({} if found.log_bayes_factor is None else {"log_bayes_factor": found.log_bayes_factor}),
         "comparisons": [comparison._asdict() for comparison in one.comparisons],
     }
 
 
+def _row_as_json(row: Row) -> dict[str, Any]:
+    """Of one alternative its values; of several a list of them."""
+    values, given = (side[0] if len(side) == 1 else side for side in (row.asked, row.given))
+    summands = {"sum": [one._asdict() for one in row.sum]} if row.sum else {}
+    return {"values": values, "given": given, "probability": row.probability, **summands}
+
+
 def _as_text(query: Query, found: Answer) -> str:
     if found.independence is not None:
-        return _independence(query, found.independence)
-    names = [name for name, _ in (*query.asked, *query.given)]
-    if query.kind == "most probable" and not names:
-        names = [str(name) for name in found.rows[0][0]]
+        factor = found.log_bayes_factor
+        way = "dependence" if factor and factor > 0.0 else "independence"
+        told = (
+            "" if factor is None else f"\n\nthe counts speak for {way}: log Bayes factor {factor:+.3g} nats"
+        )
+        return _independence(query, found.independence) + told
+    if len(query.asked) + len(query.given) > 2:
+        return _alternatives(query, found)
+    names = [str(name) for name in found.rows[0].asked[0]] if query.asked == ((),) else []
+    names += query.names
     rows = [
-        [*({**given, **values}.get(name, "") for name in names), "undefined" if p is None else p]
-        for values, given, p in found.rows
+        [*({**given[0], **asked[0]}.get(name, "") for name in names), "undefined" if p is None else p]
+        for asked, given, p, _ in found.rows
     ]
-    return table(rows, [*names, _heading(query)])
+    asked, given = (", ".join(name for name, _ in side[0]) for side in (query.asked, query.given))
+    return table(rows, [*names, f"P({asked or 'all'} | {given})" if given else f"P({asked or 'all'})"])
 
 
-def _heading(query: Query) -> str:
-    asked = ", ".join(name for name, _ in query.asked) or "all"
-    given = ", ".join(name for name, _ in query.given)
-    return f"P({asked} | {given})" if given else f"P({asked})"
+def _alternatives(query: Query, found: Answer) -> str:
+    """A row for each question, in full, and behind it what its probability is the sum of."""
+    has_given = query.given != ((),)
+    rows = []
+    for row in found.rows:
+        p: Any = "undefined" if row.probability is None else row.probability
+        rows.append([_any_of(row.asked), *([_any_of(row.given)] if has_given else []), p])
+        for sign, values, share in row.sum:
+            told = "what contradicts itself" if values is None else _all_of(values)
+            rows.append([f"  {'+' if sign > 0 else '-'} {told}", *([""] if has_given else []), share])
+    return table(rows, ["asked", *(["given"] if has_given else []), "P"])
+
+
+def _any_of(alternatives: Sequence[Mapping[Any, str]]) -> str:
+    return " or ".join(map(_all_of, alternatives))
+
+
+def _all_of(values: Mapping[Any, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _independence(query: Query, found: Independence) -> str:
-    a, b, given = (", ".join(name for name, _ in side) for side in (query.asked, query.other, query.given))
+    a, b, given = (
+        ", ".join(name for name, _ in side) for side in (query.asked[0], query.other, query.given[0])
+    )
     bar = f" | {given}" if given else ""
     rows = [
         [

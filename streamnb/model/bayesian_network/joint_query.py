@@ -3,12 +3,13 @@ r"""Questions to a joint table as people write them.
     burglary                                   P of each value
     P(burglary=yes, earthquake | alarm=yes)    P of these values, and of each value of what has none
     burglary | alarm                           a name without a value stands for each of its values
+    burglary=yes or earthquake=yes | alarm     P that at least one holds; `or` may stand behind the bar, too
     argmax burglary, earthquake | alarm=yes    the most probable values
     smart _|_ study                            are they independent?
     smart independent of prepared given study  the same question; more than one name with commas
 
 Names and values stand as they are, or between double quotes where they hold a space at an end or one of
-``, | = ( ) "``.
+``, | = ( ) "``, or the word "or". A comma binds tighter than `or`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from streamnb.model.bayesian_network.independence import Independence
-from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable
+from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable, Summand
 
-_TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|([,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|$)))\s*')
+_TOKEN = re.compile(
+    r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|(or(?=\s)|[,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|\sor\s|$)))\s*'
+)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORDS = (
     re.compile(r"^(.+?)\s+(?:is\s+)?independent\s+of\s+(.+)$", re.DOTALL),
@@ -28,7 +31,7 @@ _WORDS = (
 )
 
 Terms = tuple[tuple[str, str | None], ...]
-Row = tuple[dict[Hashable, str], dict[Hashable, str], float | None]
+Values = dict[Hashable, str]
 
 
 class Query(NamedTuple):
@@ -36,28 +39,50 @@ class Query(NamedTuple):
 
     Attributes:
         kind: "probability", "most probable" or "independence".
-        asked: (name, value), where a value is None for each of them.
+        asked: alternatives, of which one is enough: (name, value), where a value is None for each of them.
         given: the same of the evidence.
         other: the other side of independence.
     """
 
     kind: str
-    asked: Terms
-    given: Terms = ()
+    asked: tuple[Terms, ...]
+    given: tuple[Terms, ...] = ((),)
     other: Terms = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Of all variables that stand in it, each once."""
+        return list(dict.fromkeys(name for terms in (*self.asked, *self.given) for name, _ in terms))
+
+
+class Row(NamedTuple):
+    """One probability.
+
+    Attributes:
+        asked: values, of several alternatives each.
+        given: the same of the evidence.
+        probability: None where the evidence has probability 0.
+        sum: what it was added up from, where there are alternatives: inclusion and exclusion.
+    """
+
+    asked: tuple[Values, ...]
+    given: tuple[Values, ...]
+    probability: float | None
+    sum: tuple[Summand, ...] = ()
 
 
 class Answer(NamedTuple):
     """What the table says.
 
     Attributes:
-        rows: of a probability, or the most probable values: (values asked for, values given, probability);
-            None where the evidence has probability 0.
+        rows: of a probability, or the most probable values.
         independence: of a question of independence.
+        log_bayes_factor: of dependence against independence, in nats, where the table holds counts.
     """
 
     rows: list[Row]
     independence: Independence | None = None
+    log_bayes_factor: float | None = None
 
 
 def parse_query(text: str) -> Query:
@@ -79,41 +104,51 @@ def parse_query(text: str) -> Query:
 def answer(table: JointTable, query: Query, tolerance: float = 1e-9) -> Answer:
     """Ask a table. Raises KeyError for what is no variable or value of it, ValueError for a name twice."""
     if query.kind == "independence":
-        a, b, c = ([name for name, _ in side] for side in (query.asked, query.other, query.given))
-        return Answer([], table.independent(a, b, c, tolerance))
-    names = [name for name, _ in (*query.asked, *query.given)]
-    if len(set(names)) < len(names):
-        raise ValueError(f"a variable is named twice: {', '.join(names)}")
-    table.restricted(*names)  # an unknown name is refused before anything is answered
+        a, b, c = ([name for name, _ in side] for side in (query.asked[0], query.other, query.given[0]))
+        factor = table.log_bayes_factor(a, b, c) if table.n_examples else None
+        return Answer([], table.independent(a, b, c, tolerance), factor)
+    for terms in (pair for asked in query.asked for pair in ((*asked, *given) for given in query.given)):
+        names = [name for name, _ in terms]
+        if len(set(names)) < len(names):
+            raise ValueError(f"a variable is named twice: {', '.join(names)}")
+    table.restricted(*query.names)  # an unknown name is refused before anything is answered
     rows: list[Row] = []
-    for given in _each(table, query.given):
+    for evidence in _each(table, query.given):
+        given = _filled(query.given, evidence)
         if query.kind == "most probable":
             rows.append(_most_probable(table, query, given))
             continue
-        rows += [(asked, given, _or_none(table, asked, given)) for asked in _each(table, query.asked)]
+        rows += [_probable(table, _filled(query.asked, one), given) for one in _each(table, query.asked)]
     return Answer(rows)
 
 
-def _most_probable(table: JointTable, query: Query, given: dict[Hashable, str]) -> Row:
-    if given and not table.probability(given) > 0.0:
-        return {}, given, None
-    found: MostProbable = table.most_probable(*(name for name, _ in query.asked), given=given)
-    return found.values, given, found.probability
+def _most_probable(table: JointTable, query: Query, given: tuple[Values, ...]) -> Row:
+    if not table.probability(given) > 0.0:
+        return Row(({},), given, None)
+    found: MostProbable = table.most_probable(*(name for name, _ in query.asked[0]), given=given[0])
+    return Row((found.values,), given, found.probability)
 
 
-def _or_none(table: JointTable, asked: dict[Hashable, str], given: dict[Hashable, str]) -> float | None:
-    if given and not table.probability(given) > 0.0:
-        return None
-    return table.probability(asked, given)
+def _probable(table: JointTable, asked: tuple[Values, ...], given: tuple[Values, ...]) -> Row:
+    if not table.probability(given) > 0.0:
+        return Row(asked, given, None)
+    summands = table.inclusion_exclusion(asked, given) if len(asked) > 1 else []
+    return Row(asked, given, table.probability(asked, given), tuple(summands))
 
 
-def _each(table: JointTable, terms: Terms) -> list[dict[Hashable, str]]:
-    """Every combination of the values that the terms leave open."""
-    found: list[dict[Hashable, str]] = [{}]
-    for name, value in terms:
-        values = table.variables[name] if value is None else [value]
-        found = [{**one, name: each} for one in found for each in values]
+def _each(table: JointTable, alternatives: tuple[Terms, ...]) -> list[Values]:
+    """Every combination of the values that they leave open."""
+    found: list[Values] = [{}]
+    for name in dict.fromkeys(name for terms in alternatives for name, value in terms if value is None):
+        found = [{**one, name: value} for one in found for value in table.variables[name]]
     return found
+
+
+def _filled(alternatives: tuple[Terms, ...], values: Values) -> tuple[Values, ...]:
+    """The alternatives, with these values where they left one open."""
+    return tuple(
+        {name: values[name] if value is None else value for name, value in terms} for terms in alternatives
+    )
 
 
 def _divided(text: str, words: re.Pattern[str]) -> tuple[str, str] | None:
@@ -134,9 +169,11 @@ def _of_probability(text: str, tokens: list[tuple[str, bool]]) -> Query:
             raise ValueError(f"{text!r}: a bracket is opened and not closed")
         tokens = tokens[2:-1]
     bar = tokens.index(("|", False)) if ("|", False) in tokens else len(tokens)
-    asked = _terms(text, tokens[:bar], may_be_none=kind == "most probable")
-    given = _terms(text, tokens[bar + 1 :], may_be_none=bar == len(tokens))
-    if kind == "most probable" and any(value is not None for _, value in asked):
+    asked = _alternatives(text, tokens[:bar], may_be_none=kind == "most probable")
+    given = _alternatives(text, tokens[bar + 1 :], may_be_none=bar == len(tokens))
+    if kind == "most probable" and len(asked) + len(given) > 2:
+        raise ValueError(f"{text!r}: argmax finds values of variables: expected commas in place of `or`")
+    if kind == "most probable" and any(value is not None for _, value in asked[0]):
         raise ValueError(f"{text!r}: argmax finds the values: expected names alone before the bar")
     return Query(kind, asked, given)
 
@@ -150,7 +187,7 @@ def _checked(text: str, left: Terms, right: Terms, condition: Terms) -> Query:
     for name, value in (*left, *right, *condition):
         if value is not None:
             raise ValueError(f"{text!r}: independence is of variables: expected {name}, not {name}={value}")
-    return Query("independence", left, condition, right)
+    return Query("independence", (left,), (condition,), right)
 
 
 def _tokens(text: str, part: str) -> list[tuple[str, bool]]:
@@ -169,12 +206,24 @@ def _tokens(text: str, part: str) -> list[tuple[str, bool]]:
     return found
 
 
+def _alternatives(
+    text: str, tokens: list[tuple[str, bool]], *, may_be_none: bool = False
+) -> tuple[Terms, ...]:
+    """Terms, with `or` between them."""
+    cuts = [at for at, token in enumerate(tokens) if token == ("or", False)]
+    starts, ends = [0, *(at + 1 for at in cuts)], [*cuts, len(tokens)]
+    return tuple(
+        _terms(text, tokens[first:last], may_be_none=may_be_none and not cuts)
+        for first, last in zip(starts, ends, strict=True)
+    )
+
+
 def _terms(text: str, tokens: list[tuple[str, bool]], *, may_be_none: bool = False) -> Terms:
     """``name`` or ``name=value``, with commas between them."""
     if not tokens and may_be_none:
         return ()
     found: list[tuple[str, str | None]] = []
-    signs = {(sign, False) for sign in ("|", "=", ",", "(", ")", "_|_")}
+    signs = {(sign, False) for sign in ("|", "=", ",", "(", ")", "_|_", "or")}
     at = 0
     while True:
         here = tokens[at : at + 4]

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.expected import FINITE, MOST, checked, counts, real, reject
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_mapping
+from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.attributes.values import declared_texts, value_text
+from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.bayesian_network.constraint_search import PartialDag, search
 from streamnb.model.bayesian_network.factors import MOST_CELLS
 from streamnb.model.bayesian_network.independence import Independence, compared
-from streamnb.model.compiled.arrays import Floats
+from streamnb.model.bayesian_network.marginal_likelihood import log_bayes_factor, log_evidence
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.posterior.conjugate import positive
+from streamnb.model.saving import Savable
 
 Name = Hashable
+Event = Mapping[Name, Any] | Sequence[Mapping[Name, Any]]
 _SUM = 1e-9
+_MOST_ALTERNATIVES = 10
 
 
 class MostProbable(NamedTuple):
@@ -30,20 +43,39 @@ class MostProbable(NamedTuple):
     probability: float
 
 
-class JointTable:
+class Summand(NamedTuple):
+    """One term of a sum by inclusion and exclusion.
+
+    Attributes:
+        sign: 1 or -1.
+        values: variable -> value, of several alternatives together; None where they contradict each other.
+        probability: that all of them hold, given the evidence.
+    """
+
+    sign: int
+    values: dict[Any, str] | None
+    probability: float
+
+
+class JointTable(Savable):
     """P(X_1, ..., X_n) of discrete variables, an entry for each combination of their values.
 
         marginal        P(x) = sum over all others of P(x, ...)         the sum rule
         conditional     P(x | e) = P(x, e) / P(e)                       the product rule
         independence    P(a, b | c) = P(a | c) P(b | c)
 
+    The table is given, or counted one example at a time, or both: a given one stands for `weight` examples,
+
+        P(x) = (weight P_given(x) + n(x)) / (weight + n)
+
     Values are compared by their text, so that True is "true" and 3.0 is "3". What is asked of evidence with
-    probability 0 has no answer, and raises ValueError.
+    probability 0, or of a table that is not given and has learned nothing, has no answer: ValueError.
 
     Args:
         variables: name -> its values, in the order of the axes.
         probabilities: an array with an axis for each variable, or combination of values -> probability, where
-            one left out has none. They sum to 1, to 1e-9.
+            one left out has none. They sum to 1, to 1e-9. None: the table is what it learns.
+        weight: how many examples the given table stands for.
 
     Raises:
         ValueError: if there is a negative or infinite probability, if they do not sum to 1, if the shape is
@@ -59,38 +91,174 @@ class JointTable:
         >>> round(table.probability({"burglary": "yes", "alarm": "yes"}), 2)
         0.09
 
+        A table that counts:
+
+        >>> seen = JointTable({"alarm": values, "burglary": values})
+        >>> for alarm, burglary in [("no", "no"), ("yes", "yes"), ("no", "no"), ("yes", "no")]:
+        ...     seen.learn_one({"alarm": alarm, "burglary": burglary})
+        >>> seen.probability({"burglary": "yes"}, given={"alarm": "yes"})
+        0.5
+
     References:
         Russell and Norvig, Artificial Intelligence: A Modern Approach, chapter 12.
     """
 
-    def __init__(self, variables: Mapping[Name, Sequence[Any]], probabilities: Any) -> None:
+    def __init__(
+        self, variables: Mapping[Name, Sequence[Any]], probabilities: Any = None, weight: float = 1.0
+    ) -> None:
         check_mapping("variables", variables, "{'rain': ['yes', 'no']}")
         self._values = {name: _texts(name, values) for name, values in variables.items()}
-        table = _array(self._values, probabilities)
-        found = math.fsum(table.ravel())
-        if not abs(found - 1.0) <= _SUM:
+        self._given = _array(self._values, {} if probabilities is None else probabilities)
+        self._counts = np.zeros(self._given.shape, dtype=np.int64)
+        self._weight = 0.0 if probabilities is None else positive("weight", weight)
+        self.made_with = {"variables": self._values}  # what is given stands in the state
+        found = math.fsum(self._given.ravel())
+        if probabilities is not None and not abs(found - 1.0) <= _SUM:
             raise ValueError(
                 f"the probabilities sum to {found!r}, not to 1; are they counts? see from_counts"
             )
-        self._table = table
+        self._read: Floats | None = None  # P of each combination, until more is learned
 
     @classmethod
     def from_counts(cls, variables: Mapping[Name, Sequence[Any]], counts: Any) -> JointTable:
         """The table of counts, or of other weights, divided by their sum; shapes as of the constructor.
 
-        Raises ValueError where one is negative or not finite, or all are zero.
+        Counts in steps of 1/1024 are as if they had been learned here; others are a given table that stands
+        for as many examples as they sum to. Raises ValueError where one is negative or not finite, or all are
+        zero.
 
         Examples:
             >>> table = JointTable.from_counts({"a": [0, 1], "b": [0, 1]}, [[2, 1], [2, 2]])
             >>> table.marginal("a")
             {'0': 0.42857142857142855, '1': 0.5714285714285714}
         """
-        weights = _array({name: _texts(name, values) for name, values in variables.items()}, counts)
+        counted = cls(variables)
+        weights = _array(counted._values, counts)
         top = float(weights.max(initial=0.0))
         if not top > 0.0:
             raise ValueError("all counts are zero: there is nothing to divide by")
-        weights /= top  # a sum of huge ones may be more than a double can hold
-        return cls(variables, weights / math.fsum(weights.ravel()))
+        total = math.fsum(weights.ravel() / top)  # a sum of huge ones may be more than a double can hold
+        if top * total < MOST / UNIT and not (weights * UNIT % 1.0).any():
+            counted._counts = (weights * UNIT).astype(np.int64)
+            return counted
+        return cls(variables, weights / top / total, min(top * total, FINITE))
+
+    # -- learning -----------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
+        """Count an example, `w` times (in steps of 1/1024). Names that are no variables are not looked at.
+
+        Raises KeyError, and counts nothing, where a variable has no value, or one that is not declared.
+        """
+        self._count(x, units(w))
+
+    def unlearn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
+        """Undo ``learn_one(x, w)``, exactly.
+
+        Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
+        """
+        self._count(x, -units(w))
+
+    def merge(self, other: JointTable) -> Self:
+        """Add all that `other` has counted, as if it had been learned here; returns self.
+
+        Raises ValueError where variables, values or the given table are others.
+        """
+        is_same = self._values == other._values and self._weight == other._weight
+        if not is_same or not np.array_equal(self._given, other._given):
+            raise ValueError("only joint tables of the same variables, values and given table can be merged")
+        self._counts = self._counts + other._counts
+        self._read = None
+        return self
+
+    @property
+    def n_examples(self) -> float:
+        """Weight of what was learned."""
+        return float(self._counts.sum()) / UNIT
+
+    def examples(self) -> Iterator[tuple[dict[Any, str], float]]:
+        """Each combination of values that was learned, and its weight."""
+        values = list(self._values.values())
+        for at in np.argwhere(self._counts):
+            texts = [own[i] for own, i in zip(values, at, strict=True)]
+            yield dict(zip(self._values, texts, strict=True)), float(self._counts[tuple(at)]) / UNIT
+
+    # -- what the counts say of dependence ----------------------------------------------------------------
+
+    def log_bayes_factor(
+        self,
+        a: Name | Iterable[Name],
+        b: Name | Iterable[Name],
+        given: Name | Iterable[Name] = (),
+        weight: float = 1.0,
+    ) -> float:
+        """How much likelier what was learned is if a and b depend on each other, given `given`, in nats.
+
+        Above 0 the counts speak for dependence, below 0 for independence: exact, with every chance unknown
+        (see `marginal_likelihood`). `independent` is about the table's numbers, which chance alone moves.
+
+        Args:
+            a: a variable, or several in a list.
+            b: the same.
+            given: the same, or none.
+            weight: the equivalent sample size of the prior.
+
+        Raises ValueError where nothing was learned one by one or from counts; else as `independent`.
+
+        Examples:
+            Two coins that know nothing of each other do not fall exactly as they should:
+
+            >>> coins = JointTable.from_counts({"a": "HT", "b": "HT"}, [[242, 256], [252, 250]])
+            >>> bool(coins.independent("a", "b")), round(coins.log_bayes_factor("a", "b"), 1)
+            (False, -3.9)
+        """
+        left, right, fixed = (self._side(one) for one in (a, b, given))
+        if not left or not right:
+            raise ValueError("dependence is asked of two variables, or sets of them")
+        sizes = [math.prod(len(self._values[name]) for name in side) for side in (left, right, fixed)]
+        return log_bayes_factor(self._counted(*left, *right, *fixed).reshape(sizes), weight)
+
+    def family_score(self, name: Name, parents: Sequence[Name], weight: float = 1.0) -> float:
+        """Log P of what was learned of a variable, given its parents, in nats (see `marginal_likelihood`)."""
+        counts = self._counted(*parents, name)
+        return log_evidence(counts, weight) - log_evidence(counts.sum(axis=-1), weight)
+
+    def structure(self, most_given: int = 3, weight: float = 1.0) -> PartialDag:
+        """What tests of independence, by `log_bayes_factor`, say of who depends directly on whom.
+
+        The PC algorithm (see `constraint_search`), given at most `most_given` variables at a time.
+        """
+        return search(
+            tuple(self._values), lambda a, b, c: self.log_bayes_factor(a, b, c, weight) <= 0.0, most_given
+        )
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Variables, and the counts: JSON-able values, and arrays. Raises TypeError for other names."""
+        variables = [[plain(name), values] for name, values in self._values.items()]
+        arrays = {"given": self._given.ravel(), "counts": self._counts.ravel().copy()}
+        return {"type": type(self).__name__, "variables": variables, "weight": self._weight}, arrays
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Replace the given table and all counts by those of a `state`; returns self.
+
+        Raises SnapshotError, and changes nothing, where it is none of a table of these variables and values.
+        """
+        expected, size = self.state()[0], self._counts.size
+        for name in ("type", "variables"):
+            if meta.get(name) != expected[name]:
+                raise SnapshotError(f"{name}: expected {expected[name]!r}, found {meta.get(name)!r}")
+        found = checked(arrays, {"given": real(size, low=0.0, high=1.0), "counts": counts(size)})
+        weight, given = meta.get("weight"), found["given"]
+        if not isinstance(weight, float) or not 0.0 <= weight <= FINITE:
+            raise SnapshotError(f"weight: expected a number of 0 or more, found {weight!r}")
+        reject("given", abs(math.fsum(given) - (weight > 0.0)) > _SUM, "probabilities that do not sum to 1")
+        reject("counts", found["counts"].sum(dtype=np.float64) > MOST, "counts whose sum overflows")
+        shape = self._counts.shape
+        self._weight, self._given = weight, given.reshape(shape).copy()
+        self._counts, self._read = found["counts"].reshape(shape).copy(), None
+        return self
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -103,6 +271,17 @@ class JointTable:
     def probabilities(self) -> Floats:
         """The table, an axis for each variable: a copy."""
         return self._table.copy()
+
+    @property
+    def _table(self) -> Floats:
+        if self._read is None:
+            n = self.n_examples
+            if not self._weight + n > 0.0:
+                raise ValueError("this table is not given and has learned nothing")
+            share = self._weight / (self._weight + n) if n else 1.0
+            learned = self._counts / (self._counts.sum(dtype=np.float64) or 1.0)
+            self._read = share * self._given + (1.0 - share) * learned
+        return self._read
 
     def marginal(self, *names: Name) -> dict[Any, float]:
         """P of each value of one variable; of several, of each combination of values as a tuple.
@@ -136,19 +315,43 @@ class JointTable:
         values, table = self._restricted(names, given or {})
         return JointTable(dict(zip(names, values, strict=True)), table)
 
-    def probability(self, event: Mapping[Name, Any], given: Mapping[Name, Any] | None = None) -> float:
-        """P(event | given), both as variable -> value.
+    def probability(self, event: Event, given: Event | None = None) -> float:
+        """P(event | given), each as variable -> value, or several such of which at least one holds.
 
         A variable on both sides is looked at on both: P(a=1 | a=0) is 0. Errors as of `conditional`.
+
+        Examples:
+            >>> table = JointTable({"a": [0, 1], "b": [0, 1]}, [[0.4, 0.1], [0.2, 0.3]])
+            >>> round(table.probability([{"a": 1}, {"b": 1}]), 12)  # .5 + .4 - .3
+            0.6
         """
-        given = given or {}
-        total = float(self._table[self._index(given)].sum())
+        evidence = self._holds({} if given is None else given)
+        total = float(self._table[evidence].sum())
         if not total > 0.0:
-            raise ValueError(f"the evidence {dict(given)!r} has probability 0")
-        for name, value in given.items():
-            if name in event and self._code(name, event[name]) != self._code(name, value):
-                return 0.0
-        return min(1.0, float(self._table[self._index({**given, **event})].sum()) / total)
+            raise ValueError(f"the evidence {given!r} has probability 0")
+        return min(1.0, float(self._table[evidence & self._holds(event)].sum()) / total)
+
+    def inclusion_exclusion(
+        self, alternatives: Sequence[Mapping[Name, Any]], given: Event | None = None
+    ) -> list[Summand]:
+        """What P(at least one of the alternatives | given) is the sum of.
+
+            P(A or B) = P(A) + P(B) - P(A, B)      and so on: + for an odd number of them together, - for even
+
+        Raises ValueError for more than 10 alternatives, of which there are 2^10 - 1 terms; else as of
+        `conditional`.
+        """
+        if len(alternatives) > _MOST_ALTERNATIVES:
+            raise ValueError(f"{len(alternatives)} alternatives; at most {_MOST_ALTERNATIVES} are told apart")
+        found = []
+        for size in range(1, len(alternatives) + 1):
+            for chosen in combinations(alternatives, size):
+                pairs = [(name, value_text(value)) for one in chosen for name, value in one.items()]
+                values = dict(pairs)
+                agree = all(values[name] == value for name, value in pairs)
+                p = self.probability(values, given) if agree else 0.0
+                found.append(Summand(-1 if size % 2 == 0 else 1, values if agree else None, p))
+        return found
 
     def most_probable(self, *names: Name, given: Mapping[Name, Any] | None = None) -> MostProbable:
         """The most probable values of these variables, all others summed out: the MAP; of equals the first.
@@ -192,6 +395,16 @@ class JointTable:
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _count(self, x: Mapping[Name, Any], weight: int) -> None:
+        for name in self._values:
+            if is_missing(x.get(name)):
+                raise KeyError(f"an example without a value of {name!r}: a joint table counts whole ones")
+        at = tuple(self._code(name, x[name]) for name in self._values)
+        if self._counts[at] + weight < 0:
+            raise UnlearnError(f"{dict(x)!r} was never learned with a weight of {-weight / UNIT:g}")
+        self._counts[at] += weight
+        self._read = None
+
     def _restricted(self, names: Sequence[Name], given: Mapping[Name, Any]) -> tuple[list[list[str]], Floats]:
         """The values of each of these variables, and P of each combination, given others."""
         if len(set(names)) < len(names) or set(names) & set(given):
@@ -207,6 +420,23 @@ class JointTable:
         if table.size < self._table.size:  # divided by its own sum: rounding takes no share of it above 1
             table = table / table.sum()
         return [self._values[name] for name in names], table
+
+    def _counted(self, *names: Name) -> Ints:
+        """How often each combination of these variables was learned, in units, the axes in this order."""
+        if not self._counts.any():
+            raise ValueError("this table has learned no examples: probabilities say nothing of chance")
+        axes = [self._axis(name) for name in names]
+        if len(set(axes)) < len(axes):
+            raise ValueError(f"a variable is named twice: {', '.join(map(repr, names))}")
+        summed = self._counts.sum(axis=tuple(i for i in range(self._counts.ndim) if i not in axes))
+        return np.asarray(summed).transpose([sorted(axes).index(axis) for axis in axes])
+
+    def _holds(self, event: Event) -> Flags:
+        """Of each combination whether one of these holds."""
+        holds = np.zeros(self._table.shape, dtype=np.bool_)
+        for one in [event] if isinstance(event, Mapping) else event:
+            holds[self._index(one)] = True
+        return holds
 
     def _side(self, names: Any) -> tuple[Name, ...]:
         """One variable, or several."""

@@ -173,6 +173,15 @@ class BayesianNetwork(Savable):
         """Memory of the tables, bytes."""
         return self._tables.n_bytes
 
+    @property
+    def n_parameters(self) -> dict[Any, int]:
+        """Variable -> the free numbers of its table: one less than its values, for each row."""
+        values = self.values
+        return {
+            name: max(len(values[name]) - 1, 0) * math.prod(len(values[parent]) for parent in parents)
+            for name, parents in self.parents.items()
+        }
+
     def counts(self, name: Name) -> dict[tuple[str, ...], float]:
         """(values of the parents, value) -> examples counted; those above zero alone. Raises KeyError."""
         (v,) = self._dag.numbers([name])

@@ -21,6 +21,7 @@ from streamnb.model.linear.newton import optimum
 from streamnb.model.linear.revisiting import go_back
 from streamnb.model.linear.row_reservoir import KeptRows
 from streamnb.model.linear.sequential_laplace import LaplaceUnits, sigmoid
+from streamnb.model.saving import SavableValue
 
 _VARIANCE = 1e12  # as good as flat, for scores of any sensible scale
 _COLUMNS = np.arange(2)
@@ -28,7 +29,7 @@ _CHUNK = 4096
 _KEPT = "kept_"  # of the names of arrays in a state
 
 
-class PlattScaling:
+class PlattScaling(SavableValue):
     """The probability of the positive class from a score f, such as log odds or a margin.
 
         Pr(y = 1 | x) = 1 / (1 + exp(A f + B))

@@ -137,16 +137,17 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
         return VersionSpace(self._space, self._counts.consistent())
 
     @property
-    def evidence(self) -> Fraction:
-        """P(D) exactly, for no noise and the uniform prior: |VS| / |H|.
+    def evidence(self) -> Fraction | float:
+        """P(D): without noise, and under the uniform prior, the fraction |VS| / |H|; else rounded.
 
-        A member of VS counts (1/2)^n where it could not tell n examples.
+        A member of VS counts (1/2)^n where it could not tell n examples. Of long data with noise it may be
+        too small for a double, and 0: see `log_evidence`.
 
         Raises:
-            ValueError: if there is noise or another prior, or n is no integer; see `log_evidence`.
+            ValueError: if it would be a fraction, but n is no integer; see `log_evidence`.
         """
         if self.noise > 0.0 or self._prior is not None:
-            raise ValueError("P(D) is a count of hypotheses only without noise, under the uniform prior")
+            return math.exp(self.log_evidence)
         undecided, how_many = np.unique(self._counts.undecided[self._counts.consistent()], return_counts=True)
         if (undecided % UNIT).any():
             raise ValueError("a part of an example could not be told: P(D) is no fraction")

@@ -12,7 +12,14 @@ from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.numerics.rising_factorial import log_rising_ratio
-from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
+from streamnb.model.posterior.conjugate import (
+    Conjugate,
+    checked_counts,
+    examples,
+    log_coefficient,
+    positive,
+    whole_counts,
+)
 from streamnb.model.posterior.credible_intervals import beta_intervals
 
 
@@ -65,6 +72,11 @@ class BetaBernoulli(Conjugate):
         positive("alpha + beta", alpha + beta)
         self._successes = 0
         self._failures = 0
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return self._prior._asdict()
 
     @property
     def prior(self) -> Beta:
@@ -126,11 +138,32 @@ class BetaBernoulli(Conjugate):
         a, b = self.posterior
         return math.log(a if x else b) - math.log(a + b)
 
+    def log_predictive_counts(self, successes: float, failures: float) -> float:
+        """Log P(of the next ones so many are true, and so many false, in any order | D), in nats.
+
+            C(h + t, h) B(a + h, b + t) / B(a, b)        with a, b = the posterior, h true and t false
+
+        It is the beta-binomial distribution, and as a + b grows the binomial one, C(h + t, h) p^h (1 - p)^t
+        with p = a / (a + b): a chance that is known is a prior of many imaginary observations.
+
+        Raises ValueError for numbers that are negative or not whole.
+
+        Examples:
+            >>> from streamnb import BetaBernoulli
+            >>> import math
+            >>> round(math.exp(BetaBernoulli(1, 1).log_predictive_counts(3, 1)), 6)  # as 0 of 4
+            0.2
+        """
+        h, t = whole_counts((successes, failures))
+        a, b = self.posterior
+        return log_coefficient((h, t)) + log_rising_ratio(a, b, h) + log_rising_ratio(b, a + h, t)
+
     @property
     def log_evidence(self) -> float:
         """Log P(D) = log B(alpha + successes, beta + failures) - log B(alpha, beta), in nats.
 
-        Of a sequence: how many sequences have as many successes is not counted in.
+        Of a sequence: how many sequences have as many successes is not counted in; see
+        `log_predictive_counts`.
         """
         (a, b), h, t = self._prior, self.successes, self.failures
         return log_rising_ratio(a, b, h) + log_rising_ratio(b, a + h, t)

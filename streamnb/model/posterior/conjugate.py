@@ -11,16 +11,26 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from streamnb.model.attributes.expected import checked, counts
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.numerics.rising_factorial import log_rising
+from streamnb.model.saving import SavableValue
 
 
-class Conjugate(ABC):
-    """What every conjugate posterior does; the identity of `merge` is one that has observed nothing."""
+class Conjugate(SavableValue, ABC):
+    """What every conjugate posterior does; the identity of `merge` is one that has observed nothing.
+
+    `learn_one` and `unlearn_one` are `update` and `unlearn`, as classifiers call them.
+    """
+
+    @property
+    @abstractmethod
+    def made_with(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
 
     @property
     @abstractmethod
@@ -75,6 +85,14 @@ class Conjugate(ABC):
         if weight:
             self._take(x, weight)
 
+    def learn_one(self, x: Any, w: float = 1.0) -> None:
+        """See `update`."""
+        self.update(x, w)
+
+    def unlearn_one(self, x: Any, w: float = 1.0) -> None:
+        """See `unlearn`."""
+        self.unlearn(x, w)
+
     def merge(self, other: Self) -> Self:
         """Add all that `other` has observed, as if it had been observed here; returns self.
 
@@ -119,3 +137,21 @@ def checked_counts(arrays: Mapping[str, Array], size: int) -> list[int]:
     """The counts of a state; raises SnapshotError unless there are `size`, none of them below zero."""
     found: list[int] = checked(arrays, {"counts": counts(size)})["counts"].tolist()
     return found
+
+
+def whole_counts(given: Iterable[float]) -> list[float]:
+    """How often each thing happened. Raises ValueError unless they are whole, and none below zero."""
+    found = [float(n) for n in given]
+    for n in found:
+        if not (0.0 <= n < math.inf and n.is_integer()):
+            raise ValueError(f"expected how often something happened, a whole number of 0 or more, not {n!r}")
+    return found
+
+
+def log_coefficient(of_each: Iterable[float]) -> float:
+    """Log of n! / prod n_l!, n their sum: in how many orders things may have happened so often, in nats."""
+    terms, before = [], 0.0
+    for n in of_each:  # C(before + n, n) = (before + 1)_n / (1)_n
+        terms.append(log_rising(before + 1.0, n) - log_rising(1.0, n))
+        before += n
+    return math.fsum(terms)

@@ -15,7 +15,14 @@ from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.numerics.rising_factorial import log_beta, log_rising_ratio
-from streamnb.model.posterior.conjugate import Conjugate, checked_counts, examples, positive
+from streamnb.model.posterior.conjugate import (
+    Conjugate,
+    checked_counts,
+    examples,
+    log_coefficient,
+    positive,
+    whole_counts,
+)
 from streamnb.model.posterior.credible_intervals import beta_intervals
 
 Label = Hashable
@@ -86,6 +93,11 @@ class DirichletCategorical(Conjugate):
         self._counts = dict.fromkeys(labels, 0)  # of the declared labels, and of others that were seen
 
     @property
+    def made_with(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return {"alpha": dict(self._alpha), "other": self._other}
+
+    @property
     def prior(self) -> tuple[dict[Any, float], float]:
         """Alpha, by label, and `other`."""
         return dict(self._alpha), self._other
@@ -152,11 +164,41 @@ class DirichletCategorical(Conjugate):
         count = self._alpha.get(x, 0.0) + examples(self._counts[x]) if x in self._counts else self._other
         return math.log(count) - math.log(self._total()) if count else -math.inf
 
+    def log_predictive_counts(self, counts: Mapping[Any, float]) -> float:
+        """Log P(of the next n so many have each label, in any order | D), in nats.
+
+            n! / prod n_l!   prod (a_l)_n_l / (A)_n        with a the posterior's counts, and A their sum
+
+        It is the Dirichlet-multinomial distribution, and as A grows the multinomial one: chances that are
+        known are a prior of many imaginary observations.
+
+        Raises ValueError for numbers that are negative or not whole, for a label that is not declared, and
+        where there are `others`: of something new the counts do not say what came first.
+
+        Examples:
+            >>> from streamnb import DirichletCategorical
+            >>> import math
+            >>> die = DirichletCategorical({face: 1e9 for face in range(1, 7)})  # known to be fair
+            >>> round(math.exp(die.log_predictive_counts({1: 1, 6: 1})), 6)  # 2 / 36
+            0.055556
+        """
+        for label in counts:
+            if label not in self._alpha or self._other:
+                raise ValueError(f"{label!r}: expected the labels that were declared, without others")
+        of_each = dict(zip(counts, whole_counts(counts.values()), strict=True))
+        terms, before = [log_coefficient(of_each.values())], 0.0
+        rests = dict(zip(self._counts, self._rests(), strict=True))
+        for label, n in of_each.items():
+            terms.append(log_rising_ratio(self.posterior[label], rests[label] + before, n))
+            before += n
+        return math.fsum(terms)
+
     @property
     def log_evidence(self) -> float:
         """Log P(D), in nats: log of prod over l of (alpha_l)_n_l / (A)_n, with (a)_n the rising factorial.
 
-        Of a sequence: how many sequences have the same counts is not counted in. The first of a label that is
+        Of a sequence: how many sequences have the same counts is not counted in (see
+        `log_predictive_counts`). The first of a label that is
         not declared counts as something new, and so `other` (n_l - 1)! stands in place of (alpha_l)_n_l.
         """
         rests = dict(zip(self._alpha, self._imaginary_rests(), strict=True))

@@ -89,6 +89,11 @@ class NormalInverseGamma(Conjugate):
         self._moments.reserve(1, 1)
 
     @property
+    def made_with(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return self._prior._asdict()
+
+    @property
     def prior(self) -> NormalInverseGammaParameters:
         """Mean, kappa, alpha and beta, as they were given."""
         return self._prior

@@ -41,9 +41,10 @@ from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.numerics.counter_rng import choose, uniforms
 from streamnb.model.posterior.hypothesis_weights import Weights, observe_many, restored, start, weighted_mean
+from streamnb.model.saving import SavableValue
 
 
-class SequentialPosterior:
+class SequentialPosterior(SavableValue):
     """P(h | D) over a finite set of hypotheses, updated by one observation after another.
 
         P(h | D, d) = P(d | h) P(h | D) / P(d | D);   with a switching rate r, then P' = (1 - r) P + r P0
@@ -70,10 +71,9 @@ class SequentialPosterior:
     Examples:
         A patient is tested positive (Mitchell 1997, section 6.2):
 
-        >>> import math
         >>> from streamnb import SequentialPosterior
         >>> posterior = SequentialPosterior({"cancer": 0.008, "no cancer": 0.992})
-        >>> evidence = posterior.update({"cancer": math.log(0.98), "no cancer": math.log(0.03)})
+        >>> log_evidence = posterior.observe({"cancer": 0.98, "no cancer": 0.03})
         >>> {h: round(p, 2) for h, p in posterior.probabilities.items()}
         {'cancer': 0.21, 'no cancer': 0.79}
         >>> posterior.map(), posterior.ml()
@@ -97,6 +97,11 @@ class SequentialPosterior:
         self._switching_rate = float(switching_rate)
 
     # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """The arguments that make another one; the prior stands in the state."""
+        return {"prior": self.hypotheses, "switching_rate": self._switching_rate}
 
     @property
     def hypotheses(self) -> list[Any]:
@@ -258,6 +263,20 @@ class SequentialPosterior:
             raise ValueError(f"expected one log likelihood for each hypothesis, got shape {row.shape}")
         return float(self.update_many(row[None, :])[0])
 
+    def observe(self, likelihoods: Mapping[Any, float] | npt.ArrayLike) -> float:
+        """`update` by P(d | h, D) of every hypothesis, or by its density, in place of its log.
+
+        Raises ValueError for a likelihood below 0, else as `update`. One too small for a double is 0, which
+        excludes a hypothesis: long data go by their logs.
+        """
+        if isinstance(likelihoods, Mapping):
+            likelihoods = self._in_order(likelihoods)
+        row = np.array(likelihoods, dtype=np.float64)
+        if (row < 0.0).any():
+            raise ValueError(f"a likelihood below 0 among {row.tolist()}; are they logs? see update")
+        with np.errstate(divide="ignore"):
+            return self.update(np.log(row))
+
     def update_many(self, log_likelihoods: npt.ArrayLike) -> Floats:
         """Observe n in order, shape (n, H): the same as `update` with each row. Returns log evidences, (n,).
 
@@ -324,7 +343,7 @@ class SequentialPosterior:
             and all(map(np.array_equal, self._weights, other._weights))
         )
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # it changes
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{h!r}: {p:.3g}" for h, p in self.probabilities.items())

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from streamnb import JointTable
 from streamnb.cli import main
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, UnlearnError
 from streamnb.model.bayesian_network.joint_query import Query, parse_query
 from streamnb.wire.probability_csv import read_joint_table
 
@@ -82,6 +82,95 @@ def test_questions_are_answered_by_the_sum_and_product_rules(case, data):
         found = table.most_probable(*asked, given=evidence)
         assert found.probability == pytest.approx(float(max(exact.values())), rel=1e-12)
         assert exact[tuple(found.values.values())] == max(exact.values())
+
+
+@given(tables(), st.data())
+def test_of_several_alternatives_one_is_enough(case, data):
+    """The sum rule, world by world; and inclusion and exclusion come to the same."""
+    variables, counts = case
+    value = {name: st.sampled_from(values) for name, values in variables.items()}
+    one = st.sets(st.sampled_from(list(variables)), max_size=3).flatmap(
+        lambda names: st.fixed_dictionaries({name: value[name] for name in sorted(names)})
+    )
+    asked, given_ = (data.draw(st.lists(one, min_size=1, max_size=4)) for _ in "ab")
+
+    def total(*sides):
+        worlds = ((dict(zip(variables, world, strict=True)), n) for world, n in counts.items())
+        return sum(
+            n for x, n in worlds if all(any(one.items() <= x.items() for one in side) for side in sides)
+        )
+
+    if not sum(counts.values()):
+        return
+    table = JointTable.from_counts(variables, counts)
+    if not total(given_):
+        with pytest.raises(ValueError, match="probability 0"):
+            table.probability(asked, given_)
+        return
+    expected = Fraction(total(asked, given_), total(given_))
+    assert table.probability(asked, given_) == pytest.approx(float(expected), abs=1e-12)
+    summands = table.inclusion_exclusion(asked, given_)
+    assert len(summands) == 2 ** len(asked) - 1
+    assert sum(s.sign * s.probability for s in summands) == pytest.approx(float(expected), abs=1e-12)
+    for sign, values, p in summands:
+        assert p == (
+            0.0 if values is None else pytest.approx(float(Fraction(total([values], given_), total(given_))))
+        )
+        assert sign in {1, -1}
+
+
+@given(tables(), st.data())
+def test_a_table_that_learns_is_that_of_its_counts(case, data):
+    """In any order; a given table stands for examples; what is taken back was never there; two are one."""
+    variables, counts = case
+    worlds = [dict(zip(variables, world, strict=True)) for world in counts]
+    examples = data.draw(
+        st.lists(st.tuples(st.sampled_from(worlds), st.sampled_from([0.5, 1, 3])), max_size=6)
+    )
+    extra = data.draw(st.lists(st.sampled_from(worlds), max_size=3))
+    weight = data.draw(st.sampled_from([0.0, 0.25, 2.0]))
+    uniform = dict.fromkeys(counts, 1 / len(counts))
+    tables = [JointTable(variables, uniform if weight else None, weight or 1.0) for _ in range(3)]
+    for x, w in examples:
+        tables[0].learn_one(x, w)
+    for i, (x, w) in enumerate(examples):
+        tables[1 + i % 2].learn_one(x, w)
+    for x in extra:
+        tables[1].learn_one(x)
+    assert tables[1].merge(tables[2]) is tables[1]
+    for x in extra:
+        tables[1].unlearn_one(x)
+    assert tables[0].digest() == tables[1].digest()
+    n = weight + sum(w for _, w in examples)
+    assert tables[0].n_examples == n - weight
+    if not n:
+        with pytest.raises(ValueError, match="has learned nothing"):
+            tables[0].marginal(next(iter(variables)))
+        return
+    for world in worlds:
+        seen = sum(w for x, w in examples if x == world) + weight / len(worlds)
+        assert tables[0].probability(world) == pytest.approx(seen / n, abs=1e-15)
+    first = worlds[0]
+    with pytest.raises(UnlearnError, match="was never learned"):
+        tables[0].unlearn_one(first, 1 / 1024 + sum(w for x, w in examples if x == first))
+    assert tables[0].digest() == tables[1].digest()
+
+
+def test_what_a_table_cannot_count_is_refused_and_counts_nothing():
+    table = JointTable({"a": ["x", "y"], "b": [1, 2]})
+    empty = table.digest()
+    for x, said in [({"a": "x"}, "without a value of 'b'"), ({"a": "x", "b": 3}, "3 is no value of 'b'")]:
+        with pytest.raises(KeyError, match=said):
+            table.learn_one(x)
+    with pytest.raises(ValueError, match="weight"):
+        table.learn_one({"a": "x", "b": 1}, -1)
+    with pytest.raises(ValueError, match="same variables"):
+        table.merge(JointTable({"a": ["x", "y"], "b": [1, 2]}, [[0.25, 0.25], [0.25, 0.25]]))
+    with pytest.raises(ValueError, match="11 alternatives"):
+        table.inclusion_exclusion([{"a": "x"}] * 11)
+    assert table.digest() == empty
+    table.learn_one({"a": "x", "b": 1.0, "c": "not looked at"})
+    assert table.marginal("a", "b")["x", "1"] == 1.0
 
 
 @given(tables(), st.data())
@@ -172,24 +261,28 @@ def test_questions_that_have_no_answer():
 @pytest.mark.parametrize(
     ("text", "query"),
     [
-        ("a", Query("probability", (("a", None),))),
-        (" P( a = x , b | c=y ) ", Query("probability", (("a", "x"), ("b", None)), (("c", "y"),))),
-        ("a|b", Query("probability", (("a", None),), (("b", None),))),
-        ('"a | b"="x, y" | "c=d"', Query("probability", (("a | b", "x, y"),), (("c=d", None),))),
-        (r'"say \"hi\""', Query("probability", (('say "hi"', None),))),
-        ("two words = more words", Query("probability", (("two words", "more words"),))),
-        ("argmax", Query("most probable", ())),
-        ("argmax a, b | c=x", Query("most probable", (("a", None), ("b", None)), (("c", "x"),))),
-        ("argmax | c=x", Query("most probable", (), (("c", "x"),))),
-        ("argmaximum", Query("probability", (("argmaximum", None),))),
-        ("a _|_ b", Query("independence", (("a", None),), (), (("b", None),))),
-        ("a, d_|_b | c", Query("independence", (("a", None), ("d", None)), (("c", None),), (("b", None),))),
-        ("a is independent of b given c", Query("independence", (("a", None),), (("c", None),), (("b", None),))),
-        ("a independent of b, d | c", Query("independence", (("a", None),), (("c", None),), (("b", None), ("d", None)))),
-        ("P", Query("probability", (("P", None),))),
-        ('P("a is independent of b"=x)', Query("probability", (("a is independent of b", "x"),))),
-        ('a independent of "b|c"', Query("independence", (("a", None),), (), (("b|c", None),))),
-        ('a independent of "b given c" given d', Query("independence", (("a", None),), (("d", None),), (("b given c", None),))),
+        ("a", Query("probability", ((("a", None),),))),
+        (" P( a = x , b | c=y ) ", Query("probability", ((("a", "x"), ("b", None)),), ((("c", "y"),),))),
+        ("a|b", Query("probability", ((("a", None),),), ((("b", None),),))),
+        ('"a | b"="x, y" | "c=d"', Query("probability", ((("a | b", "x, y"),),), ((("c=d", None),),))),
+        (r'"say \"hi\""', Query("probability", ((('say "hi"', None),),))),
+        ("two words = more words", Query("probability", ((("two words", "more words"),),))),
+        ("argmax", Query("most probable", ((),))),
+        ("argmax a, b | c=x", Query("most probable", ((("a", None), ("b", None)),), ((("c", "x"),),))),
+        ("argmax | c=x", Query("most probable", ((),), ((("c", "x"),),))),
+        ("argmaximum", Query("probability", ((("argmaximum", None),),))),
+        ("a _|_ b", Query("independence", ((("a", None),),), ((),), (("b", None),))),
+        ("a, d_|_b | c", Query("independence", ((("a", None), ("d", None)),), ((("c", None),),), (("b", None),))),
+        ("a is independent of b given c", Query("independence", ((("a", None),),), ((("c", None),),), (("b", None),))),
+        ("a independent of b, d | c", Query("independence", ((("a", None),),), ((("c", None),),), (("b", None), ("d", None)))),
+        ("P", Query("probability", ((("P", None),),))),
+        ('P("a is independent of b"=x)', Query("probability", ((("a is independent of b", "x"),),))),
+        ('a independent of "b|c"', Query("independence", ((("a", None),),), ((),), (("b|c", None),))),
+        ('a independent of "b given c" given d', Query("independence", ((("a", None),),), ((("d", None),),), (("b given c", None),))),
+        ("a=x or b", Query("probability", ((("a", "x"),), (("b", None),)))),
+        ("P(a=x, b=y or c | d=u or e=v)", Query("probability", ((("a", "x"), ("b", "y")), (("c", None),)), ((("d", "u"),), (("e", "v"),)))),
+        ('oracle = more or  "or" = "x or y"', Query("probability", ((("oracle", "more"),), (("or", "x or y"),)))),
+        ("floor=1 or corridor=2", Query("probability", ((("floor", "1"),), (("corridor", "2"),)))),
     ],
 )  # fmt: skip
 def test_what_a_text_asks(text, query):
@@ -299,7 +392,23 @@ def test_the_page_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
     questions = re.findall(r"^\| `(.*?)`(?:, `(.*?)`)? \| ", page, re.MULTILINE)
     for question in [one.replace("\\|", "|") for row in questions for one in row if one]:
         assert main(["joint", "smart.csv", question]) == 0, question
-    assert len(questions) == 6
+    assert len(questions) == 7
+
+
+def test_the_command_shows_what_an_alternative_is_the_sum_of(smart, capsys):
+    assert smart
+    assert main(["joint", "smart.csv", "smart=yes or study=yes", "prepared | smart=yes or study=yes"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["smart=yes", "or", "study=yes", "0.9200"] in lines
+    assert ["+", "study=yes", "0.6000"] in lines
+    assert ["-", "smart=yes,", "study=yes", "0.4800"] in lines
+    assert ["prepared=yes", "smart=yes", "or", "study=yes", "0.7348"] in lines  # .676 / .92
+    assert main(["joint", "--json", "smart.csv", "smart=yes or smart=no"]) == 0
+    row = json.loads(capsys.readouterr().out)["answers"][0]["rows"][0]
+    assert (row["values"], row["probability"]) == ([{"smart": "yes"}, {"smart": "no"}], 1.0)
+    assert row["sum"][2] == {"sign": -1, "values": None, "probability": 0.0}
+    assert main(["joint", "smart.csv", "argmax smart or study"]) == 2
+    assert "expected commas in place of `or`" in capsys.readouterr().err
 
 
 def test_evidence_that_cannot_be_has_no_answer(tmp_path, capsys):

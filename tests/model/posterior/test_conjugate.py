@@ -227,6 +227,35 @@ def test_beta_agrees_with_scipy(drawn, mass):
         assert theirs.pdf(nearby[(nearby >= 0) & (nearby <= 1)]).max() == theirs.pdf(posterior.mode)
 
 
+@given(POSITIVE, POSITIVE, st.integers(0, 40), st.integers(0, 40))
+def test_counts_of_the_next_ones_are_beta_binomial_and_dirichlet_multinomial(alpha, beta, h, t):
+    """In any order: scipy's distributions; known chances are the limit of many imaginary observations."""
+    coin = BetaBernoulli(alpha, beta)
+    coin.update(True, 2.5)
+    logs = coin.log_predictive_counts(h, t)
+    assert logs == pytest.approx(stats.betabinom.logpmf(h, h + t, alpha + 2.5, beta), rel=1e-9, abs=1e-9)
+    die = DirichletCategorical({"x": alpha, "y": beta, "z": 1.5})
+    die.update("z")
+    logs = die.log_predictive_counts({"y": t, "x": h, "z": 3})
+    expected = stats.dirichlet_multinomial.logpmf([h, t, 3], [alpha, beta, 2.5], h + t + 3)
+    assert logs == pytest.approx(float(expected), rel=1e-9, abs=1e-9)
+    known = BetaBernoulli(1e12 * alpha, 1e12 * beta).log_predictive_counts(h, t)
+    assert known == pytest.approx(stats.binom.logpmf(h, h + t, alpha / (alpha + beta)), rel=1e-6, abs=1e-6)
+
+
+def test_counts_of_the_next_ones_sum_to_one():
+    coin = BetaBernoulli(0.3, 2.0)
+    assert sum(math.exp(coin.log_predictive_counts(h, 9 - h)) for h in range(10)) == pytest.approx(1.0)
+    assert coin.log_predictive_counts(0, 0) == DirichletCategorical("ab").log_predictive_counts({}) == 0.0
+    for wrong in (-1, 0.5, math.inf, math.nan):
+        with pytest.raises(ValueError, match="whole number"):
+            coin.log_predictive_counts(wrong, 1)
+    with pytest.raises(ValueError, match="'c': expected the labels that were declared"):
+        DirichletCategorical("ab").log_predictive_counts({"c": 1})
+    with pytest.raises(ValueError, match="without others"):
+        DirichletCategorical("ab", other=1.0).log_predictive_counts({"a": 1})
+
+
 @pytest.mark.parametrize(
     ("alpha", "beta", "mode"),
     [(3, 2, 2 / 3), (1, 2, 0.0), (2, 1, 1.0), (0.5, 1, 0.0), (0.5, 3, 0.0), (1, 0.5, 1.0), (1, 1, None), (0.5, 0.5, None),

@@ -1,0 +1,240 @@
+"""Which structure a Bayesian network has: candidates under one posterior, weighed by counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import combinations, permutations
+from typing import Any, Self
+
+from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.names import plain
+from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.bayesian_network.dag import Dag
+from streamnb.model.bayesian_network.joint_table import JointTable
+from streamnb.model.bayesian_network.network import BayesianNetwork
+from streamnb.model.posterior.conjugate import positive
+from streamnb.model.saving import Savable
+
+Name = Hashable
+_ROUNDING = 1e-9
+Structure = tuple[tuple[int, ...], ...]
+"""Of each variable the numbers of its parents, rising."""
+
+
+class StructurePosterior(Savable):
+    """P(G | D) over candidate structures G of a Bayesian network, which are proposed as the stream goes.
+
+        P(G | D) ~ P(G) P(D | G)        P(D | G) by the counts (see `marginal_likelihood`), P(G) uniform
+
+    All examples are counted in one joint table, so a candidate that is proposed late is weighed by the whole
+    stream, and no order of the stream changes the posterior of a set of candidates. Candidates are proposed
+    when the examples learned are `first`, 2 `first`, 4 `first` and so on, and by `propose`: what climbing by
+    single edges, or by two parents at once, leads to from the most probable one, from no edges, and from what
+    tests of independence say (see `JointTable.structure`). The most probable ones stay.
+
+    Args:
+        variables: name -> its values.
+        parents: the most parents of a variable.
+        candidates: how many structures are kept.
+        weight: the equivalent sample size of the prior over each table's chances.
+        first: after how many examples structures are first proposed.
+
+    Raises:
+        ValueError: if a parameter is out of range, or there are more than 2^26 combinations of values.
+
+    Examples:
+        A lamp that is lit where one of two switches is on:
+
+        >>> from streamnb import StructurePosterior
+        >>> lamp = StructurePosterior({"one": [0, 1], "two": [0, 1], "lit": [0, 1]}, first=8)
+        >>> for i in range(64):
+        ...     one, two = i % 2, i // 2 % 2
+        ...     lamp.learn_one({"one": one, "two": two, "lit": one | two})
+        >>> lamp.map()
+        {'one': [], 'two': [], 'lit': ['one', 'two']}
+
+    References:
+        Heckerman, Geiger and Chickering (1995), Machine Learning 20; Koller and Friedman (2009), chapter 18.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[Name, Sequence[Any]],
+        parents: int = 3,
+        candidates: int = 16,
+        weight: float = 1.0,
+        first: int = 64,
+    ) -> None:
+        check_whole("parents", parents, 0)
+        check_whole("candidates", candidates, 1)
+        check_whole("first", first, 1)
+        self.variables = variables
+        self.parents = parents
+        self.candidates = candidates
+        self.weight = positive("weight", weight)
+        self.first = first
+        self._table = JointTable(variables)
+        self._names = tuple(self._table.variables)
+        self._kept: list[Structure] = [((),) * len(self._names)]
+        self._next = first
+        self._scores: dict[tuple[int, tuple[int, ...]], float] = {}  # of families, until more is learned
+
+    @property
+    def table(self) -> JointTable:
+        """The counts, for questions of every kind."""
+        return self._table
+
+    @property
+    def probabilities(self) -> list[tuple[dict[Any, list[Any]], float]]:
+        """(variable -> parents, P(G | D)) of each candidate, the most probable first; they sum to 1."""
+        logs = [self._score(one) for one in self._kept]
+        most = max(logs)
+        shares = [math.exp(log - most) for log in logs]
+        ordered = sorted(zip(self._kept, shares, strict=True), key=lambda pair: -pair[1])
+        return [(self._named(one), share / math.fsum(shares)) for one, share in ordered]
+
+    def probability(self, structure: Mapping[Name, Sequence[Name]]) -> float:
+        """P(G | D) of one structure; 0 where it is no candidate. Raises ValueError where it is none."""
+        wanted = self._numbered(structure)
+        return next((p for one, p in self.probabilities if self._numbered(one) == wanted), 0.0)
+
+    def map(self) -> dict[Any, list[Any]]:
+        """Variable -> parents of the most probable candidate; of equals the first that was proposed."""
+        return self.probabilities[0][0]
+
+    def network(self, alpha: float = 1.0) -> BayesianNetwork:
+        """The network of that structure, its tables counted from all that was learned."""
+        network = BayesianNetwork(self.map(), values=self._table.variables, alpha=alpha)
+        for x, n in self._table.examples():
+            network.learn_one(x, n)
+        return network
+
+    def learn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
+        """Count an example; at stated moments propose structures. Errors as of `JointTable.learn_one`."""
+        self._table.learn_one(x, w)
+        self._scores.clear()
+        if self._table.n_examples >= self._next:
+            self.propose()
+            self._next *= 2
+
+    def unlearn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
+        """Take an example's counts back, exactly; what was proposed by them stays. Raises UnlearnError."""
+        self._table.unlearn_one(x, w)
+        self._scores.clear()
+
+    def propose(self) -> None:
+        """Propose structures by all that was learned, and keep the most probable ones."""
+        given = self._numbered(self._table.structure(self.parents, self.weight).parents())
+        starts = [self._numbered(self.map()), ((),) * len(self._names), given]
+        found = dict.fromkeys(self._kept)
+        for one in starts:
+            if all(len(above) <= self.parents for above in one):
+                found.update(dict.fromkeys(self._climbed(one)))
+        self._kept = sorted(found, key=lambda one: -self._score(one))[: self.candidates]
+
+    # -- state --------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Counts and candidates. Raises TypeError for names that JSON does not have."""
+        meta, arrays = self._table.state()
+        kept = [
+            [[plain(name) for name in above] for above in self._named(one).values()] for one in self._kept
+        ]
+        return {"type": type(self).__name__, "table": meta, "kept": kept, "next": self._next}, arrays
+
+    def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Replace all by a `state` of one of these variables; returns self.
+
+        Raises SnapshotError, and changes nothing, where it is none.
+        """
+        if meta.get("type") != type(self).__name__:
+            raise SnapshotError(f"this is a state of {meta.get('type')!r}")
+        with reading("a posterior over structures", ValueError):
+            parents = (dict(zip(self._names, one, strict=True)) for one in meta["kept"])
+            kept = [self._numbered(one) for one in parents]
+            moment = meta["next"]
+            if not kept or type(moment) is not int or not moment > 0:
+                raise SnapshotError(f"{len(kept)} candidates, and the next moment {moment!r}")
+            self._table.load_state(meta["table"], arrays)
+        self._kept, self._next = kept, moment
+        self._scores.clear()
+        return self
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _named(self, structure: Structure) -> dict[Any, list[Any]]:
+        return {
+            name: [self._names[u] for u in above] for name, above in zip(self._names, structure, strict=True)
+        }
+
+    def _numbered(self, parents: Mapping[Name, Sequence[Name]]) -> Structure:
+        """Raises ValueError for what is no structure of these variables."""
+        dag = Dag(parents)
+        if set(dag.names) != set(self._names):
+            raise ValueError(f"expected the parents of {list(self._names)}, got those of {list(parents)}")
+        number = {name: i for i, name in enumerate(self._names)}
+        return tuple(tuple(sorted(number[above] for above in parents[name])) for name in self._names)
+
+    def _score(self, structure: Structure) -> float:
+        return math.fsum(self._family_score(v, above) for v, above in enumerate(structure))
+
+    def _family_score(self, v: int, above: tuple[int, ...]) -> float:
+        if (v, above) not in self._scores:
+            parents = [self._names[u] for u in above]
+            self._scores[v, above] = self._table.family_score(self._names[v], parents, self.weight)
+        return self._scores[v, above]
+
+    def _climbed(self, structure: Structure) -> Iterator[Structure]:
+        """Each structure on the way up: of all that differ by one edge the best, while it is better.
+
+        Where none is, two parents at once: of an exclusive or no single one says anything.
+        """
+        yield structure
+        while True:
+            best = self._score(structure)
+            ways = (self._neighbours(structure), self._with_two_more(structure))
+            steps = (max(way, key=self._score, default=structure) for way in ways)
+            ahead = next((step for step in steps if self._score(step) > best + _ROUNDING), None)
+            if ahead is None:
+                return
+            structure = ahead
+            yield structure
+
+    def _neighbours(self, structure: Structure) -> Iterator[Structure]:
+        """All structures with an edge more, less, or the other way round."""
+        for u, v in permutations(range(len(structure)), 2):
+            if u in structure[v]:
+                without = _with(structure, v, tuple(w for w in structure[v] if w != u))
+                yield without
+                yield from self._joined(without, v, u)
+            elif v not in structure[u]:
+                yield from self._joined(structure, u, v)
+
+    def _with_two_more(self, structure: Structure) -> Iterator[Structure]:
+        for v in range(len(structure)):
+            for u, w in combinations([u for u in range(len(structure)) if u not in (v, *structure[v])], 2):
+                for one in self._joined(structure, u, v):
+                    yield from self._joined(one, w, v)
+
+    def _joined(self, structure: Structure, u: int, v: int) -> Iterator[Structure]:
+        """With u -> v, where that makes no circle and not too many parents."""
+        if len(structure[v]) < self.parents and not _reaches(structure, u, v):
+            yield _with(structure, v, tuple(sorted((*structure[v], u))))
+
+
+def _with(structure: Structure, v: int, above: tuple[int, ...]) -> Structure:
+    return (*structure[:v], above, *structure[v + 1 :])
+
+
+def _reaches(structure: Structure, below: int, above: int) -> bool:
+    """Whether arrows lead from `above` to `below`."""
+    waiting, seen = [below], set()
+    while waiting:
+        here = waiting.pop()
+        if here not in seen:
+            seen.add(here)
+            waiting += structure[here]
+    return above in seen
