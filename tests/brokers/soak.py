@@ -39,6 +39,8 @@ url = "{url}"
 partitions = 3
 [snapshots]
 every = "20s"
+[posterior]
+memory = "{memory}"
 [http]
 listen = ""
 """
@@ -135,6 +137,7 @@ def main(arguments=None):
 def parsed(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--embedded", action="store_true", help="on the embedded log")
+    parser.add_argument("--memory", default="256MiB", help="posterior.memory (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--rate", type=float, default=1000.0, help="events a second (default: %(default)g)")
     parser.add_argument("--backlog", type=int, default=200_000, help="events before it starts")
@@ -149,7 +152,7 @@ def parsed(arguments):
 
 def soak(log, folder, options):
     config = folder / "streamnb.toml"
-    config.write_text(CONFIG.format(url=log.url))
+    config.write_text(CONFIG.format(url=log.url, memory=options.memory))
     command = [sys.executable, "-m", "streamnb"]
     subprocess.run([*command, "topics", "create", "--config", config], check=True, stdout=subprocess.DEVNULL)
     messages = Messages()

@@ -153,7 +153,8 @@ def test_of_what_is_no_classifier_of_events():
     for x, y in events(1, 2, 40):
         posterior.update([math.log(rng.random()) for _ in range(7)])
         check(posterior.probabilities)
-        check(posterior.predict([[0.25, 0.75]] * 7))
+        for rows in ([[0.25, 0.75]] * 7, [[1.0, 0.0]] * 7):
+            check(posterior.predict(rows))
         platt.learn_one(x["size"], y == "c0")
         check(platt.predict_proba_one(x["size"]))
         chain.learn_one([x["colour"], str(x["flag"])], [y, "rest"])

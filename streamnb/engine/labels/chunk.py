@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from streamnb.engine.labels.verdicts import Said
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import FINITE, MOST, checked, reject, whole
+from streamnb.model.attributes.expected import MOST, checked, reject, whole
+from streamnb.model.attributes.weights import HEAVIEST
 
 FULL = 4096
 """The most events in a chunk."""
@@ -269,7 +270,7 @@ class Chunk:
             },
         )
         weight = self.weight[: self.size]
-        reject("weight", ~((weight >= 0.0) & (weight <= FINITE)), "it is no weight")
+        reject("weight", ~((weight >= 0.0) & (weight <= HEAVIEST)), "it is no weight")
         reject("known", self.fixed["known"][: self.size] > classes, f"there are {classes} classes")
 
     def _check(self) -> None:

@@ -443,7 +443,7 @@ class LateLabels:
             made.outcomes, made._sayings.by_source = tally(meta, "outcomes"), tally(meta, "by_source")
             made._early.load(msgspec.msgpack.decode(segments[meta["early"]]))
             made.scoring.load(meta)
-            for source in meta["sources"]:
+            for source in msgspec.convert(meta["sources"], list[str]):
                 made._sayings.sources[source]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
