@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import accumulate, islice
 from typing import Any
 
 from streamnb.cli.asked import Asked, log_odds
@@ -13,37 +14,48 @@ from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.interface.evidence import LIMIT, Explanation, Item
 from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
 _MOST_LEFT_OUT = 100
+_AT_ONCE = 25  # events that have something left out
+_MOST_CLASSES = 50
 _NEAREST = 5
 
 
-def explained(model: Asked, event: Event, against: str | None, top: int) -> dict[str, Any]:
-    """Why an event has its label. Raises StreamnbError where nothing can be said."""
+def explained(
+    model: Asked, event: Event, against: str | None, top: int, of: str | None = None
+) -> dict[str, Any]:
+    """Why an event has its label; or what speaks for another one, `of`, where the model counts.
+
+    Raises StreamnbError where nothing can be said.
+    """
     said = model.predicted([event])[0]
-    found = _explanation(model, event, said, against)
-    speaking = [item for item in found.items if item.log_odds > 0 and item.value != ""]
+    found = _explanation(model, event, said, against, of)
     return {
         "label": str(found.predicted),
         "against": str(found.runner_up),
         "probabilities": said,
         "prior": found.prior,
         "evidence": [_described(model.model, item) for item in found.items[:top]],
-        "turns": _turning(model, event, speaking[:_MOST_LEFT_OUT], next(iter(said))),
+        "turns": _turning(model, event, found, next(iter(said))),
     }
 
 
-def _explanation(model: Asked, event: Event, said: Mapping[str, float], against: str | None) -> Explanation:
+def _explanation(
+    model: Asked, event: Event, said: Mapping[str, float], against: str | None, of: str | None
+) -> Explanation:
     """What the model says for its label. Raises ConfigError where it cannot say anything."""
     if against is not None and against not in said:
         raise ConfigError(f"--against {against}: no such label; the model has {', '.join(said)}")
     first, *others = said
     if not others:
         raise ConfigError(f"the model knows one label, {first}: there is nothing to tell it from")
+    if of is not None:
+        first, others = of, [label for label in said if label != of]
     other = others[0] if against in {None, first} else against
     if isinstance(model.model, CountingModel):
         labels = {str(label): label for label in model.model.classes}
-        found = model.model.explanation_one(event.x, event.ts, labels[other])
+        found = model.model.explanation_one(event.x, event.ts, labels[other], labels[first])
         assert found is not None  # noqa: S101  there are two
         return found
     items = model.model.explain_one(event.x)
@@ -72,24 +84,68 @@ def _described(model: Any, item: Item) -> dict[str, Any]:
     }
 
 
-def _turning(model: Asked, event: Event, leading: Sequence[Item], label: str) -> dict[str, Any] | None:
-    """The fewest of the leading words and values without which the label is another one; None of no such."""
-    without = [_without(event, leading[: n + 1], model.texts) for n in range(len(leading))]
-    for n, said in enumerate(model.predicted(without) if without else ()):
-        first = next(iter(said))
-        if first != label:
-            values = [item.value for item in leading[: n + 1]]
-            return {"without": values, "label": first, "probability": said[first]}
-    return None
+def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict[str, Any] | None:
+    """Words and values without which the label is another one; None where none were found.
+
+    They are the `fewest` where one is enough, or where evidence adds up, which is where it can be proved.
+    Else the leading ones are left out, one more each time, until the label is another one; and then none of
+    them can be spared.
+    """
+    leaving = [item for item in found.items if item.value != ""][:_MOST_LEFT_OUT]
+    speaking = [item for item in leaving if item.log_odds > 0]
+    proved = _fewest(model, event, label)
+    tried = [*proved, *([item] for item in leaving), *(speaking[:n] for n in range(2, len(speaking) + 1))]
+    turned = next(_turned(model, event, tried, label), None)
+    if turned is None:
+        return None
+    chosen, said = turned
+    is_fewest = len(chosen) == 1 or chosen in proved
+    for item in [] if is_fewest else chosen[-2::-1]:  # without the last of them it did not turn
+        rest = [one for one in chosen if one is not item]
+        chosen, said = next(_turned(model, event, [rest], label), (chosen, said))
+    first = next(iter(said))
+    values = [item.value for item in chosen]
+    return {"without": values, "label": first, "probability": said[first], "fewest": is_fewest}
 
 
-def _without(event: Event, items: Sequence[Item], texts: Sequence[str]) -> Event:
+def _turned(
+    model: Asked, event: Event, tried: Iterable[Sequence[Item]], label: str
+) -> Iterator[tuple[Sequence[Item], dict[str, float]]]:
+    """Those of some sets of words and values without which the label is another one, and what it is."""
+    said = {name: words(str(event.x[name])) for name in model.texts if name in event.x}
+    left = iter(tried)
+    while part := list(islice(left, _AT_ONCE)):
+        answers = model.predicted(_without(event, items, said) for items in part)
+        yield from (pair for pair in zip(part, answers, strict=True) if next(iter(pair[1])) != label)
+
+
+def _fewest(model: Asked, event: Event, label: str) -> list[list[Item]]:
+    """The fewest words and values without which naive Bayes has another label; none of other models.
+
+    Log odds against each other class are a sum: the class that the least of the greatest terms keep behind.
+    """
+    naive, found = model.model, []
+    if not isinstance(naive, NaiveBayes) or len(naive.classes) > _MOST_CLASSES:
+        return []
+    for other in naive.classes:
+        one = naive.explanation_one(event.x, event.ts, other)
+        if str(other) == label or one is None:
+            continue
+        if max(abs(term) for term in (one.prior, *(item.log_odds for item in one.items))) >= LIMIT:
+            return []  # alpha = 0: infinities do not add up
+        speaking = [item for item in one.items if item.log_odds > 0 and item.value != ""]
+        left = accumulate((-item.log_odds for item in speaking), initial=one.log_odds)
+        found += [speaking[:n] for n, odds in enumerate(left) if odds < 0][:1]
+    return [min(found, key=len)] if found else []
+
+
+def _without(event: Event, items: Sequence[Item], said: Mapping[Any, Sequence[str]]) -> Event:
     """The event without some of its words and values; the order of the other words stays."""
     x: dict[Any, Any] = dict(event.x)
     for name in {item.attribute for item in items}:
         gone = {item.value for item in items if item.attribute == name}
-        if name in texts:
-            x[name] = " ".join(word for word in words(str(x[name])) if word not in gone)
+        if name in said:
+            x[name] = " ".join(word for word in said[name] if word not in gone)
         else:
             x.pop(name, None)
     return Event(event.id, x, ts=event.ts)

@@ -5,21 +5,36 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import re
 import shlex
 import subprocess
 import sys
 import threading
+from itertools import combinations
 from pathlib import Path
 
 import commands
 import pytest
 
 import streamnb
-from streamnb import LinearRegression, LogisticRegression, MultinomialNB, TreeAugmentedNB
+from streamnb import (
+    BayesOptimalNB,
+    LinearRegression,
+    LogisticRegression,
+    MultinomialNB,
+    NaiveBayes,
+    Text,
+    TreeAugmentedNB,
+)
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli.answers import explained
+from streamnb.cli.asked import Asked
 from streamnb.engine.ports import NewRecord
+from streamnb.events import Event
+from streamnb.wire.codec import Rules
+from streamnb.wire.schema import EventSchema
 
 MAILS = [
     ("free entry win cash", "spam", "x.org", 3),
@@ -184,6 +199,39 @@ def test_what_turns_the_label_is_the_least_of_the_leading_words(kind, request):
     assert (
         answer(folder, "explain", "free")["turns"] is not None or answer(folder, "explain", "free")["label"]
     )
+
+
+@pytest.mark.parametrize("kind", [NaiveBayes, BayesOptimalNB])
+def test_what_turns_is_the_fewest_where_it_says_so_and_cannot_be_spared(kind):
+    """Beside all sets of words, of three classes: the one that takes over need not be the next one."""
+    rng = random.Random(3)
+    model, words = kind({"text": Text()}), [f"w{i}" for i in range(12)]
+    for i in range(60):
+        label = "abc"[i % 3]
+        likely = words[4 * (i % 3) :] + words[:2]
+        model.learn_one({"text": " ".join(rng.choices(likely, k=6))}, label)
+    asked_of = Asked(model, EventSchema(), ["text"], Rules(), {"file": "none"})
+    claims = []
+    for _ in range(40):
+        text = rng.choices(words, k=6)
+        found = explained(asked_of, Event("-", {"text": " ".join(text)}), None, 10)
+
+        def turns(gone, text=text, label=found["label"]):
+            said = model.predict_proba_one({"text": " ".join(word for word in text if word not in gone)})
+            return max(said, key=said.get) != label
+
+        sets = [c for n in range(1, 7) for c in combinations(sorted(set(text)), n) if turns(c)]
+        if found["turns"] is None:
+            assert not sets or kind is BayesOptimalNB
+            continue
+        without = found["turns"]["without"]
+        assert turns(without)
+        assert not any(turns([one for one in without if one != spared]) for spared in without)
+        claims.append(found["turns"]["fewest"])
+        if found["turns"]["fewest"]:
+            assert len(without) == min(map(len, sets))
+    assert len(claims) > 2
+    assert all(claims) or kind is BayesOptimalNB
 
 
 def test_values_that_are_no_words_turn_it_too(naive):

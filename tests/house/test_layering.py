@@ -88,6 +88,7 @@ ROOMS = {
         "planned_topics": 3,
         "asked": 3,
         "answers": 4,
+        "served": 5,
         "checks": 4,
         "reports": 4,
         "evaluation": 5,

@@ -130,16 +130,21 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         explanation = self.explanation_one(x, t)
         return [] if explanation is None else explanation.items[:top]
 
-    def explanation_one(self, x: Any, t: float | None = None, against: Any = None) -> Explanation | None:
+    def explanation_one(
+        self, x: Any, t: float | None = None, against: Any = None, of: Any = None
+    ) -> Explanation | None:
         """`explain_one` in full: the two classes, the prior's log odds, and all items.
 
-        In place of the runner-up it may be `against` any other class. None with fewer than two classes.
+        In place of the most probable class it may be `of` any other, and in place of the runner-up `against`
+        any. None with fewer than two classes.
         """
         encoded = self._encode([x], ts=[t])
         probabilities = self._by_class(self._posteriors(encoded).probabilities[0])
         if len(probabilities) < 2:
             return None
         first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
+        if of not in {None, first}:
+            first, second = of, first
         second = second if against in {None, first} else against
         return Explanation(first, second, *self._taken_apart(x, encoded, first, second))
 
