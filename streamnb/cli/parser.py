@@ -420,6 +420,11 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     )
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
     evaluate.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write a page of it here: one file of HTML, with pictures",
+    )
+    evaluate.add_argument(
         "--details", action="store_true", help="show all scores, the calibration curve, and the hypotheses"
     )
     _add_csv(evaluate)

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.hidden_labels import run_with_hidden_labels
 from streamnb.cli.evaluation.holdout import divide, share_of
+from streamnb.cli.evaluation.page import Page
 from streamnb.cli.evaluation.progressive import (
     _Drifts,
     _note,
@@ -41,7 +43,7 @@ _TELLING, _MOST_CLASSES = 8, 10
 def run(options: argparse.Namespace) -> int:
     """Predict each event of a file, then learn it; or learn one part and score the other."""
     if options.hide_labels is not None:
-        for flag in ("holdout", "predictions", "model"):
+        for flag in ("holdout", "predictions", "model", "report"):
             if getattr(options, flag) is not None:
                 raise ConfigError(f"--{flag}: not with --hide-labels, which shows three models side by side")
         return run_with_hidden_labels(options)
@@ -53,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     learner = wiring.learner(config, None if options.model is None else given_model(options.model))
     tally, drifts = Tally(), _Drifts()
+    page = _page(options, learner, config)
     events = events_of(options.file, columns_of(options, config.events.label))
     rows = begun(numbered(events, options.order))
     train, test = ([], []) if options.holdout is None else divide(list(rows), share)
@@ -62,15 +65,26 @@ def run(options: argparse.Namespace) -> int:
             wiring.warm_up(config)
         started = time.monotonic()
         if options.holdout is None:
-            for output in outputs_of(learner, rows, config, feedback):
-                _note(output, config, predictions, (tally, drifts))
+            for output in outputs_of(learner, rows, config, feedback, page):
+                _note(output, config, predictions, (tally, drifts), page)
         else:
             _train_then_test(learner, train, test, tally)
     seconds = time.monotonic() - started
     if not learner.model.n_events:
         say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
     _show(options, learner, seconds, (tally, drifts))
+    _write(page, options.file, seconds)
     return 0 if learner.model.n_events else 1
+
+
+def _page(options: argparse.Namespace, learner: Learner, config: Config) -> Page | None:
+    """The page that is asked for. Raises ConfigError."""
+    return None if options.report is None else Page(Path(options.report), learner, config)
+
+
+def _write(page: Page | None, what: str, seconds: float) -> None:
+    if page is not None:
+        page.write(what, seconds)
 
 
 def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.answers import explained
+from streamnb.cli.reports import charts
+from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
-from streamnb.events import MetricsReport, PosteriorReport, Prediction, Scores
+from streamnb.events import MetricsReport, Prediction
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.pictures import (
@@ -22,15 +24,11 @@ from streamnb.pictures import (
     Markup,
     Series,
     bars,
-    calibration,
     count,
-    heat_map,
     joined,
     line,
     number,
     percent,
-    stacked,
-    table,
     tag,
 )
 
@@ -47,7 +45,7 @@ TITLES = {
     "model": "Model",
     "operations": "Operations",
 }
-_ROWS, _CLASSES, _CHOICES, _BANDS, _TOP = 25, 12, 5, 7, 8
+_ROWS, _CLASSES, _CHOICES, _TOP = 25, 12, 5, 8
 _STALLED_SECONDS = 15.0
 _MODEL_SECONDS = 20.0
 _MOST_TRIED = 32 << 10  # characters
@@ -98,35 +96,17 @@ class Views:
         watch, report = self._watch, self._watch.report
         yield self._state(report)
         if report is None:
-            yield _missing(_NO_REPORT)
+            yield missing(_NO_REPORT)
             return
-        xs, windows = [one.events for one in watch.points], [one.window for one in watch.points]
         marks = [(drift.events, f"drift: {drift.detector} at {drift.id}") for drift in watch.drifts]
-        mass = "" if report.interval_mass is None else f" ({percent(report.interval_mass)} credible)"
-        last, wholes = f"last {report.window_size:,}", [one.cumulative for one in watch.points]
-        within = [one.accuracy_interval for one in windows]
-        window = Series(
-            last + mass,
-            [one.accuracy for one in windows],
-            [one.lower if one else None for one in within],
-            [one.upper if one else None for one in within],
-        )
-        both = [window, Series("all", [one.accuracy for one in wholes])]
-        accuracy = line("Accuracy by events read", xs, both, marks=marks, within=(0, 1), y=percent)
-        yield _card(accuracy, wide=True)
-        both = [
-            Series(last, [one.log_loss for one in windows]),
-            Series("all", [one.log_loss for one in wholes]),
-        ]
-        yield _card(line("Log loss by events read, nats", xs, both, marks=marks, within=(0, 1e9)))
-        yield _card(_rates(report))
+        yield card(charts.accuracy(list(watch.points), report, marks), wide=True)
+        yield card(charts.log_loss(list(watch.points), report, marks))
+        yield card(charts.rates(report))
         newest = list(watch.drifts)[:-11:-1]
         rates = [(percent(one.error_rate), percent(one.recent_error_rate), _clock(one.ts)) for one in newest]
         rows = [(one.detector, one.id, one.events, *more) for one, more in zip(newest, rates, strict=True)]
         header = ["detector", "at event", "records read", "errors", "of the last 100", "when, UTC"]
-        yield _listing(
-            "Drifts", header, rows, "None among the records read; `drift.detectors` look for them."
-        )
+        yield listing("Drifts", header, rows, "None among the records read; `drift.detectors` look for them.")
 
     def _state(self, report: MetricsReport | None) -> Markup:
         watch, state, told, style = self._watch, "has not begun", "", "warn"
@@ -137,20 +117,20 @@ class Views:
             state = "learns" if is_new else "no commit" if behind else "idle"
             style = "warn" if behind and not is_new else "good"
         tiles = [
-            _tile("Learner", state, told, style=style),
-            _tile("Records a second", count(watch.rate()), "over ten seconds"),
-            _tile("Behind", number(behind), "records to read", behind),
+            tile("Learner", state, told, style=style),
+            tile("Records a second", count(watch.rate()), "over ten seconds"),
+            tile("Behind", number(behind), "records to read", behind),
         ]
         if report is not None:
             scores, interval = report.window, report.window.accuracy_interval
             between = "" if interval is None else f"{percent(interval.lower)} to {percent(interval.upper)}"
             learned = f"{number(report.learned)} learned"
             tiles += [
-                _tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
-                _tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
-                _tile("Events read", number(report.events), learned, report.events),
+                tile("Accuracy", percent(scores.accuracy), between, scores.accuracy),
+                tile("Log loss", number(scores.log_loss), "nats", scores.log_loss),
+                tile("Events read", number(report.events), learned, report.events),
             ]
-        return _tiles(tiles)
+        return charts.tiles(tiles)
 
     # Predictions, and what is said of them
 
@@ -158,14 +138,14 @@ class Views:
         watch = self._watch
         said = {verdict.id: verdict.label or "nothing" for verdict in watch.verdicts}
         if not self._is_writable:
-            yield _missing(_NO_LABELS)
+            yield missing(_NO_LABELS)
         if "id" in asked:
             one = watch.prediction(asked["id"])
-            yield self._details(one, said) if one else _missing("This event is not among those read.")
+            yield self._details(one, said) if one else missing("This event is not among those read.")
             return
         found = watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
         if not found:
-            yield _missing("No such prediction among those read." if watch.n_seen else "No predictions yet.")
+            yield missing("No such prediction among those read." if watch.n_seen else "No predictions yet.")
             return
         told = f"The newest of {watch.n_seen:,}; the list stands still while you point at it."
         yield tag("p", told, class_="soft")
@@ -200,14 +180,14 @@ class Views:
             self._buttons(one),
             self._form(one, other, tag("button", "is its label")),
             _shares("Probabilities", one.probabilities),
-            _bars("Evidence, log odds", evidence) if evidence else _card(_missing(_NO_EVIDENCE)),
+            _bars("Evidence, log odds", evidence) if evidence else card(missing(_NO_EVIDENCE)),
             _shares("Hypotheses", one.hypotheses) if one.hypotheses else None,
         ])  # fmt: skip
 
     def tried(self, text: str) -> Markup:
         """What the model says of a message, and why."""
         if len(text) > _MOST_TRIED:
-            return _missing(f"At most {_MOST_TRIED:,} characters; ask `streamnb explain`.")
+            return missing(f"At most {_MOST_TRIED:,} characters; ask `streamnb explain`.")
         why: dict[str, Any] = {"evidence": ()}
         problem = "No evidence."
         try:
@@ -223,7 +203,7 @@ class Views:
             return tag("p", str(error), class_="trouble")
         evidence = [(f"{one['attribute']}: {one['value']}", one["log_odds"]) for one in why["evidence"]]
         title = f"Evidence for {why.get('label')} against {why.get('against')}, log odds"
-        because = _bars(title, evidence) if evidence else _card(_missing(problem))
+        because = _bars(title, evidence) if evidence else card(missing(problem))
         return joined([_shares("Probabilities", probabilities), because])
 
     # How good it is
@@ -231,47 +211,30 @@ class Views:
     def _quality(self) -> Iterator[Markup]:
         report = self._watch.report
         if report is None:
-            yield _missing(_NO_REPORT)
+            yield missing(_NO_REPORT)
             return
-        scopes = ((f"the last {report.window_size:,}", report.window), ("all", report.cumulative))
-        for name, scores in scopes:
-            yield _card(calibration(f"Calibration, {name}", scores.reliability))
-        yield _card(_confusion(report), wide=True)
-        header = ["of", "events", "accuracy", "log loss", "macro-F1", "kappa", "Brier", "calibration error"]
-        yield _listing("Scores", header, [_scores(*scope) for scope in scopes])
+        yield from charts.quality(report)
 
-    def _posterior(self) -> Iterator[Markup]:
-        found = [(one.events, one.posterior) for one in self._watch.points if one.posterior is not None]
-        if not found:
-            yield _missing("This model weighs no hypotheses, or has not reported any: see `hypotheses`.")
-            return
-        xs, weighed, last = [n for n, _ in found], [one for _, one in found], found[-1][1]
-        yield _card(stacked("Posterior by events read", xs, _bands(weighed), height=260), wide=True)
-        regrets = Series("regret", [one.regret for one in weighed])
-        both = [regrets, Series("its bound", [one.bound for one in weighed])]
-        title = f"Regret against the best hypothesis, {last.best}, by events read, nats"
-        yield _card(line(title, xs, both), wide=True)
-        best = sorted(last.hypotheses, key=lambda one: -one.posterior)
-        rows = [(one.name, percent(one.posterior), percent(one.prior), one.loss) for one in best]
-        yield _listing("Hypotheses", ["hypothesis", "posterior", "prior", "log loss in all, nats"], rows)
+    def _posterior(self) -> Iterable[Markup]:
+        return charts.posterior(list(self._watch.points))
 
     # Labels, dead letters, model, operations
 
     def _labels(self) -> Iterator[Markup]:
         report, watch = self._watch.report, self._watch
         if not watch.config.topics.labels:
-            yield _missing(_NO_LABELS)
+            yield missing(_NO_LABELS)
             return
         found = None if report is None else report.verdicts
         if found is None:
-            yield _missing("No report of labels yet; a learner that reads them writes one.")
+            yield missing("No report of labels yet; a learner that reads them writes one.")
         else:
             judged = f"{number(found.judged)} of {number(found.served)}"
-            yield _tiles([
-                _tile("Coverage", percent(found.coverage), judged, found.coverage),
-                _tile("Waiting", number(found.pending), "events", found.pending),
-                _tile("Median delay", _bound(found.median_delay), "of first labels", found.median_delay),
-                _tile("90 % within", _bound(found.p90_delay), "of first labels", found.p90_delay),
+            yield charts.tiles([
+                tile("Coverage", percent(found.coverage), judged, found.coverage),
+                tile("Waiting", number(found.pending), "events", found.pending),
+                tile("Median delay", _bound(found.median_delay), "of first labels", found.median_delay),
+                tile("90 % within", _bound(found.p90_delay), "of first labels", found.p90_delay),
             ])  # fmt: skip
             most = [(one.most, one.events) for one in found.delays]
             delays = [("longer than a week" if a is None else _bound(a), n) for a, n in most]
@@ -280,12 +243,12 @@ class Views:
             yield _bars("What became of labels", Counter(found.outcomes).most_common())
         newest = list(watch.verdicts)[: -_ROWS - 1 : -1]
         rows = [(one.id, one.label or "(taken back)", one.source, one.weight) for one in newest]
-        yield _listing("Newest labels", ["event", "label", "source", "weight"], rows, "None yet.")
+        yield listing("Newest labels", ["event", "label", "source", "weight"], rows, "None yet.")
 
     def _letters(self) -> Iterator[Markup]:
         letters = list(self._watch.letters)
         if not letters:
-            yield _missing("No dead letters among the records read.")
+            yield missing("No dead letters among the records read.")
             return
         reasons = Counter(one.about.get("reason", "?") for one in letters).most_common()
         yield _bars(f"Reasons of the newest {len(letters):,}", reasons)
@@ -293,7 +256,7 @@ class Views:
         for one in letters[: -_ROWS - 1 : -1]:
             reason, path, *place = (one.about.get(key, "?") for key in _PLACE)
             rows.append((reason, path, "{}/{}@{}".format(*place), tag("code", one.value)))
-        yield _listing("Newest", ["reason", "path", "from", "beginning of the record"], rows)
+        yield listing("Newest", ["reason", "path", "from", "beginning of the record"], rows)
 
     def _model(self) -> Markup:
         """Classes, size and strongest words; computed seldom, for the replica stands still for it."""
@@ -307,9 +270,9 @@ class Views:
                     counted = weights if isinstance(model, CountingModel) else []
                     words = [strongest(model.statistics, label, _TOP) if n else [] for label, n in counted]
             except StreamnbError as error:
-                return _missing(str(error))
+                return missing(str(error))
             names = ("Classes", "Words and values", "Events learned")
-            tiles = _tiles(_tile(a, number(n), value=n) for a, n in zip(names, sizes, strict=True))
+            tiles = charts.tiles(tile(a, number(n), value=n) for a, n in zip(names, sizes, strict=True))
             cards = [
                 _bars(
                     f"{label}, {number(n)} learned: log odds",
@@ -317,14 +280,14 @@ class Views:
                 )
                 for (label, n), found in zip(counted, words, strict=True)
             ]
-            shown = joined([tiles, *(cards or [_missing("This kind of model keeps no counts of words.")])])
+            shown = joined([tiles, *(cards or [missing("This kind of model keeps no counts of words.")])])
             self._learned = time.monotonic(), shown
         return shown
 
     def _operations(self) -> Iterator[Markup]:
         commits, folder, now = list(self._watch.commits), self._watch.config.snapshot_folder, time.time()
         if not commits:
-            yield _missing("The journal is empty: nothing has been learned yet; `streamnb run` learns.")
+            yield missing("The journal is empty: nothing has been learned yet; `streamnb run` learns.")
             return
         kept = []
         with suppress(SnapshotError, OSError):
@@ -334,21 +297,21 @@ class Views:
         last, at = commits[-1], self._replica.state()["journal"]
         left = last.n - kept[-1][0] if kept else None
         newest = f"newest {_duration(kept[-1][2])} old" if kept else ""
-        yield _tiles([
-            _tile("Journal record", number(last.n), f"{_duration(now - last.now)} ago", last.n),
-            _tile("Snapshots kept", number(len(kept)), newest, len(kept)),
-            _tile("Recovery replays", number(left), "records after the newest snapshot", left),
-            _tile("Replica at", number(at), "journal record", at),
+        yield charts.tiles([
+            tile("Journal record", number(last.n), f"{_duration(now - last.now)} ago", last.n),
+            tile("Snapshots kept", number(len(kept)), newest, len(kept)),
+            tile("Recovery replays", number(left), "records after the newest snapshot", left),
+            tile("Replica at", number(at), "journal record", at),
         ])  # fmt: skip
         sizes = [sum(part.count for part in one.slices) for one in commits]
         xs, series = [one.n for one in commits], [Series("records", sizes)]
-        yield _card(line("Records in each commit", xs, series, within=(0, 1e12)), wide=True)
+        yield card(line("Records in each commit", xs, series, within=(0, 1e12)), wide=True)
         files = [(str(n), f"{size:,} bytes", f"{_duration(age)} ago") for n, size, age in reversed(kept)]
         nothing = f"None in {folder} of this machine."
-        yield _listing("Snapshots", ["journal record", "size", "written"], files, nothing)
+        yield listing("Snapshots", ["journal record", "size", "written"], files, nothing)
         pairs = list(zip(commits, sizes, strict=True))[:-13:-1]
         rows = [(str(one.n), one.kind, f"{size:,}", _clock(one.now)) for one, size in pairs]
-        yield _listing("Newest commits", ["record", "kind", "records", "when, UTC"], rows)
+        yield listing("Newest commits", ["record", "kind", "records", "when, UTC"], rows)
 
 
 _NO_LABELS = (
@@ -358,42 +321,14 @@ _NO_LABELS = (
 _NO_EVIDENCE = "This prediction holds no evidence. `predictions.evidence = 10` lets the learner write it."
 
 
-def _missing(told: str) -> Markup:
-    """What there is not, and how to get it; what stands between backticks is to be typed."""
-    parts = (tag("code", part) if n % 2 else part for n, part in enumerate(told.split("`")))
-    return tag("p", *parts, class_="missing")
-
-
-def _card(*children: object, wide: bool = False) -> Markup:
-    return tag("section", *children, class_="card wide" if wide else "card")
-
-
-def _listing(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[object]], nothing: str = ""
-) -> Markup:
-    return _card(tag("h2", title), table(header, rows) if rows else _missing(nothing), wide=True)
-
-
 def _bars(title: str, rows: Iterable[tuple[str, float]]) -> Markup:
-    return _card(bars(title, [Bar(*row) for row in rows]))
+    return card(bars(title, [Bar(*row) for row in rows]))
 
 
 def _shares(title: str, given: Mapping[str, float]) -> Markup:
     """The greatest of them."""
     rows = sorted(given.items(), key=lambda item: -item[1])[:_TOP]
-    return _card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
-
-
-def _tiles(tiles: Iterable[Markup]) -> Markup:
-    return tag("div", *tiles, class_="tiles")
-
-
-def _tile(name: str, shown: str, note: str = "", value: float | None = None, *, style: str = "") -> Markup:
-    exact = None if value is None else str(value)
-    figures = tag("span", shown, class_=f"value {style}".rstrip(), data_value=exact)
-    return tag(
-        "div", tag("span", name, class_="name"), figures, tag("span", note, class_="soft"), class_="tile"
-    )
+    return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
 
 
 def _truth(one: Prediction, said: dict[str, str]) -> Markup:
@@ -404,41 +339,6 @@ def _truth(one: Prediction, said: dict[str, str]) -> Markup:
     is_right = one.truth == one.label
     shown = "right" if is_right else f"wrong: {one.truth}"
     return tag("span", shown, class_="tag good" if is_right else "tag warn")
-
-
-def _rates(report: MetricsReport) -> Markup:
-    if not report.class_rates:
-        return _missing("No class rates: nothing was learned yet, or there are more than 100 classes.")
-    pairs = sorted(zip(report.labels, report.class_rates, strict=True), key=lambda pair: -pair[1].weight)
-    rows = [Bar(name, one.rate, one.lower, one.upper) for name, one in pairs[:_CLASSES]]
-    return bars("Class rates, with their intervals", rows, text=percent, most=1.0)
-
-
-def _confusion(report: MetricsReport) -> Markup:
-    if not report.confusion:
-        return _missing("No confusion: nothing was scored yet, or there are more than 100 classes.")
-    sums = [sum(row) for row in report.confusion]
-    kept = sorted(sorted(range(len(sums)), key=lambda n: -sums[n])[:_CLASSES])
-    has_empty = any(report.confusion[n][-1] for n in kept)
-    columns, names = [*kept, len(sums)] if has_empty else kept, [*report.labels, "(none yet)"]
-    cells = [[report.confusion[m][n] for n in columns] for m in kept]
-    rest = "" if len(kept) == len(sums) else f", the {len(kept)} most frequent of {len(sums)} classes"
-    return heat_map(f"Confusion{rest}", [names[m] for m in kept], [names[n] for n in columns], cells)
-
-
-def _scores(name: str, one: Scores) -> list[object]:
-    found = (one.log_loss, one.macro_f1, one.kappa, one.brier, one.calibration_error)
-    return [name, one.events, percent(one.accuracy), *(f"{value:.4f}" for value in found)]
-
-
-def _bands(weighed: Sequence[PosteriorReport]) -> list[Series]:
-    """The hypotheses that ever weighed most, the others together."""
-    shares = [{each.name: each.posterior for each in one.hypotheses} for one in weighed]
-    most = {name: max(one.get(name, 0.0) for one in shares) for name in shares[-1]}
-    kept = sorted(most, key=lambda name: -most[name])[:_BANDS]
-    bands = [Series(name, [one.get(name, 0.0) for one in shares]) for name in kept]
-    others = Series("others", [1.0 - sum(one.get(name, 0.0) for name in kept) for one in shares])
-    return bands if len(kept) == len(most) else [*bands, others]
 
 
 def _clock(seconds: float) -> str:
