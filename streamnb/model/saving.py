@@ -7,12 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
+from streamnb.model.attributes.parameters import brief
+from streamnb.model.notebook import Shown
 
-class Savable:
+
+class Savable(Shown):
     """A model with `state` and `load_state`, whose parameters are attributes of it by their names."""
+
+    def __repr__(self) -> str:
+        inherited = super().__repr__()
+        if not inherited.startswith("<"):  # of River's base
+            return inherited
+        names = signature(type(self)).parameters
+        made = getattr(self, "made_with", None) or {name: getattr(self, name) for name in names}
+        told = ", ".join(f"{name}={brief(repr(value))}" for name, value in made.items())
+        return f"{type(self).__name__}({told})"
 
     def save(self, path: str | Path) -> None:
         """Write parameters and all that was learned to a file, whole or not at all; see `streamnb.load`.

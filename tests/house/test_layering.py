@@ -24,14 +24,16 @@ LEVELS = {
     "adapters": 5,
     "config": 5,
     "saved": 6,
+    "shown": 6,
     "cli": 7,
     "__main__": 8,
 }
 ROOMS = {
     "model": {
         "compiled": 0,
-        "saving": 0,
+        "notebook": 0,
         "attributes": 0,
+        "saving": 1,
         "numerics": 1,
         "stats": 1,
         "encoding": 2,

@@ -22,7 +22,7 @@ from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
 from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
-from streamnb.model.interface.evidence import Item, odds, ranked
+from streamnb.model.interface.evidence import Item, Items, odds, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.saving import Savable
@@ -184,7 +184,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             Item(name, x[name], odds(logs, base, first, second))
             for name, base in zip(names, without, strict=True)
         ]
-        return ranked(item for item in items if abs(item.log_odds) > _ROUNDING)[:top]
+        return Items(ranked(item for item in items if abs(item.log_odds) > _ROUNDING)[:top])
 
     # -- learning -----------------------------------------------------------------------------------------
 

@@ -82,6 +82,9 @@ class PlattScaling(SavableValue):
         self._units = LaplaceUnits(1, _VARIANCE)
         self._units.reserve(2)
 
+    def __repr__(self) -> str:
+        return f"PlattScaling(A={self.A:.6g}, B={self.B:.6g}, memory={self.memory})"
+
     @property
     def A(self) -> float:  # noqa: N802  Platt's symbol
         """The slope, below 0 where greater scores are for the positive class."""

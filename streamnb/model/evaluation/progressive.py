@@ -33,6 +33,7 @@ from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.notebook import Shown
 from streamnb.model.numerics.compensated import add
 
 BINS = 10
@@ -239,7 +240,7 @@ def _add_window(events: int, ring: Any, margins: Any, tally: Any) -> None:
         _add_slot(labels, terms, slot, bins, sums)
 
 
-class ProgressiveValidation:
+class ProgressiveValidation(Shown):
     """Scores over the whole stream, and over a sliding window of the last labelled events.
 
     Degenerate cases:
@@ -274,6 +275,11 @@ class ProgressiveValidation:
             np.zeros((window_size, 2), dtype=np.int64), np.zeros((window_size, 3), dtype=np.float64)
         )
         self._tally = _empty_tally()
+
+    def __repr__(self) -> str:
+        one = self.cumulative()
+        told = f"accuracy {one.accuracy:.4f}, log loss {one.log_loss:.4f}"
+        return f"ProgressiveValidation({one.events} events, {told})"
 
     @property
     def events(self) -> int:

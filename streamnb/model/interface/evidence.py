@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.encoding.tokenizer import words
+from streamnb.model.notebook import Shown, html
 
 LIMIT = 1e6
 """Log odds beyond +-LIMIT, such as the infinite ones of alpha = 0, are cut to it: JSON has no infinity."""
@@ -37,6 +38,10 @@ class Item(NamedTuple):
     log_odds: float
 
 
+class Items(list[Item], Shown):
+    """What speaks for a prediction, the strongest first."""
+
+
 class Explanation(NamedTuple):
     """Log odds of the predicted class against the runner-up, taken apart (nats).
 
@@ -51,6 +56,9 @@ class Explanation(NamedTuple):
     runner_up: Any
     prior: float
     items: list[Item]
+
+    def _repr_html_(self) -> str:
+        return html(self)
 
     @property
     def log_odds(self) -> float:

@@ -20,7 +20,7 @@ from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.targets import Targets, Taught
-from streamnb.model.interface.evidence import Explanation, Item
+from streamnb.model.interface.evidence import Explanation, Item, Items
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.naive_bayes.kernels import unlearn_events
@@ -128,7 +128,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         classes. See `evidence` for what an item is.
         """
         explanation = self.explanation_one(x, t)
-        return [] if explanation is None else explanation.items[:top]
+        return Items(() if explanation is None else explanation.items[:top])
 
     def explanation_one(
         self, x: Any, t: float | None = None, against: Any = None, of: Any = None

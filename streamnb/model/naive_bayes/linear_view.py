@@ -28,6 +28,7 @@ from streamnb.model.naive_bayes.linear_form import (
 )
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.notebook import Shown
 
 
 class Weight(NamedTuple):
@@ -85,7 +86,7 @@ class _Group(NamedTuple):
             yield Weight(self.name, value, float(weights[i]), *map(float, self.seen[i]))
 
 
-class LinearView:
+class LinearView(Shown):
     """The log odds of one class against another as a linear function. `NaiveBayes.linear_view` makes it.
 
     It is of the model as it was: what is learned later does not change it.
@@ -110,6 +111,13 @@ class LinearView:
         self.curves = curves
         self._groups = groups
         self._write = write
+
+    def __repr__(self) -> str:
+        size = sum(len(group.keys) for group in self._groups)
+        return (
+            f"LinearView(log odds of {self.positive!r} against {self.negative!r}: bias {self.bias:.6g}, "
+            f"{size} words and values, {len(self.curves)} curves)"
+        )
 
     @property
     def absent(self) -> dict[Any, float]:

@@ -19,7 +19,7 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.targets import Targets, Taught
-from streamnb.model.interface.evidence import LIMIT, Item, ranked
+from streamnb.model.interface.evidence import LIMIT, Item, Items, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
@@ -160,7 +160,7 @@ class TreeAugmentedNB(TreeEstimator, base.MiniBatchClassifier):  # type: ignore[
             for (_, name), number in self._model.coded.numbers.items()
             if codes[0, number] != MISSING
         )
-        return ranked(items)[:top]
+        return Items(ranked(items)[:top])
 
     # -- learning -----------------------------------------------------------------------------------------
 

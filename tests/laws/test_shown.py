@@ -1,0 +1,92 @@
+"""Whatever shows itself in a notebook is whole HTML, says what it knows, and is no larger for it."""
+
+from __future__ import annotations
+
+import math
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hostile.mutated_states import ROWS
+from test_saved import SAVABLE
+
+import streamnb
+from streamnb import BayesOptimalNB, MultinomialNB, NaiveBayes, Text
+
+EVIL = "</style></title><script>alert(1)</script>\"'&\u202e\x07"
+
+
+def seen(value):
+    """The text of what a notebook shows, which is well-formed, and runs and loads nothing."""
+    made = value._repr_html_()
+    tree = ET.fromstring(made)  # noqa: S314  it is well-formed
+    tags = {element.tag for element in tree.iter()}
+    assert not tags & {"script", "img", "iframe", "link"}
+    assert not any(name in element.attrib for element in tree.iter() for name in ("src", "href", "onclick"))
+    assert "\u202e" not in made
+    assert len(made) < 300_000
+    return " ".join(tree.itertext())
+
+
+def learned(kind, n=60, labels=("a", "b"), name="text"):
+    model = kind({name: Text()})
+    for i in range(n):
+        model.learn_one({name: f"w{i % 7} {labels[i % len(labels)]}"}, labels[i % len(labels)])
+    return model
+
+
+@pytest.mark.parametrize("name", SAVABLE)
+def test_every_classifier_shows_itself_before_and_after_it_has_learned(name):
+    kind = SAVABLE[name]
+    for made in (kind.make(), kind.learned(ROWS)):
+        assert type(made).__name__ in repr(made)
+        assert " object at 0x" not in repr(made)
+        assert type(made).__name__ in seen(made)
+
+
+@pytest.mark.parametrize("kind", [NaiveBayes, BayesOptimalNB])
+def test_a_classifier_shows_classes_and_words_as_text_whatever_they_are(kind):
+    model = learned(kind, labels=(f"a{EVIL}", "b"), name=f"text{EVIL}")
+    text = seen(model)
+    assert "<script>alert(1)</script>" in text
+    assert "Classes learned" in text
+    assert ("Hypotheses" in text) == (kind is BayesOptimalNB)
+    assert "<script>alert(1)</script>" in seen(model.explain_one({f"text{EVIL}": f"w1 {EVIL}"}))
+
+
+def test_many_classes_and_words_make_no_large_picture():
+    model = MultinomialNB()
+    for i in range(2000):
+        model.learn_one(" ".join(f"{'x' * 500}{i}w{j}" for j in range(10)), f"{'y' * 900}{i}")
+    assert "8 of 2,000" in seen(model)
+
+
+def test_evidence_and_linear_views_show_the_numbers_that_they_have():
+    model = learned(NaiveBayes)
+    event = {"text": "a w1"}
+    found, whole, view = model.explain_one(event), model.explanation_one(event), model.linear_view("a")
+    assert found == whole.items
+    assert f"{found[0].log_odds:.3g}" in seen(found)
+    assert f"{whole.log_odds:.3f}" in seen(whole)
+    assert f"bias {view.bias:.3f}" in seen(view)
+    weight = view.top(1)["a"][0]
+    assert f"{weight.attribute}: {weight.value}" in seen(view)
+    assert "against 'b'" in repr(view)
+    assert "and 80 weaker ones" in seen(type(found)(found[:1] * 100))
+    assert math.isfinite(view.bias)
+    ruled_out = NaiveBayes({"text": Text()}, alpha=0.0)
+    for text, label in (("x", "a"), ("y", "b")):
+        ruled_out.learn_one({"text": text}, label)
+    seen(ruled_out.linear_view("a"))
+    seen(ruled_out.explain_one({"text": "x"}))
+
+
+def test_scores_show_themselves():
+    scores = streamnb.ProgressiveValidation()
+    seen(scores)
+    scores.update_many(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 1, 1]))
+    assert (
+        repr(scores)
+        == f"ProgressiveValidation(3 events, accuracy 0.6667, log loss {scores.cumulative().log_loss:.4f})"
+    )
+    assert "66.7 %" in seen(scores)
