@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="stop where there is nothing more to read; it waits for transactions that producers have open",
     )
+    run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
     run.add_argument(
         "--accept-loss",
         action="store_true",

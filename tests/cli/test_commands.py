@@ -161,7 +161,13 @@ def test_inspect_shows_classes_priors_and_strongest_attributes(tmp_path):
     nothing = streamnb("inspect", *flags, cwd=tmp_path, check=False)
     assert (nothing.returncode, nothing.stdout) == (1, "")
     assert "nothing has been learned yet" in nothing.stderr
-    streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    ran = streamnb("run", "--until-end", *flags, cwd=tmp_path)
+    assert (
+        "sqlite:///log.db: reads events, writes predictions, metrics, dead-letters, journal\n" in ran.stderr
+    )
+    assert ran.stdout.splitlines()[2].startswith("accuracy ")
+    assert "\nspam: win" in ran.stdout
+    assert "regret" not in ran.stdout
     told = answer("inspect", *flags, cwd=tmp_path)
     spam, ham = told["classes"]
     assert (spam["label"], spam["events"], spam["prior"]) == ("spam", 2, 2 / 3)

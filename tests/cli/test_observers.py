@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 
 import pytest
 from service import new_learner
 
+from streamnb.cli.commands.run import _say_where
 from streamnb.cli.observers import Ticker
+from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed
 
@@ -21,3 +24,10 @@ def test_there_are_no_scores_before_there_is_a_label(label, says, capsys, monkey
     monkeypatch.setattr("time.monotonic", lambda: 1e12)
     ticker.committed(Committed(1, 1, {}, {}, {}, 0.0, 1.0, []))
     assert says in capsys.readouterr().err
+
+
+def test_a_run_without_a_configuration_says_how_to_feed_it(capsys):
+    _say_where(load(None, {}), Namespace(config=None, until_end=False))
+    assert "feed it: streamnb replay FILE --log sqlite:///streamnb.db" in capsys.readouterr().err
+    _say_where(load(None, {}), Namespace(config="c.toml", until_end=False))
+    assert "feed it" not in capsys.readouterr().err

@@ -549,7 +549,7 @@ def test_inspect_shows_the_hypotheses_and_says_of_what_the_weights_are(tmp_path,
     with SqliteLog(tmp_path / "log.db") as log:
         log.create_topic("events", 1)
         produce(log, TWO)
-    ran = streamnb("run", "--until-end", *flags, cwd=tmp_path).stdout
+    ran = streamnb("run", "--until-end", "--details", *flags, cwd=tmp_path).stdout
     shown = streamnb("inspect", *flags, cwd=tmp_path).stdout
     assert f"({of})\n" in shown
     assert "regret 0.00 nats against" in shown

@@ -26,18 +26,12 @@ from streamnb.cli.evaluation.progressive import (
 )
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
-from streamnb.cli.printable import printable
-from streamnb.cli.reports.text_tables import print_report, print_summary, table
+from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
-from streamnb.model.interface.stream_model import StreamModel
-from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.wire.snapshot import part_digest
-
-_TELLING, _MOST_CLASSES = 8, 10
 
 
 def run(options: argparse.Namespace) -> int:
@@ -134,7 +128,7 @@ def _show(
         print_report(report)
     else:
         print_summary(report)
-        _print_telling(learner.model)
+        print_telling(learner.model)
     tally.print()
     if why := why_nothing_is_forgotten(learner.model):
         print(f"\n{why}; a file says no other")
@@ -150,14 +144,3 @@ def _show(
         + (f"; model {digest[:16]}" if digest else "")
         + ("" if options.details else "; more with --details")
     )
-
-
-def _print_telling(model: StreamModel) -> None:
-    """The words and values that say most for each class, where there are few, and a table of counts."""
-    labels = [label for label, weight in model.class_weights.items() if weight]
-    if not isinstance(model, CountingModel) or not 2 <= len(labels) <= _MOST_CLASSES:
-        return
-    print()
-    for label in labels:
-        words = ", ".join(printable(one.value) for one in strongest(model.statistics, label, _TELLING))
-        print(f"{printable(label)}: {words}" if words else printable(label))

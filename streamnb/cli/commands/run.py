@@ -15,7 +15,7 @@ from streamnb.adapters.blocking_call import BlockingCall
 from streamnb.cli import wiring
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.text_tables import print_report
+from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.errors import NotElected, Unavailable
@@ -34,9 +34,24 @@ def run(options: argparse.Namespace) -> int:
     report = learner.report(time.time())
     if options.json:
         print(msgspec.json.encode(report).decode())
-    else:
+    elif options.details:
         print_report(report)
+    else:
+        print_summary(report)
+        print_telling(learner.model)
     return 0
+
+
+def _say_where(config: Config, options: argparse.Namespace) -> None:
+    """What it reads and writes; and, where nothing was configured, how to feed it, and see what it says."""
+    topics, url = config.topics, printable(config.log.url)
+    written = f"{topics.predictions}, {topics.metrics}, {topics.dead_letters}, {topics.journal}"
+    print(f"{url}: reads {', '.join(topics.read)}, writes {written}", file=sys.stderr)
+    if options.config is None and not options.until_end:
+        print(
+            f"feed it: streamnb replay FILE --log {url}; see it: streamnb dashboard --log {url}",
+            file=sys.stderr,
+        )
 
 
 def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: _Stop) -> str:
@@ -53,6 +68,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
             wiring.check_topics(config, log)
             config = wiring.fitted(config, log)
             learner.settings = wiring.settings(config)
+            _say_where(config, options)
             worker = stop.worker = wiring.worker(
                 config, learner, log, sensor, accepts_loss=options.accept_loss
             )

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from streamnb.cli.printable import printable
 from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
+from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.naive_bayes.counting_model import CountingModel
+from streamnb.model.naive_bayes.most_informative import strongest
 
-_MOST_CLASSES = 10
+_MOST_CLASSES, _TELLING = 10, 8
 
 
 def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
@@ -33,6 +36,17 @@ def print_summary(report: MetricsReport) -> None:
     mass = "" if report.interval_mass is None else f"; in brackets the {_mass(report.interval_mass)}"
     print(f"\n{', '.join(told)}{mass}")
     _print_confusion(report)
+
+
+def print_telling(model: StreamModel) -> None:
+    """The words and values that say most for each class, where there are few, and a table of counts."""
+    labels = [label for label, weight in model.class_weights.items() if weight]
+    if not isinstance(model, CountingModel) or not 2 <= len(labels) <= _MOST_CLASSES:
+        return
+    print()
+    for label in labels:
+        words = ", ".join(printable(one.value) for one in strongest(model.statistics, label, _TELLING))
+        print(f"{printable(label)}: {words}" if words else printable(label))
 
 
 def print_report(report: MetricsReport) -> None:
