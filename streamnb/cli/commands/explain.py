@@ -124,7 +124,7 @@ def _print_event(answer: Mapping[str, Any]) -> None:
     event, said, derived = answer["event"], answer["served"], answer.get("derived")
     print(f"{printable(event['id'])}: {event['topic']}/{event['partition']} offset {event['offset']}", end="")
     if said is None:
-        print("; what was published of it is kept no more")
+        print("; no prediction of it was found")
     elif said["label"] is None:
         print(f", predicted when nothing had been learned, {served.moment(said['ts'])}")
     else:
