@@ -27,7 +27,7 @@ def test_there_are_no_scores_before_there_is_a_label(label, says, capsys, monkey
 
 
 def test_a_run_without_a_configuration_says_how_to_feed_it(capsys):
-    _say_where(load(None, {}), Namespace(config=None, until_end=False))
+    _say_where(load(None, {}, []), Namespace(config=None, until_end=False))
     assert "feed it: streamnb replay FILE --log sqlite:///streamnb.db" in capsys.readouterr().err
-    _say_where(load(None, {}), Namespace(config="c.toml", until_end=False))
+    _say_where(load(None, {}, []), Namespace(config="c.toml", until_end=False))
     assert "feed it" not in capsys.readouterr().err
