@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test test-all storm soak wheel dist interpreters picture screenshots kafka check bench ablation format warm clean
+.PHONY: demo test-fast test test-all storm fuzz-http soak wheel dist interpreters picture screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -28,6 +28,11 @@ SEED ?=
 storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (an hour; SEED=N for one storm again)
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
 	CRASHES=all $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py
+
+FUZZ_SECONDS ?= 600
+fuzz-http: $(VENV)/dev.stamp  ## `streamnb serve` beside a learner, asked by schemathesis all that its OpenAPI allows, and more
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'schemathesis>=4.32,<5'
+	$(BIN)/python tests/hostile/fuzz_http.py $(FUZZ_SECONDS)
 
 soak: $(VENV)/dev.stamp  ## half an hour of load on a broker of its own: does memory stay flat?
 	$(BIN)/python tests/brokers/soak.py

@@ -68,6 +68,7 @@ THOROUGH = (
     "model/posterior/",
     "model/trees/",
     "service/test_mixture.py",
+    "storm/test_replicas.py",
     "worker/test_commit_under_way.py",
     "worker/test_long_work.py",
     "worker/test_unattended.py",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from contextlib import closing
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -20,6 +19,7 @@ from streamnb.cli.serving import follower
 from streamnb.cli.serving import watch as watching
 from streamnb.cli.serving.api import application
 from streamnb.cli.serving.guard import COOKIE, Guard, session_of
+from streamnb.cli.serving.turns import Turns
 from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
 from streamnb.engine.ports import NewRecord, Partition, Record
@@ -68,7 +68,7 @@ def record(value, **headers):
 class NoModel:
     """A replica that has nothing yet."""
 
-    lock = threading.Lock()
+    lock = Turns()
     is_alive = is_ready = True
 
     def asked(self):
@@ -152,6 +152,17 @@ def test_the_link_of_a_hostile_id_leads_to_its_prediction(full):
     assert "a&amp;q=b#c" in found
 
 
+def test_what_no_learner_wrote_stops_no_view(full):
+    for given in ({"class_rates": []}, {"labels": [EVIL]}, {"confusion": [[1], [2]]}, {"confusion": []}):
+        full._take_metrics(record(report() | given))
+    for ts in (1e300, -1e300, 1e15):
+        full._take_prediction(record(prediction(id_=f"at {ts}") | {"ts": ts}))
+        full._take_metrics(record(DRIFT | {"ts": ts}))
+        assert "1970" in views(full).live("events", {"id": f"at {ts}"}) or ts == 1e15
+    for name in TITLES:
+        assert views(full).live(name, {}) or name == "try"
+
+
 @pytest.mark.parametrize("name", [name for name in TITLES if name != "try"])
 def test_a_view_without_data_says_what_is_missing(empty, name):
     assert 'class="missing"' in views(empty).live(name, {})
@@ -231,8 +242,14 @@ def said():
 def ask(full, said):
     """Asks the application behind the guard, as a browser would on loopback, or where a token is needed."""
 
+    def replay():
+        said.append("replayed")
+        return "3 dead letters <b>"
+
     def made(token):
-        app = application(NoModel(), CollectorRegistry(), said.extend, full, token, is_secure=bool(token))
+        app = application(
+            NoModel(), CollectorRegistry(), said.extend, full, token, replay=replay, is_secure=bool(token)
+        )
         return Guard(
             app, count=lambda *_: None, token=token, is_local=not token, most_bytes=1 << 20, rate=1e6
         )
@@ -291,6 +308,18 @@ def test_a_label_is_written_by_a_form_of_this_page_alone(ask, said):
     assert (status, text.startswith("<p")) == (200, True)
     assert [(one.id, one.label, one.source) for one in said] == [("m1", "ham", "dashboard")]
     assert "<!doctype html>" in ask("/page/label", fields | {"csrf": csrf}, **ORIGIN)[2]
+
+
+def test_dead_letters_are_sent_once_more_by_a_form_of_this_page_alone(ask, said):
+    page = ask("/page/dead-letters")[2]
+    csrf = csrf_of(page)
+    assert "Their bytes" in page
+    for given, headers in (({}, ORIGIN), ({"csrf": "x"}, ORIGIN), ({"csrf": csrf}, {})):
+        assert ask("/page/replay", given, **headers)[0] == 403
+    assert said == []
+    status, _, text = ask("/page/replay", {"csrf": csrf}, x_live="1", **ORIGIN)
+    assert (status, said) == (200, ["replayed"])
+    assert "3 dead letters &lt;b&gt;." in text
 
 
 @pytest.mark.parametrize("path", ["/", *(f"/page/{name}" for name in TITLES if name), "/page/page.js", "/page/page.css", "/page/overview/live"])  # fmt: skip

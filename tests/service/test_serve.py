@@ -22,6 +22,7 @@ from streamnb import config as configuration
 from streamnb.cli import wiring
 from streamnb.cli.serving.api import application
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.turns import Turns
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
 from streamnb.wire.snapshot import part_digest
@@ -193,8 +194,8 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/predict", b'{"events": [{"features": {"x": NaN}}]}', 422, "event 0"),
         ("/predict", b"[" * 100_000, 400, "parsing"),
         ("/explain", {"event": "a", "against": "nobody"}, 422, "no such label"),
-        ("/labels", {"labels": [{"id": "", "label": "spam"}]}, 422, "label 0"),
-        ("/labels", {"labels": [{"id": "a", "label": "b", "weight": -1}]}, 422, "label 0"),
+        ("/labels", {"labels": [{"id": "", "label": "spam"}]}, 422, "labels.0.id"),
+        ("/labels", {"labels": [{"id": "a", "label": "b", "weight": -1}]}, 422, "labels.0.weight"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
         ("/predict", b'{"events": [NaN]}', 422, "string"),
         ("/predict", b'{"\\ud800": 1}', 422, "unicode"),
@@ -331,3 +332,30 @@ def test_a_replica_whose_thread_has_ended_is_not_alive(tmp_path, monkeypatch):
     assert not replica.is_alive
     replica.start()
     until(lambda: not replica.is_alive)
+
+
+def test_who_waits_for_the_lock_has_it_next():
+    """Whoever follows lets it go and takes it again and again; of `threading.Lock` it had it hundreds of times more."""
+    lock, taken, stopping = Turns(), count(), threading.Event()
+
+    def follow():
+        while not stopping.is_set():
+            with lock:
+                next(taken)
+                sum(range(20_000))
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    waited = []
+    for _ in range(100):
+        before = next(taken)
+        with lock:
+            waited.append(next(taken) - before - 1)
+        time.sleep(0.001)
+    stopping.set()
+    thread.join()
+    assert sorted(waited)[-5] <= 2
+    with lock.if_free() as is_free, lock.if_free() as again:
+        assert (is_free, again) == (True, False)
+    with lock:
+        pass

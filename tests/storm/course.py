@@ -16,6 +16,7 @@ from storm.late_labels import RANKS, TOPIC, WEIGHTS, events_and_verdicts
 from storm.learners import Learners, await_state
 from storm.misfortunes import Misfortunes, Say
 from storm.reading import ends, last_journalled
+from storm.replicas import Replicas, turned_about
 from storm.schedule import Strike, schedule
 from storm.source import Source
 from storm.stream import Made, events
@@ -43,6 +44,7 @@ class Plan:
         kind: of the model, "hypotheses", "hidden_markov", or "naive_bayes", whose labels come late.
         log: "kafka" or "sqlite".
         client: by which learners reach brokers.
+        replicas: that follow all of it, see `replicas`; then the state is turned about once more at the end.
     """
 
     seed: int
@@ -57,6 +59,7 @@ class Plan:
     kind: str = "hypotheses"
     log: str = "kafka"
     client: str = "kafka-python"
+    replicas: int = 0
 
     @property
     def is_late(self) -> bool:
@@ -104,6 +107,7 @@ def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> di
         else NoTransactions()
     )
     learners = Learners(program)
+    replicas = Replicas(program, plan.seed, plan.replicas) if plan.replicas else None
     misfortunes = Misfortunes(cluster, learners, transactions, tell)
     faults = []
     try:
@@ -116,17 +120,22 @@ def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> di
         if not _drained(cluster.address, topics, learners):
             faults.append("not all was learned")
         learners.stop()
+        tell("stopped; looking at what is left")
+        verdict = judge(program, cluster.address, plan.stream(), compares=plan.kind == "hidden_markov")
+        if replicas is not None:
+            faults += turned_about(program, replicas, cluster.address, tell)
     finally:
         learners.leave()
         program.close()
         transactions.close()
-    tell("stopped; looking at what is left")
-    verdict = judge(program, cluster.address, plan.stream(), compares=plan.kind == "hidden_markov")
+        if replicas is not None:
+            replicas.close()
     verdict["faults"] = faults + source.complaints + learners.faults[:5] + verdict["faults"]
     return {
         **asdict(plan),
         **verdict,
         "kills": learners.killed.total(),
+        "replica_kills": replicas.kills if replicas is not None else 0,
         "kills_by_state": dict(learners.killed),
         "kills_by_transaction": dict(misfortunes.transactions),
         "freezes": misfortunes.freezes,
@@ -165,7 +174,11 @@ def _model(plan: Plan) -> dict[str, Any]:
 
 
 def _sections(plan: Plan) -> dict[str, Any]:
-    """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short."""
+    """Commits in quick succession, so that many moments lie inside one; snapshots and sessions are short.
+
+    Beside replicas more snapshots are kept, each of which says what its learner held.
+    """
+    more = {"every_events": 300, "keep": 1000} if plan.replicas else {}
     return {
         "topics": {"partitions": plan.partitions},
         **_model(plan),
@@ -174,7 +187,7 @@ def _sections(plan: Plan) -> dict[str, Any]:
         "log": {"session_timeout": f"{SESSION:.0f}s", "client": plan.client},
         "kafka": {"transaction_timeout": "10s"},
         "commit": {"events": 500, "interval": "50ms"},
-        "snapshots": {"every_events": 3000, "folder": "snapshots"},
+        "snapshots": {"every_events": 3000, "folder": "snapshots", **more},
         "http": {"listen": "127.0.0.1:0"},
     }
 

@@ -38,3 +38,9 @@ def full(seed: int) -> list[Plan]:
         Plan(seed, events=210_000, rate=600.0, kills=34, freezes=4, broker_kills=4),
         Plan(seed, events=60_000, rate=300.0, kills=10, freezes=2, broker_kills=1, leader_kills=6, nodes=3),
     ]
+
+
+def replicated(seed: int, log: str = "kafka") -> Plan:
+    """Replicas follow learners whose labels come late."""
+    few = {"kills": 4, "freezes": 1, "broker_kills": int(log == "kafka"), "replicas": 2}
+    return Plan(seed, events=3_000, rate=100.0, kind="naive_bayes", log=log, **few)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections import Counter, deque
@@ -195,9 +196,55 @@ class _Replay:
 
 
 def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
-    """Send those that were not sent before, each with the note that it was: both or neither."""
+    """Send those that were not sent before, and say what became of them."""
+
+    def tell(place: str, fate: str) -> None:
+        print(printable(f"{place}: {fate}"), file=sys.stderr)
+
+    found = send_again(config, log, tell, dry_run=options.dry_run)
     topic = config.topics.dead_letters
-    replay, fates, sent = _Replay(config, log), Counter[str](), 0
+    if options.json:
+        told = {**found._asdict(), "dry_run": options.dry_run}
+        print(json.dumps(told | {"topic": topic, "log": config.log.url}))
+    else:
+        print(found.told(f"of {topic} {'would be sent' if options.dry_run else 'sent'}"))
+    return 0
+
+
+class Sent(NamedTuple):
+    """How many letters were sent, how many of these fail again, and how many were not sent."""
+
+    sent: int
+    still_fail: int
+    not_sent: int
+
+    def told(self, verb: str) -> str:
+        """For people."""
+        return (
+            f"{self.sent:,} dead letters {verb} once more; {self.still_fail:,} of them still fail and come "
+            f"back as new ones; {self.not_sent:,} stay where they are"
+        )
+
+
+def send_again(
+    config: Config,
+    log: Log,
+    tell: Callable[[str, str], None] = lambda *_: None,
+    *,
+    dry_run: bool = False,
+    most: float = math.inf,
+) -> Sent:
+    """Send those that were not sent before, each with the note that it was: both or neither.
+
+    Args:
+        config: says what can be read now.
+        log: where they lie.
+        tell: is told of the first few that fail again or are not sent: place, and why.
+        dry_run: send nothing.
+        most: stop after so many; a part that was begun is finished.
+    """
+    topic = config.topics.dead_letters
+    replay, fates, sent, looked = _Replay(config, log), Counter[str](), 0, 0
     since = dict(log.handed_on(topic))
     for letters in _parts(log, topic, since):
         going = []
@@ -208,28 +255,15 @@ def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
             if fate:
                 fates[fate.partition(":")[0]] += 1
                 if fates.total() <= _MOST_TOLD:
-                    print(printable(f"{letter.place}: {fate}"), file=sys.stderr)
+                    tell(letter.place, fate)
         until = {letters[-1].record.partition: letters[-1].record.offset + 1}
-        if not options.dry_run:
+        if not dry_run:
             log.hand_on(going, since, until)
             since |= until
-        sent += len(going)
-    fails = fates["it still fails"]
-    if options.json:
-        told = {
-            "sent": sent,
-            "still_fail": fails,
-            "not_sent": fates["not sent again"],
-            "dry_run": options.dry_run,
-        }
-        print(json.dumps(told | {"topic": topic, "log": config.log.url}))
-    else:
-        verb = "would be sent" if options.dry_run else "sent"
-        print(
-            f"{sent:,} dead letters of {topic} {verb} once more; {fails:,} of them still fail and come back "
-            f"as new ones; {fates['not sent again']:,} stay where they are"
-        )
-    return 0
+        sent, looked = sent + len(going), looked + len(letters)
+        if looked >= most:
+            break
+    return Sent(sent, fates["it still fails"], fates["not sent again"])
 
 
 def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[list[_Letter]]:

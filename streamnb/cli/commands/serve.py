@@ -14,12 +14,16 @@ from contextlib import closing
 from pathlib import Path
 
 from streamnb.cli import wiring
+from streamnb.cli.commands.dlq import send_again
 from streamnb.cli.commands.label import labels_writer
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.config.values import parse_address
 from streamnb.errors import ConfigError
 from streamnb.events import Verdict
+
+_LETTERS = 5000
+"""Dead letters that are sent at one click."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
             address, token, options.certificate, options.private_key, options.rate, is_local=is_local
         ),
         _writer(config),
+        _replayer(config),
         lambda text: print(printable(text), file=sys.stderr, flush=True),
     )
 
@@ -112,3 +117,13 @@ def _writer(config: Config) -> Callable[[list[Verdict]], None] | None:
                 writer.write(verdicts)
 
     return write
+
+
+def _replayer(config: Config) -> Callable[[], str]:
+    """What sends dead letters once more, and says what became of them."""
+
+    def replay() -> str:
+        with closing(wiring.existing_log(config)) as log:
+            return send_again(config, log, most=_LETTERS).told("sent")
+
+    return replay

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio
+import msgspec
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Path, Request, Response
@@ -20,12 +21,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked
-from streamnb.cli.serving.page import add_pages
+from streamnb.cli.serving.page import Writing, add_pages
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event, Verdict
+from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
 MOST_EVENTS = 1000
@@ -36,6 +38,7 @@ _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _LABELS_SECONDS = 5.0  # to wait for others that write labels
 _MOST_EXPLAINED = 32 << 10  # characters
 _MOST_KEYS = 20
+_SHORT = 2000  # characters
 _MOST_SAID = 500  # characters of what is wrong
 
 
@@ -82,13 +85,16 @@ class Why(_Asked):
     top: Annotated[int, Field(ge=1, le=1000)] = 10
 
 
+_Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
 class Said(_Asked):
     """A verdict: the label of an event, or null to take back what the source said."""
 
-    id: str
-    label: str | None
-    source: str = UNNAMED
-    weight: float = 1.0
+    id: _Name
+    label: _Name | None
+    source: _Name = UNNAMED
+    weight: Annotated[float, Field(ge=0.0, le=HEAVIEST)] = 1.0
     ts: float | None = None
 
 
@@ -123,6 +129,7 @@ def application(
     watch: Watch | None = None,
     token: str = "",
     *,
+    replay: Callable[[], str] | None = None,
     is_secure: bool = False,
 ) -> FastAPI:
     """The application.
@@ -133,6 +140,7 @@ def application(
         write: writes verdicts durably; None where there is no topic of labels.
         watch: of the live page; None where there is no such page.
         token: who wants to see the page logs in with it; empty is nobody.
+        replay: sends dead letters once more, and says what became of them.
         is_secure: whether it is reached over TLS.
     """
     app = FastAPI(title="streamnb", docs_url=None, redoc_url=None, responses=_PROBLEMS)
@@ -146,15 +154,16 @@ def application(
         first = error.errors()[0]
         return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
+    _predict(app, replica)
     _ask(app, replica)
     put = _say(app, write)
     _watch(app, replica, registry)
     if watch is not None:
 
         async def say(id_: str, label: str) -> None:
-            await put([Said(id=id_, label=label, source=SOURCE)])
+            await put([Verdict(id_, label, SOURCE)])
 
-        add_pages(app, watch, replica, say if write else None, token, is_secure=is_secure)
+        add_pages(app, watch, replica, Writing(say if write else None, replay), token, is_secure=is_secure)
     return app
 
 
@@ -180,30 +189,47 @@ def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int]
     return registry, lambda path, code: answers.labels(path, str(code)).inc()
 
 
+def _predict(app: FastAPI, replica: Replica) -> None:
+    """The path that is asked most."""
+
+    def predicted(question: Question) -> Response:
+        """Under the lock."""
+        model = replica.asked()
+        events = [_event(model, given, place) for place, given in enumerate(question.events)]
+        said = model.predicted(events)
+        found = [
+            {
+                "id": _id(event),
+                "label": (label := next(iter(one))),
+                "probability": one[label],
+                "probabilities": one,
+            }
+            for event, one in zip(events, said, strict=True)
+        ]
+        answer = msgspec.json.encode({"predictions": found, "journal": replica.state()["journal"]})
+        return Response(answer, media_type="application/json")
+
+    def waiting(question: Question) -> Response:
+        with replica.lock:
+            return predicted(question)
+
+    @app.post("/predict", response_model=Answer)
+    async def predict(question: Question) -> Response:
+        """Predict events; nothing is learned of them."""
+        if _is_short(question):
+            with replica.lock.if_free() as is_free:
+                if is_free:  # to go to a thread, and come back, takes longer than to predict
+                    return predicted(question)
+        return await run_sync(waiting, question)
+
+
 def _ask(app: FastAPI, replica: Replica) -> None:
-    """The paths that ask the model."""
+    """The other paths that ask the model."""
 
     @contextmanager
     def asked() -> Iterator[Asked]:
         with replica.lock:
             yield replica.asked()
-
-    @app.post("/predict")
-    def predict(question: Question) -> Answer:
-        """Predict events; nothing is learned of them."""
-        with asked() as model:
-            events = [_event(model, given, place) for place, given in enumerate(question.events)]
-            said, journal = model.predicted(events), replica.state()["journal"]
-        found = [
-            Predicted(
-                id=_id(event),
-                label=(label := next(iter(one))),
-                probability=one[label],
-                probabilities=one,
-            )
-            for event, one in zip(events, said, strict=True)
-        ]
-        return Answer(predictions=found, journal=journal)
 
     @app.post("/explain")
     def explain(why: Why) -> dict[str, Any]:
@@ -232,11 +258,11 @@ def _ask(app: FastAPI, replica: Replica) -> None:
 
 def _say(
     app: FastAPI, write: Callable[[list[Verdict]], None] | None
-) -> Callable[[list[Said]], Awaitable[None]]:
+) -> Callable[[list[Verdict]], Awaitable[None]]:
     """The path that writes; one at a time, so that a log that stands takes no thread of those who ask."""
     one_writes = CapacityLimiter(1)
 
-    async def put(said: list[Said]) -> None:
+    async def put(said: list[Verdict]) -> None:
         if write is None:
             raise HTTPException(_CONFLICT, "topics.labels is not set: no learner would read them")
         found = [_verdict(one, place) for place, one in enumerate(said)]
@@ -249,7 +275,7 @@ def _say(
     @app.post("/labels")
     async def labels(verdicts: Verdicts) -> Written:
         """Say what events are, late, or otherwise than before."""
-        await put(verdicts.labels)
+        await put([Verdict(**one.model_dump()) for one in verdicts.labels])
         return Written(written=len(verdicts.labels))
 
     return put
@@ -273,6 +299,12 @@ def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
 
+def _is_short(question: Question) -> bool:
+    """Whether it is answered at once: nobody notices that the others wait."""
+    one, *more = question.events
+    return not more and isinstance(one, str) and len(one) <= _SHORT
+
+
 def _event(model: Asked, given: _Asking, place: int) -> Event:
     """Raises HTTPException with the place of what is no event."""
     try:
@@ -285,11 +317,10 @@ def _id(event: Event) -> str | None:
     return None if event.id == "-" else event.id
 
 
-def _verdict(said: Said, place: int) -> Verdict:
+def _verdict(said: Verdict, place: int) -> Verdict:
+    """As it is read back. Raises HTTPException with the place of what is no verdict."""
     try:
-        checked = decode_label(
-            encode_verdict(Verdict(said.id, said.label, said.source, said.weight, said.ts))
-        )
+        checked = decode_label(encode_verdict(said))
     except (MalformedEvent, UnicodeEncodeError) as error:
         raise HTTPException(_WRONG, f"label {place}: {error}") from error
     assert isinstance(checked, Verdict)  # noqa: S101

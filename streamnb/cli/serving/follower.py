@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import ClassVar
 
 from streamnb.cli import wiring
+from streamnb.cli.serving.turns import Turns
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import StreamnbError
@@ -37,7 +38,7 @@ class Follower(ABC):
 
     def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
         self.config, self._tell = config, tell
-        self.lock = threading.Lock()
+        self.lock = Turns()
         self.problem = ""
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=type(self).__name__.lower(), daemon=True)

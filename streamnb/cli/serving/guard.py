@@ -79,7 +79,8 @@ class Guard:
 
         try:
             self._check(scope)
-            body = await asyncio.wait_for(self._body(receive), self._seconds)
+            async with asyncio.timeout(self._seconds):
+                body = await self._body(receive)
         except _RefusedError as error:
             is_page = scope["method"] == "GET" and _is_page(scope["path"])
             login = LOGIN if error.status == 401 and is_page else ""

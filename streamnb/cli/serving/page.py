@@ -6,9 +6,11 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
 from streamnb.cli.serving.guard import COOKIE, LOGIN, session_of
@@ -17,7 +19,7 @@ from streamnb.cli.serving.views import TITLES, Views
 from streamnb.cli.serving.watch import Watch
 from streamnb.pictures import Markup, joined, stylesheet, tag
 
-_FORBIDDEN, _UNKNOWN = 403, 404
+_FORBIDDEN, _UNKNOWN, _CONFLICT = 403, 404, 409
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -31,11 +33,23 @@ _HEADERS = {
 }
 
 
+class Writing(NamedTuple):
+    """What the page can write.
+
+    Attributes:
+        say: writes that an event has a label; None where labels cannot be written.
+        replay: sends dead letters once more, and says what became of them; None where nobody does.
+    """
+
+    say: Callable[[str, str], Awaitable[None]] | None
+    replay: Callable[[], str] | None
+
+
 def add_pages(
     app: FastAPI,
     watch: Watch,
     replica: Replica,
-    say: Callable[[str, str], Awaitable[None]] | None,
+    writing: Writing,
     token: str,
     *,
     is_secure: bool,
@@ -46,15 +60,15 @@ def add_pages(
         app: where.
         watch: what it shows.
         replica: whom it asks.
-        say: writes that an event has a label; None where labels cannot be written.
+        writing: what its forms do.
         token: who wants to see it brings it once, and then a cookie; empty is nobody.
         is_secure: whether that cookie goes over TLS alone.
     """
     csrf = secrets.token_urlsafe(32)
-    views = Views(watch, replica, csrf, is_writable=say is not None)
+    views = Views(watch, replica, csrf, is_writable=writing.say is not None)
     frame = _Frame(watch.config.model.name, views, csrf)
     _add_login(app, frame, token, is_secure=is_secure)
-    _add_forms(app, frame, csrf, say)
+    _add_forms(app, frame, csrf, writing)
 
     @app.get("/", include_in_schema=False)
     def overview(request: Request) -> Response:
@@ -104,9 +118,7 @@ def _add_login(app: FastAPI, frame: _Frame, token: str, *, is_secure: bool) -> N
         return answer
 
 
-def _add_forms(
-    app: FastAPI, frame: _Frame, csrf: str, say: Callable[[str, str], Awaitable[None]] | None
-) -> None:
+def _add_forms(app: FastAPI, frame: _Frame, csrf: str, writing: Writing) -> None:
     """The paths that forms of the page are sent to: each brings a secret that only who sees the page has."""
 
     def own(found: _Fields) -> dict[str, str]:
@@ -122,11 +134,20 @@ def _add_forms(
 
     @app.post("/page/label", include_in_schema=False)
     async def label(request: Request, found: dict[str, str] = sent) -> Response:
-        if say is None:
+        if writing.say is None:
             raise HTTPException(_FORBIDDEN, "topics.labels is not set")
         id_, said = found.get("id", ""), found.get("label", "")
-        await say(id_, said)
+        await writing.say(id_, said)
         return frame.answer(request, "events", tag("p", f"Written: {id_} is {said}.", class_="done"))
+
+    one_sends = CapacityLimiter(1)
+
+    @app.post("/page/replay", include_in_schema=False, dependencies=[sent])
+    async def replay(request: Request) -> Response:
+        if writing.replay is None or one_sends.available_tokens < 1:
+            raise HTTPException(_CONFLICT, "dead letters are being sent: wait for what comes of it")
+        told = await run_sync(writing.replay, limiter=one_sends)
+        return frame.answer(request, "dead-letters", tag("p", f"{told}.", class_="done"))
 
 
 def _known(name: str) -> str:
@@ -158,7 +179,7 @@ class _Frame:
         where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
         live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)
         said = tag("div", answer, id="answer", class_="cards", aria_live="polite")
-        forms = {"events": lambda: self._search(asked), "try": self._try}
+        forms = {"events": lambda: self._search(asked), "try": self._try, "dead-letters": self._replay}
         above = forms[name]() if name in forms else None
         return self._whole(TITLES[name], self._navigation(name), tag("h1", TITLES[name]), above, said, live)
 
@@ -198,6 +219,11 @@ class _Frame:
         ]
         form = {"method": "post", "action": "/page/try", "class_": "ask tall", "data_send": True}
         return tag("form", self._csrf_field(), *fields, **form)
+
+    def _replay(self) -> Markup:
+        told = "Sends those that were not sent before, up to 5,000 at once; what still fails comes back."
+        form = {"method": "post", "action": "/page/replay", "class_": "ask", "data_send": True}
+        return tag("form", self._csrf_field(), tag("button", "Send once more"), tag("span", told), **form)
 
     def _navigation(self, current: str) -> Markup:
         links = (

@@ -101,13 +101,16 @@ def serve(
     config: Config,
     listening: Listening,
     write: Callable[[list[Verdict]], None] | None,
+    replay: Callable[[], str],
     tell: Callable[[str], None],
 ) -> int:
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
     replica, watch = Replica(config, tell), Watch(config, tell)
     registry, count = metrics_of(replica)
     guarded = Guard(
-        application(replica, registry, write, watch, listening.token, is_secure=listening.is_secure),
+        application(
+            replica, registry, write, watch, listening.token, replay=replay, is_secure=listening.is_secure
+        ),
         count=count,
         token=listening.token,
         is_local=listening.is_local,

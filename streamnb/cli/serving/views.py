@@ -250,8 +250,13 @@ class Views:
         if not letters:
             yield missing("No dead letters among the records read.")
             return
-        reasons = Counter(one.about.get("reason", "?") for one in letters).most_common()
-        yield _bars(f"Reasons of the newest {len(letters):,}", reasons)
+        reasons, sizes = Counter[str](), Counter[str]()
+        for one in letters:
+            reason = one.about.get("reason", "?")
+            reasons[reason] += 1
+            sizes[reason] += one.size
+        yield _bars(f"Reasons of the newest {len(letters):,}", reasons.most_common())
+        yield _bars("Their bytes", sizes.most_common())
         rows = []
         for one in letters[: -_ROWS - 1 : -1]:
             reason, path, *place = (one.about.get(key, "?") for key in _PLACE)
@@ -266,12 +271,12 @@ class Views:
                 with self._replica.lock:
                     model = self._replica.asked().model
                     weights = Counter(dict(model.class_weights)).most_common(_CLASSES)
-                    sizes = len(model.class_weights), model.n_attributes, model.n_events
+                    sizes = len(model.class_weights), model.n_attributes, model.n_events, model.n_bytes
                     counted = weights if isinstance(model, CountingModel) else []
                     words = [strongest(model.statistics, label, _TOP) if n else [] for label, n in counted]
             except StreamnbError as error:
                 return missing(str(error))
-            names = ("Classes", "Words and values", "Events learned")
+            names = ("Classes", "Words and values", "Events learned", "Bytes of memory")
             tiles = charts.tiles(tile(a, number(n), value=n) for a, n in zip(names, sizes, strict=True))
             cards = [
                 _bars(
@@ -342,7 +347,10 @@ def _truth(one: Prediction, said: dict[str, str]) -> Markup:
 
 
 def _clock(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+    except (OverflowError, ValueError):  # an event may say any time
+        return f"{seconds:g} s after 1970"
 
 
 def _bound(seconds: float | None) -> str:

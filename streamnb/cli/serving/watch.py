@@ -28,9 +28,10 @@ _RATE_SECONDS = 10.0
 
 
 class Letter(NamedTuple):
-    """The beginning of a dead letter, and what its headers say."""
+    """The beginning of a dead letter, how many bytes it has, and what its headers say."""
 
     value: str
+    size: int
     about: dict[str, str]
     ts: float
 
@@ -156,6 +157,9 @@ class Watch(Follower):
         if isinstance(found, Drift):
             self.drifts.append(found)
             return
+        named = len(found.labels)
+        if {len(row) for row in found.confusion} - {named + 1} or len(found.class_rates) not in {0, named}:
+            return  # no learner wrote it
         while self.points and self.points[-1].events >= found.events:  # what was rolled back
             self.points.pop()
         self.points.append(replace(found, labels=(), confusion=(), class_rates=(), verdicts=None))
@@ -164,7 +168,7 @@ class Watch(Follower):
     def _take_letter(self, record: Record) -> None:
         about = {name: value.decode(errors="replace")[:_LETTER_BYTES] for name, value in record.headers}
         value = record.value[:_LETTER_BYTES].decode(errors="replace")
-        self.letters.append(Letter(value, about, record.timestamp))
+        self.letters.append(Letter(value, len(record.value), about, record.timestamp))
 
     def _take_prediction(self, record: Record) -> None:
         found = decode_prediction(record.value)

@@ -6,7 +6,7 @@ recovery = newest readable snapshot + silent replay of the journalled slices aft
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from streamnb.engine.journal.history import (
     place_of,
 )
 from streamnb.engine.journal.identity import Change, Identity
-from streamnb.engine.journal.replay import FREE, SliceReader, replay
+from streamnb.engine.journal.replay import SliceReader, processed
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.learner import Learner
@@ -34,6 +34,8 @@ from streamnb.wire.codec import READING
 from streamnb.wire.journal import JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
+_FREE: AbstractContextManager[object] = nullcontext()
+"""Nobody else looks at the learner."""
 Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
 
 
@@ -232,10 +234,9 @@ class Following:
         checkpoint: a record of the journal.
         alive: called before each record.
         snapshots: where models lie that are taken up; without them it stops before such a record.
-        held: entered while the learner changes.
+        held: entered while the learner changes, and `checkpoint` with it.
 
     Attributes:
-        checkpoint: where the learner stands.
         learner: which it is.
     """
 
@@ -247,9 +248,9 @@ class Following:
         checkpoint: Checkpoint,
         alive: Callable[[], None] = lambda: None,
         snapshots: Snapshots | None = None,
-        held: AbstractContextManager[object] = FREE,
+        held: AbstractContextManager[object] = _FREE,
     ) -> None:
-        self.checkpoint, self.learner = checkpoint, learner
+        self.learner = learner
         self._adopts = snapshots is not None
         self._log, self._alive = log, alive
         self._journal = log.partitions(identity.journal)[0]
@@ -257,6 +258,11 @@ class Following:
         self._offset = 0 if found is None else found.offset
         self._replay = _Replay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
         self._replay.follow(checkpoint)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Where the learner stands."""
+        return self._replay.stands
 
     def advance(self) -> Iterator[JournalRecord]:
         """Go on to the journal's end, one record at a time; each, once it has been processed.
@@ -274,7 +280,7 @@ class Following:
                 return
             following = self.checkpoint.after(entry.record)
             self._replay.process(self.checkpoint, following, entry.record)
-            self.checkpoint, self._offset = following, entry.offset
+            self._offset = entry.offset
             yield entry.record
 
 
@@ -288,15 +294,17 @@ class _Replay:
     identity: Identity
     alive: Callable[[], None]
     passed: Passed = lambda *_: None
-    held: AbstractContextManager[object] = FREE
+    held: AbstractContextManager[object] = _FREE
 
     def __post_init__(self) -> None:
         self._slices = SliceReader(self.log)
         self._comparable = True
         self._config_hash = self.identity.config_hash  # the learner's
+        self.stands = BEFORE  # where the learner does, also for whoever looks under `held`
 
     def follow(self, checkpoint: Checkpoint) -> None:
         """The learner stands there, and has what held there; it need not say what the journal's did."""
+        self.stands = checkpoint
         self._comparable, self._config_hash = False, checkpoint.origin.config_hash
 
     def run(self, start: _Start, end: Checkpoint, path: Sequence[range]) -> None:
@@ -319,12 +327,14 @@ class _Replay:
         self, before: Checkpoint, checkpoint: Checkpoint, record: JournalRecord
     ) -> Sequence[NewRecord]:
         """Process again what one record did; its outputs."""
+        records = self._slices.of(record)
         with self.held:
             self._configured(checkpoint)
             if record.kind == "adopt":
                 self.learner.adopt(lambda: self._offered(record))
+            outputs = processed(self.learner, record, records, self.alive)
+            self.stands = checkpoint
         self._comparable = self._comparable and record.machine == self.identity.machine
-        outputs = replay(self._slices, self.learner, record, self.alive, self.held)
         if self._comparable and chain_outputs(before.outputs, outputs) != record.outputs:
             raise JournalError(
                 f"replaying journal record {record.n} gave other outputs than it published: "

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.errors import JournalError, OutOfRange
 from streamnb.wire.journal import JournalRecord, Slice, crc
 
-FREE: AbstractContextManager[object] = nullcontext()
-"""Nobody else looks at the learner."""
 _AHEAD = 10_000  # records
 _AHEAD_BYTES = 8 << 20  # of all partitions together
 
@@ -26,17 +23,18 @@ def replay(
     learner: Learner,
     record: JournalRecord,
     alive: Callable[[], None],
-    held: AbstractContextManager[object] = FREE,
 ) -> Sequence[NewRecord]:
-    """Process what a commit processed; its outputs, which are published already. No other record has any.
+    """Process what a commit processed; its outputs, which are published already. No other record has any."""
+    return processed(learner, record, slices.of(record), alive)
 
-    Records are read before `held` is entered, and processed within.
-    """
+
+def processed(
+    learner: Learner, record: JournalRecord, records: Sequence[Record], alive: Callable[[], None]
+) -> Sequence[NewRecord]:
+    """`replay`, of records that have been read."""
     if record.kind != "commit":
         return []
-    records = [found for part in record.slices for found in slices.read(part, record.n)]
-    with held:
-        return learner.process(records, record.now, alive, work=record.work)
+    return learner.process(records, record.now, alive, work=record.work)
 
 
 class SliceReader:
@@ -49,6 +47,11 @@ class SliceReader:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._ahead: dict[Partition, deque[Record]] = {}
+
+    def of(self, record: JournalRecord) -> list[Record]:
+        """All that a commit processed; of any other record nothing. Raises JournalError as `read` does."""
+        parts = record.slices if record.kind == "commit" else ()
+        return [found for part in parts for found in self.read(part, record.n)]
 
     def read(self, part: Slice, n: int) -> list[Record]:
         """The records of a slice of journal record `n`.

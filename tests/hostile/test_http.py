@@ -1,0 +1,116 @@
+"""Whatever is asked over HTTP is answered, as /openapi.json says; nothing makes `serve` fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.cli.asked import asked_of
+from streamnb.cli.serving.api import Answer, Written, application
+from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.turns import Turns
+from streamnb.wire.codec import Rules
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()))
+)
+ANY = st.recursive(
+    SCALARS, lambda one: st.lists(one, max_size=4) | st.dictionaries(st.text(), one, max_size=4)
+)
+TEXTS = st.text(max_size=30) | st.sampled_from(["free cash", "", "a" * 3000, "\ud800", "\x00", "w " * 2000])
+EVENTS = TEXTS | st.dictionaries(st.sampled_from(["id", "text", "label", "ts", "features", "x"]), TEXTS | ANY)
+SAID = st.dictionaries(st.sampled_from(["id", "label", "source", "weight", "ts", "x"]), TEXTS | ANY)
+BODIES = {
+    "/predict": st.fixed_dictionaries({"events": st.lists(EVENTS, max_size=5)}),
+    "/explain": st.fixed_dictionaries(
+        {"event": EVENTS}, optional={"against": TEXTS | st.just("ham"), "top": SCALARS | st.just(3)}
+    ),
+    "/labels": st.fixed_dictionaries({"labels": st.lists(SAID, max_size=5)}),
+}
+MODELS = {"/predict": Answer, "/labels": Written}
+
+
+class Learned:
+    """A replica that stands still."""
+
+    is_alive = is_ready = True
+
+    def __init__(self):
+        config = configuration.load(None, {}, [])
+        model = wiring.model(config)
+        rng = random.Random(1)
+        for _ in range(50):
+            label = rng.choice(["spam", "ham"])
+            model.learn_one({"text": f"{label} {rng.choice(['free', 'lunch', 'cash'])}"}, label)
+        self.lock = Turns()
+        self._asked = asked_of(model, config, Rules(), {"file": "it"})
+
+    def asked(self):
+        return self._asked
+
+    def state(self):
+        return {"journal": 1, "learned": 50, "seconds_since_commit": 0.1, "seconds_since_look": 0.1}
+
+
+@pytest.fixture(scope="module")
+def ask():
+    """Asks the application behind its guard: status, and the body as JSON; and what it says of itself."""
+    app = application(Learned(), CollectorRegistry(), lambda _: None)
+    guarded = Guard(app, count=lambda *_: None, token="", is_local=True, most_bytes=1 << 20, rate=1e9)
+
+    def asked(path, body=None):
+        scope = {
+            "type": "http",
+            "method": "GET" if body is None else "POST",
+            "path": path,
+            "raw_path": quote(path, errors="replace").encode(),
+            "query_string": b"",
+            "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+            "http_version": "1.1",
+        }
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": body or b"", "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        asyncio.run(guarded(scope, receive, send))
+        return sent[0]["status"], json.loads(b"".join(one.get("body", b"") for one in sent[1:]))
+
+    asked.described = app.openapi()["paths"]
+    return asked
+
+
+@pytest.mark.parametrize("path", BODIES)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_any_body_has_an_answer_that_is_described(ask, path, data):
+    body = json.dumps(data.draw(BODIES[path] | ANY)).encode()
+    if data.draw(st.integers(0, 9)) == 0:
+        place = data.draw(st.integers(0, len(body)))
+        body = body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]
+    status, answer = ask(path, body)
+    assert str(status) in ask.described[path]["post"]["responses"]
+    if status == 200 and path in MODELS:
+        MODELS[path].model_validate(answer)
+    assert status == 200 or isinstance(answer["detail"], str)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    word=st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1, max_size=50)
+)
+def test_any_word_has_an_answer(ask, word):
+    status, answer = ask(f"/tokens/{word}")
+    assert (status, answer["word"]) == (200, word)
