@@ -16,6 +16,7 @@ from streamnb.engine.verification.recount.comparison import LearnedState, compar
 from streamnb.engine.verification.recount.late_recount import LateRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.wire.codec import Rules
 
@@ -76,6 +77,12 @@ def test_counts_and_moments_are_those_of_the_learner(rng):
 @given(rng=SEEDS)
 def test_so_are_those_of_the_default_mixture_and_how_often_hypotheses_were_weighed(rng):
     assert compared(rng, BayesOptimalNB({"text": "text", "subject": "text"})) == []
+
+
+@settings(max_examples=6)
+@given(rng=SEEDS)
+def test_so_are_words_and_values_of_chains(rng):
+    assert compared(rng, HiddenMarkovNB({"text": "text"}, entity="subject")) == []
 
 
 @FEW
