@@ -10,12 +10,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from kafka import TopicPartition
 from msgspec import structs
-from retention import trim
 from test_topic_plan import configured, elected, granted, needed, secured_flags, until
+from topics_of_logs import trim
 
 from streamnb.adapters.blocking_call import call_blocking
-from streamnb.adapters.kafka.admin import Group, KafkaAdmin, Member, OpenTransaction
+from streamnb.adapters.kafka.admin import Group, KafkaAdmin, OpenTransaction
+from streamnb.adapters.kafka.group import GroupMember
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import main, wiring
 from streamnb.cli.checks.cluster import (
@@ -229,8 +231,8 @@ def test_a_hidden_topic_lacks_all():
 
 # -- the learner and its transaction ------------------------------------------------------------------------
 
-LEARNER = Member("host:1", "10.0.0.1", frozenset({"journal"}))
-STANDBY = Member("host:2", "10.0.0.2", frozenset())
+LEARNER = GroupMember("m-1", "host:1", "10.0.0.1", frozenset({TopicPartition("journal", 0)}))
+STANDBY = GroupMember("m-2", "host:2", "10.0.0.2", frozenset())
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ STANDBY = Member("host:2", "10.0.0.2", frozenset())
         (Group("Stable", (STANDBY, LEARNER), None), OK, "host:1 at 10.0.0.1; 1 more standing by"),
         (Group("Stable", (LEARNER,), None), OK, "host:1 at 10.0.0.1"),
         (
-            Group("Stable", (LEARNER, Member("rdkafka", "10.0.0.9", frozenset())), None),
+            Group("Stable", (LEARNER, GroupMember("m-3", "rdkafka", "10.0.0.9", frozenset())), None),
             PROBLEM,
             "its group has a member that is none: client rdkafka at 10.0.0.9",
         ),

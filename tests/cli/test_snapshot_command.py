@@ -9,8 +9,8 @@ import commands
 import msgspec
 import pytest
 from program import Program, until
-from retention import trim
 from service import predictions, raw_events, read_topic
+from topics_of_logs import trim
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog

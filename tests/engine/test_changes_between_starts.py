@@ -10,7 +10,6 @@ import time
 import msgspec
 import pytest
 from parameters import on_logs
-from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -24,6 +23,7 @@ from service import (
     read_topic,
     records,
 )
+from topics_of_logs import add_partitions, delete_topic, trim
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
@@ -475,7 +475,7 @@ def made_anew(open_log, partitions=1):
     """The topic of events, deleted and made again; a broker does both in its own time."""
     log = open_log()
     known = log.topic_id("events")
-    log.delete_topic("events")
+    delete_topic(log, "events")
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -585,7 +585,7 @@ def test_an_added_partition_may_have_lost_records_before_anyone_knew_it(open_log
 
 def widened(open_log, partitions):
     log = open_log()
-    log.add_partitions("events", partitions)
+    add_partitions(log, "events", partitions)
     deadline = time.monotonic() + PATIENCE
     while len(open_log().partitions("events")) < partitions:
         assert time.monotonic() < deadline, "the partitions were not added"

@@ -8,7 +8,6 @@ import sys
 import msgspec
 import pytest
 from parameters import on_logs
-from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -23,6 +22,7 @@ from service import (
     read_topic,
     records,
 )
+from topics_of_logs import trim
 
 from streamnb import BayesOptimalNB
 from streamnb import cli as program

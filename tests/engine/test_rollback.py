@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from parameters import on_logs
-from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -25,6 +24,7 @@ from service import (
     read_topic,
     records,
 )
+from topics_of_logs import trim
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog

@@ -22,6 +22,7 @@ from service import (
     read_topic,
     records,
 )
+from topics_of_logs import add_partitions, delete_topic
 
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
@@ -161,7 +162,7 @@ def test_partitions_added_while_it_runs_are_read_and_journalled(open_log, tmp_pa
     worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_events=20, commit_seconds=0.05))
     worker.start("grown")
     worker.run(until_end=True)
-    log.add_partitions("events", 3)
+    add_partitions(log, "events", 3)
     other = open_log()  # a producer that knows them already
     other.append([NewRecord("events", b"%d" % i, raw) for i, raw in enumerate(RAWS[50:])])
     stop_when(worker, lambda: worker.learner.consumed == len(RAWS))
@@ -203,7 +204,7 @@ def test_a_topic_made_anew_is_noticed(open_log, tmp_path, monkeypatch):
     worker = new_worker(open_log(), tmp_path / "s")
     worker.start("deceived")
     worker.run(until_end=True)
-    log.delete_topic("events")
+    delete_topic(log, "events")
     log.create_topic("events", 1)
     with pytest.raises((JournalError, OutOfRange, UnknownTopic), match=r"made a(new|gain)|no topic|are gone"):
         worker.run()

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from kafka.errors import KafkaError
 from program import until
-from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -22,6 +21,7 @@ from service import (
     read_topic,
 )
 from test_snapshot_command import Site
+from topics_of_logs import delete_topic, trim
 from verifying import configured, learn, told, verified
 
 from streamnb.adapters.sqlite.log import SqliteLog
@@ -279,7 +279,7 @@ def test_a_journal_that_is_deleted_under_a_learner_is_noticed_before_the_next_co
     worker = begun(log, tmp_path / "s")
     worker.run(until_end=True)
     known = operator.topic_id("journal")
-    operator.delete_topic("journal")
+    delete_topic(operator, "journal")
     if again:
         until(lambda: made(operator))
     produce(operator, RAWS[60:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+import river_parameters  # noqa: F401  what River's checks construct the classes with
 from river import base, checks, compose, feature_extraction, naive_bayes
 
 from streamnb import (

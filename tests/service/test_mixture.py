@@ -33,7 +33,6 @@ from verifying import told, verified
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.cli.reports.map_hypothesis import as_naive_bayes
 from streamnb.config import load, shaping_of
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.entries import roll_back
@@ -41,7 +40,6 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError, JournalError
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.wire.codec import decode_event, decode_metrics, decode_prediction
@@ -495,56 +493,17 @@ def test_evaluate_says_so_where_nothing_was_learned(tmp_path):
     assert shown["bound"] == pytest.approx(math.log(2))
 
 
-# -- the linear view of the most probable hypothesis --------------------------------------------------------
+# -- what is inspected --------------------------------------------------------------------------------------
 
 
 TWO = [raw for raw in RAWS if b'"label": "c"' not in raw]
 
 
-@pytest.mark.parametrize("likelihood", ["multinomial", "presence", "bernoulli", "complement"])
-@pytest.mark.parametrize("smoothing", [{"alpha": 0.25}, {"m": 2.0, "p": 0.2}], ids=["alpha", "m"])
-def test_the_most_probable_hypothesis_is_a_linear_function(likelihood, smoothing):
-    """Its log odds are those of the view, of every event: within rounding of sums of tens of terms."""
-    config = configured()
-    hypothesis = Hypothesis(likelihood, **smoothing, prior="uniform")
-    attributes = {"text": "text", "subject": "text", "colour": "nominal", "x": "continuous"}
-    model = BayesOptimalNB(attributes, [hypothesis, Hypothesis("presence", half_life=1e6)])
-    events = [decode_event(raw, wiring.schema(config)) for raw in TWO]
-    for event in events:
-        if event.label is not None:
-            model.learn_one(event.x, event.label, t=event.ts)
-    view = as_naive_bayes(model, hypothesis).linear_view("a", "b")
-    for event in events:
-        x = {**event.x}
-        if likelihood == "presence":  # by which a word counts once
-            x |= {name: " ".join(dict.fromkeys(x.get(name, "").split())) for name in ("text", "subject")}
-        joint = model.joint_log_likelihoods(event.x)[hypothesis.label]
-        assert view.log_odds(x) == pytest.approx(joint["a"] - joint["b"], rel=1e-9, abs=1e-9)
-    assert as_naive_bayes(model, model.hypotheses[1]) is None
-
-
-def test_a_complement_of_three_classes_is_no_naive_bayes_model():
-    model = BayesOptimalNB({"text": "text"}, [Hypothesis("complement")])
-    for label in "abc":
-        model.learn_one({"text": label}, label)
-    assert as_naive_bayes(model, model.hypotheses[0]) is None
-
-
 @pytest.mark.parametrize(
-    ("tables", "of"),
-    [
-        ('{likelihood="presence"}', "of the most probable hypothesis, presence alpha=1"),
-        (
-            '{half_life="1d"}',
-            (
-                "of the shared counts, read as multinomial with alpha = 1: the most probable hypothesis, "
-                "multinomial alpha=1 half_life=86400s, is no linear function of them"
-            ),
-        ),
-    ],
-    ids=["lasting", "forgetting"],
+    "tables", ['{likelihood="presence"}', '{half_life="1d"}'], ids=["lasting", "forgetting"]
 )
-def test_inspect_shows_the_hypotheses_and_says_of_what_the_weights_are(tmp_path, tables, of):
+def test_inspect_shows_the_hypotheses_and_says_of_what_the_weights_are(tmp_path, tables):
+    of = "of the counts that hypotheses share, read as multinomial with alpha = 1"
     flags = ["--log", "sqlite:///log.db", "--set", f"hypotheses=[{tables}]", "--set", "http.listen="]
     with SqliteLog(tmp_path / "log.db") as log:
         log.create_topic("events", 1)

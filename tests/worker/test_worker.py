@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from malformed import MALFORMED, kept
 from parameters import on_logs
-from retention import trim
 from service import (
     IDENTITY,
     TOPICS,
@@ -35,6 +34,7 @@ from service import (
     read_topic,
     records,
 )
+from topics_of_logs import trim
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog

@@ -24,6 +24,7 @@ from kafka.admin import (
 from streamnb.adapters.blocking_call import call_blocking
 from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_texts import translate
+from streamnb.adapters.kafka.group import GroupMember, members_of
 from streamnb.engine.topic_plan import Acl, Found, FoundTopic, TopicSpec
 from streamnb.errors import LogError
 
@@ -47,19 +48,11 @@ class NotAuthorised(LogError):  # noqa: N818  as its siblings
     """The user may not do this."""
 
 
-class Member(NamedTuple):
-    """A member of a consumer group; `owns` are the topics of which it was given a partition."""
-
-    client_id: str
-    host: str
-    owns: frozenset[str]
-
-
 class Group(NamedTuple):
     """A consumer group; `operations` are what the user may do with it, None where the broker does not say."""
 
     state: str
-    members: tuple[Member, ...]
+    members: Sequence[GroupMember]
     operations: frozenset[str] | None
 
 
@@ -132,8 +125,7 @@ class KafkaAdmin:
     def group(self, name: str) -> Group:
         """A consumer group; its state is ``Dead`` where there is none. Raises `NotAuthorised`."""
         found = self._ask(lambda: self._admin.describe_groups([name]))[name]
-        members = tuple(_member(member) for member in found["members"])
-        return Group(found["group_state"], members, _operations(found))
+        return Group(found["group_state"], members_of(found), _operations(found))
 
     def transaction(self, transactional_id: str) -> OpenTransaction | None:
         """The transaction that is open under this id, if any. Raises `NotAuthorised`."""
@@ -245,12 +237,6 @@ def _topic(described: Mapping[str, Any], settings: Mapping[str, str] | None) -> 
 def _operations(described: Mapping[str, Any]) -> frozenset[str] | None:
     operations = described["authorized_operations"]
     return None if operations is None else frozenset(operations)
-
-
-def _member(described: Mapping[str, Any]) -> Member:
-    assigned = described["member_assignment"] or {"assigned_partitions": []}
-    owns = frozenset(given["topic"] for given in assigned["assigned_partitions"] if given["partitions"])
-    return Member(described["client_id"], described["client_host"].removeprefix("/"), owns)
 
 
 def _acl(acl: Acl, principal: str) -> ACL:

@@ -139,20 +139,6 @@ class SqliteLog:
         self._check_partitions(name, partitions)
         self._store.create_topic(name, partitions)
 
-    def add_partitions(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions, `partitions` altogether; from then on keys may lie elsewhere.
-
-        Raises:
-            UnknownTopic: there is no such topic.
-            LogError: it has as many already, or is the journal.
-        """
-        self._check_partitions(name, partitions)
-        self._store.add_partitions(name, partitions)
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic and all its records. Raises `UnknownTopic`."""
-        self._store.delete_topic(name)
-
     def topics(self) -> Mapping[str, int]:
         """Every topic's name -> number of partitions."""
         return self._store.topics()
@@ -181,10 +167,6 @@ class SqliteLog:
         """The offset of the earliest record kept, and of the next to be written. Raises `UnknownTopic`."""
         _, earliest, end = self._store.extent(partition)
         return earliest, end
-
-    def positions(self) -> Mapping[Partition, int]:
-        """The positions last committed, for lag tools; recovery takes its own from the journal."""
-        return self._store.positions()
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
         """At most `limit` records from `offset` on, without waiting. Raises `OutOfRange`, `UnknownTopic`."""

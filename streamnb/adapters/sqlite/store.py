@@ -252,26 +252,6 @@ class SqliteStore:
             elif present != partitions:
                 raise LogError(f"{self.path}: topic {name!r} has {present} partitions, not {partitions}")
 
-    def add_partitions(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions, `partitions` altogether. Raises `UnknownTopic`, `LogError`."""
-        with self.transaction("IMMEDIATE"):
-            _, present = self.topic(name)
-            if partitions <= present:
-                raise LogError(
-                    f"{self.path}: topic {name!r} has {present} partitions; {partitions} would not be more"
-                )
-            self.db.execute("UPDATE topics SET partitions = ? WHERE name = ?", (partitions, name))
-            self._insert_partitions(name, range(present, partitions))
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic and all its records. Raises `UnknownTopic`."""
-        with self.transaction("IMMEDIATE"):
-            for number in range(self.topic(name)[1]):
-                extent = self.extent(Partition(name, number))
-                self._delete_records(extent, extent.next)
-            self.db.execute("DELETE FROM partitions WHERE topic = ?", (name,))
-            self.db.execute("DELETE FROM topics WHERE name = ?", (name,))
-
     # Partitions and their records
 
     def extent(self, partition: Partition) -> Extent:
@@ -421,10 +401,6 @@ class SqliteStore:
         if not ends:
             raise UnknownTopic(f"{self.path}: there is no topic {topic!r}")
         return _Tails(ends)
-
-    def _delete_records(self, extent: Extent, before: int) -> None:
-        start = extent.partition_id << OFFSET_BITS
-        self.db.execute("DELETE FROM records WHERE place >= ? AND place < ?", (start, start + before))
 
     def _out_of_range(self, partition: Partition, extent: Extent, offset: int) -> OutOfRange:
         return OutOfRange(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streamnb.adapters.kafka.admin import Group, OpenTransaction
-from streamnb.adapters.kafka.group import is_learner, owner_of
+from streamnb.adapters.kafka.group import is_learner
 from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.engine.topic_plan import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
@@ -97,16 +97,16 @@ def check_permissions(
 def check_group(group: Group, journal: str) -> Finding:
     """Who the learner is."""
     check = "learner"
-    strangers = [member for member in group.members if not is_learner(member.client_id)]
+    strangers = [member for member in group.members if not is_learner(member.client)]
     if strangers:
-        found = ", ".join(f"client {member.client_id} at {member.host}" for member in strangers)
+        found = ", ".join(f"client {member}" for member in strangers)
         do = "give that another group.id, or this model another model.name"
         return Finding(check, Severity.PROBLEM, f"its group has a member that is none: {found}", do)
-    owners = [member for member in group.members if journal in member.owns]
+    owners = [member for member in group.members if any(place.topic == journal for place in member.has)]
     if group.state == "Stable" and owners:
         others = len(group.members) - len(owners)
         waiting = f"; {others} more standing by" if others else ""
-        return Finding(check, Severity.OK, f"{owner_of(owners[0].client_id)} at {owners[0].host}{waiting}")
+        return Finding(check, Severity.OK, f"{owners[0]}{waiting}")
     if group.members:
         return Finding(
             check,

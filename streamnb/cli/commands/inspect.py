@@ -12,7 +12,6 @@ import msgspec
 from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.entity_chains import chains, print_chains
-from streamnb.cli.reports.map_hypothesis import as_naive_bayes, map_hypothesis, with_state
 from streamnb.cli.reports.structures import edges, print_edges
 from streamnb.cli.reports.text_tables import print_posterior, table
 from streamnb.engine.journal.recovery import recover
@@ -109,21 +108,18 @@ def _moments(model: StreamModel) -> dict[str, Any]:
 
 
 def _linear_model(model: CountingModel) -> tuple[NaiveBayes, dict[str, str]]:
-    """A model that is a linear function of the event; and of many hypotheses which, where one of them is."""
+    """A naive Bayes model of the same counts, and what of the model itself that is where it is another."""
     if isinstance(model, NaiveBayes):
         return model, {}
     if isinstance(model, HiddenMarkovNB):
         plain = NaiveBayes(model.attributes, model.alpha, model.m, model.p, model.prior, model.event_model)
         told = "the event alone, by the prior: what is known of its entity comes beside it"
-        return with_state(plain, *model.state()), {"of": told}
-    hypothesis = map_hypothesis(model)
-    read_by = as_naive_bayes(model, hypothesis)
-    if read_by is not None:
-        return read_by, {"of": f"the most probable hypothesis, {hypothesis.label}"}
-    return with_state(NaiveBayes(model.attributes), *model.state()), {
-        "of": f"the shared counts, read as multinomial with alpha = 1: the most probable hypothesis, "
-        f"{hypothesis.label}, is no linear function of them"
-    }
+    else:
+        plain = NaiveBayes(model.declared)
+        told = "the counts that hypotheses share, read as multinomial with alpha = 1"
+    meta, arrays = model.state()
+    own = {name: value for name, value in meta.items() if name not in {"sources", "posterior"}}
+    return plain.load_state({**own, "type": "NaiveBayes"}, arrays), {"of": told}
 
 
 def linear(view: LinearView, top: int) -> dict[str, Any]:

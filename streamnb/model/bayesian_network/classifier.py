@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -307,19 +307,6 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         return self._read
 
     _multiclass = True
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {
-            "parents": {
-                "popup_window": ["label"],
-                "https": ["label", "popup_window"],
-                "is_popular": ["label", "https"],
-                "ordinal_date": ["label"],
-                "4": ["label"],
-            }
-        }
-        yield {"attributes": {"https": "nominal", "anchor_from_other_domain": Nominal(alpha=0.5)}, "m": 2.0}
 
 
 def _logs(probabilities: Mapping[Any, float]) -> dict[Any, float]:

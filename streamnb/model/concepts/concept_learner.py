@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Self
 
@@ -302,22 +302,3 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
     def __getstate__(self) -> dict[str, Any]:
         """Without what was only read: predicting leaves no trace in a copy."""
         return {**self.__dict__, "_read": None, "_read_with": math.nan}
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        values = [0.0, 0.5, 1.0]
-        yield {"hypotheses": Conjunctions(dict.fromkeys(("https", "is_popular", "long_url"), values))}
-        yield {
-            "hypotheses": Conjunctions({"https": values, "age_of_domain": [0, 1], "ip_in_url": [0, 1]}),
-            "prior": "specific",
-            "noise": 0.1,
-        }
-        yield {"hypotheses": {"all": _says_yes, "popular": _says_popular}, "noise": 0.25}
-
-
-def _says_yes(x: Any) -> bool:  # noqa: ARG001  functions for River's checks, which a pickle can hold
-    return True
-
-
-def _says_popular(x: Any) -> bool | None:
-    return x["is_popular"] >= 0.5 if "is_popular" in x else None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import checked, count, real
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, State
@@ -160,24 +161,20 @@ class RunningSequence:
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Go on from a `state`; returns self. Raises SnapshotError, and changes nothing, where it is none."""
-        states, events = checked_names(meta.get("states")), meta.get("events")
-        now, evidence = arrays.get("now"), arrays.get("log_evidence")
-        known = checked_names(meta.get("known"))
-        if type(events) is not int or events < 0 or len(known) > 1:
+        states, known = checked_names(meta.get("states")), checked_names(meta.get("known"))
+        events = count(meta, "events")
+        flags = [meta.get("impossible"), meta.get("is_log")]
+        if len(known) > 1 or not all(isinstance(flag, bool) for flag in flags):
             raise SnapshotError(f"this is no running sequence: {dict(meta)}")
-        if not isinstance(meta.get("impossible"), bool) or not isinstance(meta.get("is_log"), bool):
-            raise SnapshotError("nothing tells whether the sequence is possible, and what its numbers are")
-        if now is None or now.dtype != np.float64 or now.shape != (len(states),):
-            raise SnapshotError(f"no probabilities of {len(states)} states")
+        found = checked(arrays, {"now": real(len(states), low=-np.inf), "log_evidence": real(1)})
+        now = found["now"]
         plain = np.exp(now) if meta["is_log"] else now
         if states and not ((plain >= 0.0).all() and abs(plain.sum() - 1.0) <= 1e-9):
             raise SnapshotError("probabilities that do not sum to 1")
-        if evidence is None or evidence.shape != (1,) or not np.isfinite(evidence).all():
-            raise SnapshotError("no log evidence")
         self._states, self._now, self._events = states, now.copy(), events
         self._is_log = meta["is_log"]
         self._known = known[0] if known else None
-        self._log_evidence = -math.inf if meta["impossible"] else float(evidence[0])
+        self._log_evidence = -math.inf if meta["impossible"] else float(found["log_evidence"][0])
         return self
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from river import base
@@ -216,8 +216,3 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
 
     def _dense(self, x: Mapping[Any, Any]) -> Floats:
         return self._design.dense(self._design.row(x, adds=False))[1:]
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {}
-        yield {"l2": 0.1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from river import base
@@ -54,7 +54,3 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
             row = self._sum.row(x, adds=True)
             step = min(self.rate, 1.0 / float(row[1] @ row[1]))
             self._sum.move(row, step * (target - self._sum.net(row)))
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {}

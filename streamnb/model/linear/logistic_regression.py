@@ -310,8 +310,3 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
         return -weights if unit == 1 and k == 0 and len(self._labels) == 2 else weights
 
     _multiclass = True
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {}
-        yield {"C": 100.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, get_args
 
@@ -312,22 +312,6 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
     def _more_tags(self) -> set[str]:
         return set().union(*(model._tags for model in self._classifiers()))  # noqa: SLF001  River's own
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        from river import linear_model, naive_bayes, tree  # noqa: PLC0415  for River's checks alone
-
-        from streamnb.model.naive_bayes.naive_bayes import NaiveBayes  # noqa: PLC0415  the same
-
-        gaussian = naive_bayes.GaussianNB
-        yield {"models": [gaussian(), tree.HoeffdingTreeClassifier()]}
-        yield {
-            "models": {"logistic": linear_model.LogisticRegression(), "bayes": gaussian()},
-            "prior": {"logistic": 2.0, "bayes": 1.0},
-            "switching_rate": 0.01,
-            "prediction": "gibbs",
-        }
-        yield {"models": [NaiveBayes(), gaussian()], "prediction": "map"}
 
 
 def _model(i: int) -> str:

@@ -28,7 +28,7 @@ part has not changed is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from river import base
@@ -390,8 +390,3 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
 
     def _more_tags(self) -> set[str]:
         return set(self.model._tags)  # noqa: SLF001  River's own
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"model": NaiveBayes()}
-        yield {"model": NaiveBayes(event_model="bernoulli"), "unlabelled_weight": 0.25, "window": 3}

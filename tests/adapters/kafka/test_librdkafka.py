@@ -18,6 +18,7 @@ from kafka.structs import ConsumerGroupMetadata
 from prefixed import LIBRARIES, PrefixedKafkaLog
 from secured import Authority
 from service import TOPICS, digests, new_learner, new_worker, predictions, produce, raw_events, records
+from topics_of_logs import noted_positions
 
 from streamnb.adapters.kafka import librdkafka
 from streamnb.adapters.kafka.clients import Clients
@@ -235,7 +236,7 @@ def test_offsets_of_a_membership_that_is_out_of_date_are_refused(connect):
         with pytest.raises(error):
             producer.send_offsets_to_transaction({Partition(f"{log._prefix}events", 0): 1}, stale)
         producer.abandon()
-    assert log.positions() == {}
+    assert noted_positions(log) == {}
 
 
 # Reading

@@ -17,7 +17,7 @@ from functools import partial
 
 import pytest
 from prefixed import LIBRARIES, PrefixedKafkaLog
-from retention import trim
+from topics_of_logs import add_partitions, delete_topic, noted_positions, trim
 
 from streamnb.adapters.kafka import log as kafka_log
 from streamnb.adapters.kafka.log import KafkaLog
@@ -170,7 +170,7 @@ def test_a_topic_keeps_its_id_until_it_is_made_again(open_log):
     assert log.topic_id("events") == first
     both = ["events", "labels"]
     assert log.topic_ids([*both, "nowhere"]) == {name: log.topic_id(name) for name in both}
-    log.delete_topic("events")
+    delete_topic(log, "events")
     for call in (log.topic_id, log.partitions):
         with pytest.raises(UnknownTopic):
             until(lambda call=call: call("events") and False)
@@ -184,7 +184,7 @@ def test_added_partitions_are_seen_by_a_log_that_is_open(open_log):
     log.append(numbered("events", range(20)))
     assert len(log.partitions("events")) == len(other.partitions("events")) == 2
     before = values(other, "events")
-    log.add_partitions("events", 4)
+    add_partitions(log, "events", 4)
     for view in (log, other):
         until(lambda view=view: len(view.partitions("events")) == 4)
         assert list(view.partitions("events")) == [Partition("events", number) for number in range(4)]
@@ -374,7 +374,7 @@ def test_poll_of_a_topic_that_is_deleted_meanwhile_says_so(open_log):
     log.append(numbered("events", range(2)))
     log.seek({EVENTS: 0, Partition("labels", 0): 0})
     assert content(polled(log, 2)) == [b"0", b"1"]
-    other.delete_topic("events")
+    delete_topic(other, "events")
     with pytest.raises(UnknownTopic, match="events"):
         until(lambda: log.poll(5, 0.5))
 
@@ -589,7 +589,7 @@ def test_a_commit_shows_outputs_journal_and_positions_together_and_not_before_it
 
     def look():
         assert reader.poll(100, 0.5) == []
-        assert reader.positions() == {EVENTS: 3}
+        assert noted_positions(reader) == {EVENTS: 3}
         looks.append(True)
 
     look_before_the_end(log, monkeypatch, look)
@@ -599,7 +599,7 @@ def test_a_commit_shows_outputs_journal_and_positions_together_and_not_before_it
     assert values(reader, "out") == [b"o"] * 9
     assert values(reader, "other") == [b"p"]
     assert len(values(reader, "journal")) == 2
-    until(lambda: log.positions() == {EVENTS: 7})
+    until(lambda: noted_positions(log) == {EVENTS: 7})
     assert Counter(content(polled(reader, 11))) == {b"o": 9, b"p": 1, transaction(1).journal.value: 1}
 
 
@@ -664,10 +664,10 @@ def test_a_commit_that_names_an_unknown_topic_leaves_nothing_and_can_be_followed
         log.commit(broken)
     assert values(reader, "journal") == [transaction(0).journal.value]
     assert values(reader, "out") == [b"0"]
-    assert log.positions() == {EVENTS: 3}
+    assert noted_positions(log) == {EVENTS: 3}
     log.commit(transaction(1, new("out", b"1"), positions={EVENTS: 4}))
     assert values(reader, "out") == [b"0", b"1"]
-    until(lambda: log.positions() == {EVENTS: 4})
+    until(lambda: noted_positions(log) == {EVENTS: 4})
 
 
 def test_a_commit_with_a_record_larger_than_the_broker_takes_leaves_nothing(open_log):
@@ -706,7 +706,7 @@ def test_a_number_that_does_not_follow_the_journal_is_fenced(open_log, n, who):
     log.close()
     assert values(reader, "journal") == [transaction(0).journal.value, transaction(1).journal.value]
     assert values(reader, "out") == []
-    assert reader.positions() == {EVENTS: 1}
+    assert noted_positions(reader) == {EVENTS: 1}
     successor = open_log()
     successor.acquire("c")
     successor.commit(transaction(2))
@@ -727,7 +727,7 @@ def test_events_that_were_learned_are_not_learned_again_under_a_journal_made_ane
     log.commit(transaction(1, new("out", b"1"), positions={EVENTS: 1}))
     log.close()
     before = operator.topic_id("journal")
-    operator.delete_topic("journal")
+    delete_topic(operator, "journal")
     until(lambda: made(operator, "journal"))
     assert operator.topic_id("journal") != before
     again = open_log()
@@ -796,7 +796,7 @@ def test_kill_9_leaves_whole_commits_only(open_log):
         found = values(successor, "out")
         assert len(found) == len(outputs)
         assert set(found) == outputs
-        until(lambda: successor.positions() == {EVENTS: number})
+        until(lambda: noted_positions(successor) == {EVENTS: number})
         successor.commit(transaction(number))
 
 

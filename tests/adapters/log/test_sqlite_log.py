@@ -14,7 +14,7 @@ from zlib import crc32
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retention import trim
+from topics_of_logs import add_partitions, delete_topic, noted_positions, trim
 
 from streamnb.adapters.sqlite import log as sqlite_log
 from streamnb.adapters.sqlite import store as sqlite_store
@@ -149,7 +149,7 @@ def test_a_commit_with_a_record_without_a_value_leaves_nothing_and_can_be_follow
         log.commit(transaction(0, new("predictions"), new("predictions", None), positions={EVENTS: 9}))
     for view in (log, logs()):
         assert values(view, "journal") == values(view, "predictions") == []
-        assert view.positions() == {}
+        assert noted_positions(view) == {}
     log.commit(transaction(0, new("predictions", b"p0")))
     assert values(log, "predictions") == [b"p0"]
 
@@ -299,7 +299,7 @@ def agreed_number(log):
     committed = log.offsets(JOURNAL)[1]
     assert values(log, "journal") == [journal(n) for n in range(committed)]
     assert values(log, "predictions") == [b"%d:%d" % (n, i) for n in range(committed) for i in range(3)]
-    assert log.positions() == ({EVENTS: committed} if committed else {})
+    assert noted_positions(log) == ({EVENTS: committed} if committed else {})
     return committed
 
 
@@ -426,20 +426,13 @@ def test_creating_a_topic_again_needs_the_same_number_of_partitions(logs):
             log.create_topic(name, partitions)
 
 
-def test_partitions_are_added_and_never_taken_away(logs):
+def test_topics_are_as_they_were_made(logs):
     log = logs(events=3, journal=1)
-    for partitions in (0, 2, 3):
-        with pytest.raises(LogError, match=f"'events' has 3 partitions; {partitions} would not be more"):
-            log.add_partitions("events", partitions)
-    with pytest.raises(LogError, match="'journal' needs 1 partition, not 2"):
-        log.add_partitions("journal", 2)
-    with pytest.raises(UnknownTopic, match="nowhere"):
-        log.add_partitions("nowhere", 2)
     assert log.topics() == {"events": 3, "journal": 1}
-    log.add_partitions("events", 5)
+    add_partitions(log, "events", 5)
     assert log.topics() == {"events": 5, "journal": 1}
     log.create_topic("events", 5)
-    log.delete_topic("events")
+    delete_topic(log, "events")
     assert log.topics() == {"journal": 1}
 
 
@@ -447,7 +440,7 @@ def test_poll_does_not_mistake_a_new_topic_for_the_old(logs):
     log = logs(events=1)
     log.append([new("events", b"old")])
     log.seek({EVENTS: 0})
-    log.delete_topic("events")
+    delete_topic(log, "events")
     for call in (log.lag, lambda: log.poll(1, 0)):
         with pytest.raises(UnknownTopic):
             call()
@@ -705,7 +698,7 @@ def test_a_failing_disk_is_a_log_error_and_writes_nothing(logs, sabotage, kind, 
             assert type(caught.value) is kind
     fresh_view = logs()
     assert [values(fresh_view, topic) for topic in ("journal", "predictions")] == [[], []]
-    assert fresh_view.positions() == {}
+    assert noted_positions(fresh_view) == {}
 
 
 @pytest.mark.parametrize("call", ["acquire", "commit", "append", "heartbeat"])

@@ -10,8 +10,8 @@ import threading
 from contextlib import closing
 
 import pytest
-from retention import trim
 from service import AtOnce, digests, model_digest, read_topic
+from topics_of_logs import trim
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring

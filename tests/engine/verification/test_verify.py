@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from malformed import MALFORMED
-from retention import trim
 from service import TOPICS, produce, raw_events, read_topic
 from test_commands import answer, streamnb
+from topics_of_logs import delete_topic, trim
 from verifying import PACE, configured, learn, new_worker, told, verified
 
 from streamnb.adapters.sqlite.log import SqliteLog
@@ -166,7 +166,7 @@ def test_a_topic_made_anew_is_told_and_is_no_fault(tmp_path):
         produce(log, RAWS[:90])
         learn(log, tmp_path / "snapshots")
     with SqliteLog(tmp_path / "log.db", session_timeout=5.0) as log:
-        log.delete_topic("events")
+        delete_topic(log, "events")
         log.create_topic("events", 1)
         produce(log, RAWS[90:])
         learn(log, tmp_path / "snapshots", accepts_loss=True)

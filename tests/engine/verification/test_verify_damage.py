@@ -6,8 +6,8 @@ import re
 
 import msgspec
 import pytest
-from retention import trim
 from service import TOPICS, AtOnce, produce, raw_events, read_topic, records
+from topics_of_logs import trim
 from verifying import (
     Altered,
     configured,

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retention import trim
 from service import TOPICS, AtOnce, produce, raw_events, read_topic
+from topics_of_logs import trim
 from verifying import (
     Altered,
     configured,

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from retention import trim
 from service import IDENTITY, TOPICS, new_worker, produce, raw_events
+from topics_of_logs import trim
 from verifying import PACE, edit_snapshot, told
 
 from streamnb import BayesOptimalNB, Hypothesis, Text

@@ -1,0 +1,59 @@
+"""What nobody does to an embedded log but its owner by hand: topics grow and go. And what commits have noted.
+
+A log of Kafka has its broker's administration for it (`tests/brokers/prefixed.py`); on an embedded one it is SQL.
+"""
+
+from __future__ import annotations
+
+from streamnb.adapters.sqlite.store import OFFSET_BITS
+from streamnb.engine.ports import Partition
+
+
+def add_partitions(log, name, partitions):
+    """Give a topic more partitions, so many altogether."""
+    if hasattr(log, "add_partitions"):
+        log.add_partitions(name, partitions)
+        return
+    store = log._store
+    with store.transaction("IMMEDIATE"):
+        _, present = store.topic(name)
+        store.db.execute("UPDATE topics SET partitions = ? WHERE name = ?", (partitions, name))
+        store._insert_partitions(name, range(present, partitions))
+
+
+def delete_topic(log, name):
+    """Delete a topic and all its records."""
+    if hasattr(log, "delete_topic"):
+        log.delete_topic(name)
+        return
+    store = log._store
+    with store.transaction("IMMEDIATE"):
+        for number in range(store.topic(name)[1]):
+            extent = store.extent(Partition(name, number))
+            delete_records(store, extent, extent.next)
+        store.db.execute("DELETE FROM partitions WHERE topic = ?", (name,))
+        store.db.execute("DELETE FROM topics WHERE name = ?", (name,))
+
+
+def noted_positions(log):
+    """The positions last committed."""
+    return log.positions() if hasattr(log, "positions") else log._store.positions()
+
+
+def trim(log, partition, before):
+    """Drop the records below an offset, as retention does: the offsets of the others do not change."""
+    if hasattr(log, "trim"):
+        log.trim(partition, before)
+        return
+    store = log._store
+    with store.transaction("IMMEDIATE"):
+        extent = store.extent(partition)
+        delete_records(store, extent, before)
+        update = "UPDATE partitions SET earliest = max(earliest, ?) WHERE partition_id = ?"
+        store.db.execute(update, (before, extent.partition_id))
+
+
+def delete_records(store, extent, before):
+    """Inside a transaction: those below an offset."""
+    start = extent.partition_id << OFFSET_BITS
+    store.db.execute("DELETE FROM records WHERE place >= ? AND place < ?", (start, start + before))
