@@ -229,12 +229,12 @@ def test_row_9_independent_parameters():
 
 def test_row_9_lion():
     """A furry animal with short teeth that is not scary: .001 (lion) against .0225 (not lion)."""
-    model = CategoricalNB(alpha=0, prior={"lion": 0.1, "not lion": 0.9})
-    yes_in_ten = {"lion": (5, 9, 8), "not lion": (1, 5, 5)}
-    for label, counts in yes_in_ten.items():
-        for name, count in zip(("has fur", "long teeth", "scary"), counts, strict=True):
-            model.learn_one({name: "yes"}, label, count)
-            model.learn_one({name: "no"}, label, 10 - count)
+    yes = {"has fur": (0.5, 0.1), "long teeth": (0.9, 0.5), "scary": (0.8, 0.5)}
+    tables = {
+        name: {label: {"yes": p, "no": 1 - p} for label, p in zip(("lion", "not lion"), ps, strict=True)}
+        for name, ps in yes.items()
+    }
+    model = CategoricalNB.from_tables({"lion": 0.1, "not lion": 0.9}, tables)
     animal = {"has fur": "yes", "long teeth": "no", "scary": "no"}
     joints = {label: math.exp(joint) for label, joint in model.joint_log_likelihood(animal).items()}
     assert joints == pytest.approx(
@@ -242,6 +242,9 @@ def test_row_9_lion():
     )
     assert {label: round(joint, 4) for label, joint in joints.items()} == {"lion": 0.001, "not lion": 0.0225}
     assert model.predict_one(animal) == "not lion"
+    for wrong in ({"yes": 0.5, "no": 0.4}, {"yes": 1.5, "no": -0.5}):
+        with pytest.raises(ValueError, match=r"'fur' of 'lion': .* does not sum to 1"):
+            CategoricalNB.from_tables({"lion": 1.0}, {"fur": {"lion": wrong}})
 
 
 @pytest.mark.parametrize("m", [0.5, 1, 2, 14])

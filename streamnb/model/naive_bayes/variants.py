@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar, Self
 
 from river.base import tags
 
@@ -18,6 +20,8 @@ from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.single_event import EncodedEvent
+
+_FINEST = 1 << 20
 
 
 class _WordsReader(EventReader):
@@ -179,6 +183,43 @@ class CategoricalNB(NaiveBayes):
         for name, spec in self._reader.declared.items():
             if not isinstance(spec, Nominal):
                 raise ValueError(f"attribute {name!r}: every attribute is nominal here, not {spec!r}")  # noqa: TRY004
+
+    @classmethod
+    def from_tables(
+        cls,
+        prior: Mapping[Any, float],
+        tables: Mapping[Any, Mapping[Any, Mapping[Any, float]]],
+        alpha: float = 0.0,
+        times: int = 1,
+    ) -> Self:
+        """The model of given probabilities: `tables` is attribute -> label -> value -> P(value | label).
+
+        Probabilities are read as fractions with a denominator of at most 2^20, which decimals of six digits
+        are exactly. Each distribution is learned as the fewest whole examples that have it, `times` over, and
+        what is learned later adds to them.
+
+        Raises ValueError for a distribution that does not sum to 1, or would need more than 2^20 examples.
+
+        Examples:
+            >>> from streamnb import CategoricalNB
+            >>> animal = CategoricalNB.from_tables(
+            ...     {"lion": 0.1, "not lion": 0.9},
+            ...     {"fur": {"lion": {"yes": 0.5, "no": 0.5}, "not lion": {"yes": 0.1, "no": 0.9}}},
+            ... )
+            >>> round(animal.predict_proba_one({"fur": "yes"})["lion"], 3)  # .05 / (.05 + .09)
+            0.357
+        """
+        model = cls(alpha=alpha, prior=prior)
+        for name, rows in tables.items():
+            for label, row in rows.items():
+                shares = {value: Fraction(p).limit_denominator(_FINEST) for value, p in row.items()}
+                examples = math.lcm(*(share.denominator for share in shares.values())) * times
+                if sum(shares.values()) != 1 or min(shares.values()) < 0:
+                    raise ValueError(f"{name!r} of {label!r}: {dict(row)} does not sum to 1")
+                for value, share in shares.items():
+                    if share:
+                        model.learn_one({name: value}, label, int(share * examples))
+        return model
 
 
 class GaussianNB(NaiveBayes):
