@@ -414,6 +414,11 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         help="so many labels are wrong at first, and corrected after another delay",
     )
     evaluate.add_argument(
+        "--map-labels",
+        metavar="FILE",
+        help='group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one',
+    )
+    evaluate.add_argument(
         "--model",
         metavar="MODULE:NAME",
         help="evaluate this classifier, or what this function makes, in place of the configured model: any "

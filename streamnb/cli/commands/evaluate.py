@@ -16,6 +16,7 @@ from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.hidden_labels import run_with_hidden_labels
 from streamnb.cli.evaluation.holdout import divide, share_of
+from streamnb.cli.evaluation.label_groups import with_groups
 from streamnb.cli.evaluation.page import Page
 from streamnb.cli.evaluation.progressive import (
     _Drifts,
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
     tally, drifts = Tally(), _Drifts()
     page = _page(options, learner, config)
     events = events_of(options.file, columns_of(options, config.events.label))
+    events = with_groups(events, options, config.events.label)
     rows = begun(numbered(events, options.order))
     train, test = ([], []) if options.holdout is None else divide(list(rows), share)
     with ExitStack() as stack:

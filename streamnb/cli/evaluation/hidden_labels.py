@@ -16,6 +16,7 @@ import numpy as np
 
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
+from streamnb.cli.evaluation.label_groups import with_groups
 from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.reports.text_tables import print_posterior, table
@@ -78,6 +79,7 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     model, tally = wiring.model(config), Tally()
     assert isinstance(model, RiverStreamModel)  # noqa: S101  the kind says so
     events = events_of(options.file, columns_of(options, config.events.label))
+    events = with_groups(events, options, config.events.label)
     rows = begun(numbered(events, options.order))
     wiring.warm_up(config)
     schema = wiring.schema(config)
