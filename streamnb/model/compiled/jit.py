@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -59,6 +60,19 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
         super().__init__(function, pipeline_class=OuterCompiler, **options)
         self._cache = KeptCode(function)
         self._nested = _Nested(function, pipeline_class=NestedCompiler, **options)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile it, or load what is kept; see its base class.
+
+        Meanwhile Python does not look for garbage: it would go through all that the compiler holds.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collects:
+                gc.enable()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What numba asks for where a kernel calls this one.

@@ -20,8 +20,10 @@ from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.layout import Layout, Name
 from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.targets import Targets
-from streamnb.model.encoding.tokenizer import Tokens, encode_text
+from streamnb.model.encoding.tokenizer import Tokens, encode_text, most_tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
+
+_LONG = 1 << 13  # bytes of all texts of an event
 
 
 class EventWriter:
@@ -124,6 +126,26 @@ class EventWriter:
         skipped = int(np.count_nonzero(group < 0) + np.count_nonzero(field < 0))
         most = mark_repeats(batch, layout.kinds, vocabulary.secret) if layout.has_bernoulli else 0
         return Encoded(batch, most, skipped, known, tokens)
+
+    def add_one(
+        self, label: Any, classes: dict[Any, int], layout: Layout, vocabulary: Vocabulary
+    ) -> int | None:
+        """Add the class, groups and fields of the one event written, which is learned, and let its words fit.
+
+        At most so many rows it is going to add; None, and nothing added, where that could be very many.
+        Raises TypeError, and adds nothing, for a label that cannot be hashed.
+        """
+        n_bytes = sum(map(len, self._item))
+        if n_bytes > _LONG:
+            return None
+        classes.setdefault(label, len(classes))
+        for group in self._groups:
+            layout.group(group, adds=True)
+        for field in self._fields:
+            layout.field(field, adds=True)
+        _, most = most_tokens(n_bytes, len(self._item))
+        vocabulary.reserve(most, n_bytes)
+        return most
 
     def _write(self, kind: int, name: Name, item: bytes, *, whole: bool, amount: int) -> None:
         self._group.append(self._groups.setdefault((kind, name), len(self._groups)))

@@ -280,13 +280,16 @@ def _hash_each(buffer: Any, ends: Any, item_tokens: Any, item_seed: Any, hashes:
             begin = ends[token]
 
 
-@inlined
 def most_tokens(size: int, items: int) -> tuple[int, int]:
     """How many bytes, and how many tokens, `items` texts of `size` bytes together can have at most.
 
     Lower-casing lengthens UTF-8 by at most a half: two bytes become three (U+023A, U+023E).
     """
     return size + size // 2 + 16, (size + items) // 2 + items + 1
+
+
+most_tokens_within = inlined(most_tokens)
+"""The same for kernels."""
 
 
 class Tokens:

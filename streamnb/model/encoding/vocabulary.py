@@ -303,7 +303,7 @@ class Vocabulary(Growable):
             )
             if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
-                self._grow(int(tokens.ends[token]) - start)
+                self.reserve(1, int(tokens.ends[token]) - start)
         return rows
 
     def adopt(self, other: Vocabulary, group: Codes) -> Codes:
@@ -397,21 +397,23 @@ class Vocabulary(Growable):
         places[long, 0] = begins
         return self.from_state({"cells": cells, "arena": arena, "groups": self.groups[rows]})
 
-    def _grow(self, length: int) -> None:
-        """Reserve one more key of `length` bytes."""
-        if length > _SHORT and self.used[0] + length + 8 > self.arena.size:
-            self.arena = grown(self.arena, (capacity_for(self.arena.size) + length,))
-        if _CELL * (self.size + 1) > self.cells.size:
-            self.groups = grown(self.groups, (capacity_for(self.size),))
+    def reserve(self, keys: int, n_bytes: int) -> None:
+        """Let so many more keys fit, of so many bytes together."""
+        if n_bytes > _SHORT and self.used[0] + n_bytes + 8 > self.arena.size:
+            self.arena = grown(self.arena, (capacity_for(self.arena.size) + n_bytes,))
+        if _CELL * (self.size + keys) > self.cells.size:
+            self.groups = grown(self.groups, (capacity_for(self.size + keys - 1),))
             self.cells = grown(self.cells, (self.groups.size * _CELL,))
-        if self.size + 1 > int(self.slots.size * _MAX_LOAD):
-            self._rehash()
+        if self.size + keys > int(self.slots.size * _MAX_LOAD):
+            self._rehash(keys)
 
-    def _rehash(self) -> None:
-        """Half as many slots again as these rows need, filled from the rows.
+    def _rehash(self, keys: int = 1) -> None:
+        """Half as many slots again as these rows and so many more need, filled from the rows.
 
         The old ones go first, so that the two are never held at once.
         """
         self.slots = np.zeros(0, dtype=np.uint64)
-        self.slots = empty_slots(max(64, int(1.5 * (self.size + 1) / _MAX_LOAD)))
+        self.slots = empty_slots(max(64, int(1.5 * (self.size + keys) / _MAX_LOAD)))
+        if self.size == 0:  # and nothing is compiled for it
+            return
         _fill_slots(self.size, self.secret, self.slots, self.cells, self.arena, self.groups)

@@ -14,10 +14,13 @@ import numpy as np
 
 from streamnb.model.attributes.attributes import Attribute, EventModel, check_smoothing
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
+from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.event_reader import EventReader
+from streamnb.model.encoding.event_writer import EventWriter
+from streamnb.model.encoding.targets import Targets
 from streamnb.model.interface.evidence import Item, odds, ranked, single_events
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -173,6 +176,20 @@ class NaiveBayes(SmoothedModel):
         Mitchell, Machine Learning (1997), chapter 6; Manning, Raghavan and Schuetze (2008), chapter 13.
     """
 
+    def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
+        """See its base class. Where a table is full the event goes without a batch once it has grown.
+
+        So nothing is compiled for batches by those who have none.
+        """
+        if t is None and self._learned(x, y, w):
+            return
+        targets, writer = Targets.of(1, [y], [w], [t]), EventWriter()
+        self._reader.write_all(writer, [x])
+        is_alone = t is None and targets.weights[0] and not is_missing(y) and not self._statistics.is_copied
+        if is_alone and self._statistics.reserve_one(writer, y) and self._learned(x, y, w):
+            return
+        self._learn(self._statistics.encode(writer, targets))
+
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Log P(v, x) of every class v with examples (nats); -inf where alpha = 0 rules a class out.
 
@@ -182,6 +199,9 @@ class NaiveBayes(SmoothedModel):
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
+        if not self._statistics.classes:
+            self._reader.written([x])  # which refuses what is not to be taken
+            return {}
         found = self._single_events.predicted(self._statistics, self._reading(), self._encoded_event(x))
         return super().predict_proba_one(x) if found is None else found
 

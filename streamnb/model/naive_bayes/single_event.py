@@ -1,8 +1,9 @@
 """One event without a batch: what it costs is the kernel's work, and one call.
 
 The kernel is told where the arrays of the model stand, and gets those of the event. It cuts, looks up,
-predicts and learns by what a batch goes through; and it grows nothing. An event that has a new attribute or
-class, or needs room, or is not written like most, is left to a batch of one.
+predicts and learns by what a batch goes through; and it grows nothing. For one that is to be learned, and has
+a new attribute or class, or needs room, the tables grow first. Others, and those that are not written like
+most, are left to a batch of one.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.repeats import mark_repeats_within
-from streamnb.model.encoding.tokenizer import most_tokens, tokenize
+from streamnb.model.encoding.tokenizer import most_tokens_within, tokenize
 from streamnb.model.encoding.vocabulary import DONE, Vocabulary, look_up
 from streamnb.model.naive_bayes.kernels import run_within
 from streamnb.model.naive_bayes.tables import Tables
@@ -122,7 +122,7 @@ def run_single(
     arrays = _pinned(words)
     tables = arrays.tables
     K, m, learns = tables.classes.size, lengths.shape[1], label >= 0
-    n_bytes, n_tokens = most_tokens(text.size, m)
+    n_bytes, n_tokens = most_tokens_within(text.size, m)
     item_ends, at = carve(scratch, K, (m,), np.int64)
     amount, at = carve(scratch, at, (m,), np.int64)
     item_rows, at = carve(scratch, at, (m + 1,), np.int64)

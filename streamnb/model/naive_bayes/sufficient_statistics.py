@@ -112,13 +112,23 @@ class Statistics(Growable):
         self.reserve()
         return encoded
 
-    def reserve(self) -> None:
-        """Grow every table to the rows, groups, fields and classes there are."""
+    def reserve_one(self, writer: EventWriter, label: Hashable) -> bool:
+        """Let the one event written be learned without a batch; False where it is too long for that."""
+        rows = writer.add_one(label, self.classes, self.layout, self.vocabulary)
+        if rows is None:
+            return False
+        self.reserve(rows)
+        if self.layout.has_bernoulli:
+            self.reserve_texts(rows)
+        return True
+
+    def reserve(self, more: int = 0) -> None:
+        """Grow every table to the groups, fields and classes there are, and to so many more rows."""
         K = len(self.classes)
         if self.class_weights.size < K:
             self.class_weights = np.pad(self.class_weights, (0, K - self.class_weights.size + K // 2))
         self.counts.reserve_classes(K)
-        rows, fields = self.vocabulary.size, len(self.layout.fields)
+        rows, fields = self.vocabulary.size + more, len(self.layout.fields)
         self.counts.reserve_rows(rows)
         self.moments.reserve(fields, K)
         self.decayed.reserve(self.counts.kinds.size, rows, fields, K)

@@ -25,8 +25,9 @@ from streamnb import (
     Text,
 )
 from streamnb.compiler.pinned import PINNED_WORDS
+from streamnb.model.encoding import tokenizer, vocabulary
 from streamnb.model.encoding.tokenizer import character_table
-from streamnb.model.naive_bayes import single_event
+from streamnb.model.naive_bayes import naive_bayes, single_event
 from streamnb.model.naive_bayes.single_event_kernel import ModelArrays, pin_arrays
 
 WORDS = st.text(st.sampled_from("abAB_1 .\u00e9\u00c9\u03a3\u0130\u4e2d"), max_size=12)
@@ -151,6 +152,39 @@ def test_most_events_need_no_batch(monkeypatch):
             model.learn_one(x, "x")
         assert len(sent) == 40
         assert all(size >= 0 for size in sent), type(model).__name__
+
+
+MANY_WORDS = [
+    " ".join(f"w{j}" for j in range(300)),
+    *(f"w{i} {'long' * (i % 9)}{i} x{i // 2}" for i in range(299)),
+]
+MANY_VALUES = [{f"k{i % 40}": f"v{i}", f"n{i % 30}": i, "t": f"a{i}", "s": f"b{i} c"} for i in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("name", "xs"),
+    [
+        ("multinomial", MANY_WORDS),
+        ("bernoulli", MANY_WORDS),
+        ("limit", [{"a": 1, f"w{i}": 2} for i in range(120)]),
+        ("categorical", [{f"k{i % 40}": f"v{i}"} for i in range(120)]),
+        ("gaussian", [{f"n{i % 40}": i / 7.0, "m": i} for i in range(120)]),
+        ("mixed", MANY_VALUES),
+    ],
+)
+def test_an_event_that_is_learned_alone_makes_room_for_itself(monkeypatch, name, xs):
+    """From the first one on: else all that batches need would be compiled by those who have none."""
+    labels = ["xy"[i % 2] if i % 40 else str(i) for i in range(len(xs))]
+    weights = [1.0 + i % 7 / 4 for i in range(len(xs))]
+    batch = MODELS[name][0]()
+    batch.learn_many(xs, labels, weights)
+    for module, kernel in ((naive_bayes, "run"), (tokenizer, "tokenize"), (vocabulary, "look_up")):
+        monkeypatch.setattr(module, kernel, None)
+    alone = MODELS[name][0]()
+    assert alone.predict_proba_one(xs[0]) == {}
+    for x, label, weight in zip(xs, labels, weights, strict=True):
+        alone.learn_one(x, label, weight)
+    assert state_bytes(alone) == state_bytes(batch)
 
 
 @pytest.mark.parametrize(
