@@ -234,6 +234,12 @@ def test_what_turns_is_the_fewest_where_it_says_so_and_cannot_be_spared(kind):
     assert all(claims) or kind is BayesOptimalNB
 
 
+def test_a_text_of_which_nothing_is_known_may_have_been_an_id(naive):
+    assert "an event with this id: --id m-17" in ask(naive, "explain", "m-17").stderr
+    for text in ("free", "m-17 again", "x" * 2000, "{}"):
+        assert "--id" not in commands.run(["explain", text, *FLAGS], cwd=naive).stderr
+
+
 def test_values_that_are_no_words_turn_it_too(naive):
     found = answer(naive, "explain", '{"features": {"links": 3, "sender": "x.org"}}')
     assert {item["attribute"] for item in found["evidence"]} == {"links", "sender"}

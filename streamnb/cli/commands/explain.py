@@ -26,8 +26,14 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     event, told = _event_of_log(options) if options.event is None else (None, {})
     answer = told if options.as_served else told | _explained(options, event)
+    if event is None and not answer["evidence"] and _may_be_id(options.event):
+        print(f"of a text; an event with this id: --id {printable(options.event)}", file=sys.stderr)
     print(json.dumps(answer)) if options.json else _print(answer)
     return int(options.as_served and answer["derived"]["same"] is not True)
+
+
+def _may_be_id(text: str) -> bool:
+    return text != "-" and 0 < len(text) <= LONGEST_NAME and not set(text) & set(" {")
 
 
 def _check(options: argparse.Namespace) -> None:
