@@ -36,13 +36,16 @@ def strongest(statistics: Statistics, label: Any, top: int = 10) -> list[Strong]
     k, K = statistics.classes[label], len(statistics.classes)
     size = statistics.vocabulary.size
     groups = statistics.vocabulary.groups[:size]
-    rows = np.flatnonzero((groups >= 0) & (statistics.counts.table[:size, :K].any(axis=1)))
-    table = statistics.counts.table[rows, :K] / UNIT
-    totals = statistics.counts.totals[groups[rows], :K] / UNIT
+    all_of = statistics.counts.table[:size, :K].sum(axis=1)  # whole numbers: exact in any order
+    rows = np.flatnonzero((groups >= 0) & (all_of > 0))
+    own = statistics.counts.table[rows, k] / UNIT
+    others = all_of[rows] / UNIT - own
+    own_total = statistics.counts.totals[groups[rows], k] / UNIT
+    other_totals = statistics.counts.totals[:, :K].sum(axis=1)[groups[rows]] / UNIT - own_total
     kinds = statistics.counts.kinds[groups[rows]]
     values = np.where(kinds == BERNOULLI, 2, statistics.counts.live[groups[rows]])
-    inside = (table[:, k] + 1) / (totals[:, k] + values)
-    outside = (table.sum(axis=1) - table[:, k] + 1) / (totals.sum(axis=1) - totals[:, k] + values)
+    inside = (own + 1) / (own_total + values)
+    outside = (others + 1) / (other_totals + values)
     odds = np.log(inside / outside)
     order = np.argsort(-inside * odds, kind="stable")[:top]
     names = [name for _, name in statistics.layout.groups]
@@ -51,7 +54,7 @@ def strongest(statistics: Statistics, label: Any, top: int = 10) -> list[Strong]
             names[groups[rows[i]]],
             statistics.vocabulary.key(rows[i]).decode(errors="replace"),
             float(odds[i]),
-            float(table[i, k]),
+            float(own[i]),
         )
         for i in order
         if odds[i] > 0.0
