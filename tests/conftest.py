@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import warnings
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -140,42 +141,47 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("open_log", getattr(metafunc.module, "LOGS", LOGS), indirect=True)
 
 
+def _create_each(log, topics):
+    for name, partitions in topics.items():
+        log.create_topic(name, partitions)
+
+
 @pytest.fixture
 def open_log(request, tmp_path):
-    """Open the log of this test, once more each time; topics are made where they are given."""
-    if request.param == "sqlite":
-        from streamnb.adapters.sqlite.log import SqliteLog
+    """Open the log of this test, once more each time; topics are made where they are given.
 
-        def connect():
-            return SqliteLog(tmp_path / "log.db", session_timeout=5.0)
+    `open_log.other()` is the same of another log: a law has one for each of its examples.
+    """
+    opened, files = [], count()
 
-        def create(log, topics):
-            for name, partitions in topics.items():
-                log.create_topic(name, partitions)
+    def other():
+        if request.param == "sqlite":
+            from streamnb.adapters.sqlite.log import SqliteLog
 
-    else:
-        address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
-        from prefixed import LIBRARIES, PrefixedKafkaLog
+            path = tmp_path / f"log{next(files) or ''}.db"
+            connect = partial(SqliteLog, path, session_timeout=5.0)
+            create = _create_each
+        else:
+            address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
+            from prefixed import LIBRARIES, PrefixedKafkaLog
 
-        def connect():
-            library = LIBRARIES[request.param]
-            return PrefixedKafkaLog(
-                address, prefix, session_timeout=6.0, elected_within=15.0, library=library
-            )
+            options = {"session_timeout": 6.0, "elected_within": 15.0, "library": LIBRARIES[request.param]}
+            connect = partial(PrefixedKafkaLog, address, prefix, **options)
+            create = PrefixedKafkaLog.create_topics
+        made = set()
 
-        def create(log, topics):
-            if topics:
-                log.create_topics(topics)
+        def opener(**topics):
+            opened.append(connect())
+            named = {name.replace("_", "-"): partitions for name, partitions in topics.items()}
+            new = {name: partitions for name, partitions in named.items() if name not in made}
+            if new:
+                create(opened[-1], new)
+            made.update(named)
+            return opened[-1]
 
-    opened, made = [], set()
+        opener.other = other
+        return opener
 
-    def opener(**topics):
-        opened.append(connect())
-        named = {name.replace("_", "-"): partitions for name, partitions in topics.items()}
-        create(opened[-1], {name: partitions for name, partitions in named.items() if name not in made})
-        made.update(named)
-        return opened[-1]
-
-    yield opener
+    yield other()
     for log in opened:
         log.close()

@@ -61,6 +61,7 @@ _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
 _UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
+_TIME = attrgetter("timestamp")
 _NUMBER_BYTES = 24  # of a probability, with colon and comma
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 
@@ -339,16 +340,20 @@ class Learner:
         assert self.late is not None  # noqa: S101
         outputs: list[NewRecord] = []
         said = decode_labels([record.value for record in records], self.settings.schema.max_bytes)
-        earliest = self._earliest(records)
+        times = _times(records)
+        earliest = self.late.pending.horizon.passing(times)
         places: list[int] = []
 
         def take() -> None:
             verdicts: Any = [said[place] for place in places]
-            heard = Heard(verdicts, [records[place] for place in places], places.copy(), earliest[places])
+            of = [records[place] for place in places]
+            heard = Heard(verdicts, of, places.copy(), times[places], earliest[places])
             outputs.extend(self._taken(heard, now, alive))
             places.clear()
 
-        for place, one in enumerate(said):
+        if set(map(type, said)) == {Verdict}:  # as they mostly are
+            places += range(len(said))
+        for place, one in enumerate(said[len(places) :]):
             if isinstance(one, Verdict):
                 places.append(place)
             elif isinstance(one, MalformedEvent):
@@ -361,7 +366,7 @@ class Learner:
                     )
                     outputs.append(self._dead_letter(records[place], refused))
         take()
-        self.late.passed(records)
+        self.late.passed(times)
         self.consumed += len(records)
         return outputs
 
@@ -401,7 +406,8 @@ class Learner:
                 refused.append((place, error))
         outputs: list[NewRecord] = []
         done, left = 0, most_bytes
-        earliest = self._earliest(records)[places]
+        times = np.zeros(0) if self.late is None else _times(records)
+        earliest = times if self.late is None else self.late.pending.horizon.passing(times)[places]
         while done < len(events) and left > 0:
             if done:
                 alive()
@@ -425,19 +431,13 @@ class Learner:
         taken = len(records) if done == len(events) else places[done]
         letters = [self._dead_letter(records[place], error) for place, error in refused if place < taken]
         if self.late is not None:
-            self.late.passed(records[:taken])
+            self.late.passed(times[:taken])
         self.consumed += taken
         return letters + outputs
 
     def _decode(self, record: Record) -> Event:
         """Raises MalformedEvent."""
         return decode_event(record.value, self.settings.schema, record.key, record.timestamp, self.rules)
-
-    def _earliest(self, records: Sequence[Record]) -> Floats:
-        """Since when events wait for labels at each record."""
-        if self.late is None:
-            return np.zeros(len(records))
-        return self.late.pending.horizon.passing([record.timestamp for record in records])
 
     def _repeated(
         self, event: Event, record: Record, place: int, earliest: float, now: float
@@ -449,7 +449,8 @@ class Learner:
         if event.label is None:
             return []
         verdict = Verdict(event.id, event.label, IN_EVENT, event.weight)
-        return list(self._taken(Heard([verdict], [record], [place], np.array([earliest])), now))
+        heard = Heard([verdict], [record], [place], _times([record]), np.array([earliest]))
+        return list(self._taken(heard, now))
 
     def _few(self, events: Sequence[Event]) -> int:
         """How many events may be predicted at once: so few that what is said of them is no more than 4 MiB.
@@ -649,6 +650,11 @@ class Learner:
             )
             encoded = encode_metrics(report)
         return NewRecord(self.settings.metrics, self.settings.name.encode(), encoded)
+
+
+def _times(records: Sequence[Record]) -> Floats:
+    """When the log recorded each."""
+    return np.fromiter(map(_TIME, records), dtype=np.float64, count=len(records))
 
 
 def _class_bytes(label: Any) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,6 +69,11 @@ class Waiting(NamedTuple):
         return Waiting(self.ids[first:stop], self.xs[first:stop], self.probabilities[first:stop], columns)
 
 
+def lengths(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    """How long each is."""
+    return np.fromiter(map(len, values), dtype=np.int64, count=len(values))
+
+
 class Saved(NamedTuple):
     """Under which names the last snapshot holds a chunk, as it was at a version; of an open one neither."""
 
@@ -122,19 +128,18 @@ class Chunk:
 
     def append(self, events: Waiting) -> int:
         """Take more events until it is full, which it is not; how many were taken."""
-        bodies = list(map(b"".join, zip(*events[:3], strict=True)))
-        ends = len(self.payload) + np.cumsum(np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies)))
+        id_bytes, *more = map(lengths, events[:3])
+        ends = len(self.payload) + np.cumsum(sum(more, id_bytes))
         taken = min(FULL - self.size, 1 + int(np.searchsorted(ends[:-1], _FULL_BYTES)))
-        if taken < len(bodies):
-            events, bodies, ends = events.part(0, taken), bodies[:taken], ends[:taken]
+        if taken < ends.size:
+            events, id_bytes, ends = events.part(0, taken), id_bytes[:taken], ends[:taken]
         first, stop = self.size, self.size + taken
-        id_bytes = np.fromiter(map(len, events.ids), dtype=np.int64, count=taken)
         for name, column in events.columns.items():
             self.fixed[name][first:stop] = column
         self.fixed["start"][first] = len(self.payload)
         self.fixed["start"][first + 1 : stop] = ends[:-1]
         self.fixed["id_bytes"][first:stop] = id_bytes
-        self.payload += b"".join(bodies)
+        self.payload += b"".join(chain.from_iterable(zip(*events[:3], strict=True)))
         self.oldest = min(self.oldest, float(events.columns["time"].min()))
         self.size = stop
         self.version += 1

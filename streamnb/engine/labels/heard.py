@@ -20,12 +20,14 @@ class Heard(NamedTuple):
     Attributes:
         verdicts, records: what each says, and where it lies.
         places: of each record among those that are processed.
+        times: float64[n], when the log recorded each.
         earliest: float64[n], events that were recorded before wait no longer.
     """
 
     verdicts: Sequence[Verdict]
     records: Sequence[Record]
     places: Sequence[int]
+    times: npt.NDArray[np.float64]
     earliest: npt.NDArray[np.float64]
 
 
@@ -37,14 +39,12 @@ class Words(NamedTuple):
         times: float64[n], when it was said.
         labels: each a class, or None.
         weights: float64[n], that of the source included.
-        recorded: float64[n], when the log recorded it.
     """
 
     sources: npt.NDArray[np.int64]
     times: npt.NDArray[np.float64]
     labels: Sequence[str | None]
     weights: npt.NDArray[np.float64]
-    recorded: npt.NDArray[np.float64]
 
     def at(self, place: int, source: str) -> Said:
         """One of them, of the source of this name."""

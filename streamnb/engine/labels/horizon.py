@@ -9,7 +9,7 @@ commits begin and end does not matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,16 +38,16 @@ class Horizon:
         self._time = self._last = self.earliest = _NEVER
         self.least = self.taken = 0
 
-    def passing(self, times: Sequence[float]) -> npt.NDArray[np.float64]:
+    def passing(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """What `earliest` is at each of some records, recorded at these times, that come next."""
-        given = np.array([self._last, *times])
+        given = np.append(self._last, times)
         reached = np.maximum.accumulate(np.maximum(np.minimum(given[:-1], given[1:]), self._time))
         return np.maximum(reached - self._window, self.earliest)
 
-    def passed(self, times: Sequence[float]) -> None:
+    def passed(self, times: npt.NDArray[np.float64]) -> None:
         """So many records have been processed."""
-        if times:
-            given = np.array([self._last, *times])
+        if times.size:
+            given = np.append(self._last, times)
             self._time = max(self._time, float(np.minimum(given[:-1], given[1:]).max()))
             self._last = given[-1].item()
             self.earliest = max(self.earliest, self._time - self._window)

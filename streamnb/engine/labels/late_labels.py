@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilities
+from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilities, lengths
 from streamnb.engine.labels.copying import LateLabelsCopy
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
 from streamnb.engine.labels.heard import FirstVerdict, Heard, Refused, Taken, Words
@@ -198,9 +198,9 @@ class LateLabels:
         self._told = consumed // _BLOCK, told + 1
         return told < _TOLD
 
-    def passed(self, records: Sequence[Record]) -> None:
-        """These records have been processed."""
-        self.pending.horizon.passed([record.timestamp for record in records])
+    def passed(self, times: npt.NDArray[np.float64]) -> None:
+        """Records of these times have been processed."""
+        self.pending.horizon.passed(times)
         self.pending.drop()
 
     # -- verdicts -----------------------------------------------------------------------------------------
@@ -243,7 +243,8 @@ class LateLabels:
             firsts = found[firsts]
             is_plain[firsts] = self.pending.column("source", numbers[firsts]) == NONE
         is_plain &= words.sources != NONE
-        is_plain &= [label is not None for label in words.labels]
+        if None in words.labels:
+            is_plain &= [label is not None for label in words.labels]
         if self._voids.spans:
             for place in np.flatnonzero(is_plain).tolist():
                 is_plain[place] = not self._voids.cover(self._said(words, place))
@@ -268,7 +269,7 @@ class LateLabels:
             pruned=self._prunings,
         )
         teacher.learn_each(numbers, labels, weights)
-        delays = _bucket(words.recorded[some] - self.pending.column("time", numbers))
+        delays = _bucket(heard.times[some] - self.pending.column("time", numbers))
         self.outcomes["first"] += numbers.size
         score = self.scoring.count(numbers, truth, delays)
         return self._firsts(numbers, score, heard.verdicts[some], heard.places[some])
@@ -328,7 +329,7 @@ class LateLabels:
         is_new = self.pending.column("score", one)[0] == NONE
         if is_new and after is not None and heard is not None:
             self.outcomes["first"] += 1
-            delay = _bucket(heard.records[at].timestamp - self.pending.column("time", one))
+            delay = _bucket(heard.times[at] - self.pending.column("time", one))
             score = self.scoring.count(one, np.array(self.scoring.columns_of([after])), delay)
             return self._firsts(one, score, heard.verdicts[at : at + 1], heard.places[at : at + 1])
         self.outcomes["withdrawn" if after is None else "changed"] += heard is not None
@@ -460,8 +461,7 @@ class LateLabels:
 
 def _sizes(ids: Sequence[bytes], xs: Sequence[bytes]) -> npt.NDArray[np.int64]:
     """What each event takes while it waits, as it is reckoned: never less than it does."""
-    found: npt.NDArray[np.int64] = np.array(list(map(len, ids))) + np.array(list(map(len, xs)))
-    return _OVERHEAD + found
+    return _OVERHEAD + lengths(ids) + lengths(xs)
 
 
 def _bucket(delays: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

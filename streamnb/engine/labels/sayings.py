@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,17 +49,17 @@ class Sayings:
             if len(self.sources) < _MOST_SOURCES:
                 self.sources[source]
         self.by_source.update(filter(self.sources.__contains__, sources))
-        recorded = np.array([record.timestamp for record in heard.records])
-        times = [verdict.ts for verdict in heard.verdicts]
+        times: Any = [verdict.ts for verdict in heard.verdicts]
+        if None in times:
+            times = [t if ts is None else ts for ts, t in zip(times, heard.times.tolist(), strict=True)]
         weights = np.array([verdict.weight for verdict in heard.verdicts], dtype=np.float64)
         if shares:
             weights *= [shares.get(source, 1.0) for source in sources]
         return Words(
             np.array([self.sources.get(source, NONE) for source in sources]),
-            np.where([time is None for time in times], recorded, np.array(times, dtype=np.float64)),
+            np.array(times, dtype=np.float64),
             [verdict.label for verdict in heard.verdicts],
             np.minimum(weights, _HEAVIEST),
-            recorded,
         )
 
     def truth_of(self, number: int) -> Truth | None:

@@ -108,10 +108,12 @@ class _Sums:
         confidence = terms[is_told, _CONFIDENCE]
         b = np.maximum(0, np.ceil(confidence / _SCALE * BINS).astype(np.int64) - 1)
         right = (truth == predicted)[is_told]
-        for bin_ in np.unique(b).tolist():
-            inside = b == bin_
-            self.sums[_CONFIDENCE + bin_] += times * int(confidence[inside].sum())
-            self.bins[bin_] += times * np.array([np.count_nonzero(inside), np.count_nonzero(right & inside)])
+        sums = np.zeros(BINS, dtype=np.int64)
+        np.add.at(sums, b, confidence)
+        for bin_, total in enumerate(sums.tolist(), _CONFIDENCE):
+            self.sums[bin_] += times * total
+        counts = [np.bincount(of, minlength=BINS) for of in (b, b[right])]
+        self.bins += times * np.stack(counts, axis=1)
 
     def scores(self) -> Scores:
         """As means."""

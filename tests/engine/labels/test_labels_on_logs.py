@@ -41,7 +41,7 @@ def start(log, folder, **options):
     worker = new_worker(
         log,
         folder,
-        learner=late_learner(report_every=10**6),
+        learner=options.pop("learner", None) or late_learner(report_every=10**6),
         identity=IDENTITY,
         store=many,
         pace=Pace(commit_events=7, commit_seconds=0.0, snapshot_events=options.pop("snapshot_events", 30)),
