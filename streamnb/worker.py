@@ -369,7 +369,7 @@ class Worker:
 
         A commit is due `commit_seconds` after the one before began, not after it ended: what came while the
         log committed has waited that long already. Where it is overdue, as after a pause of the stream, what
-        is there is taken without waiting for more.
+        is there is taken without waiting for more. So it is while there is work that no record asks for.
         Waits in short turns, between which it shows that it is alive and sees that it is to stop. What the
         commit before left comes first, and at once.
         """
@@ -378,8 +378,9 @@ class Worker:
             waiting, self._left = self._left, ()
             return waiting
         records: list[Record] = []
-        due = self._began + self._pace.commit_seconds
-        latest = max(due, time.monotonic() + self._pace.commit_seconds)
+        wait = 0.0 if self.learner.has_work else self._pace.commit_seconds
+        due = self._began + wait
+        latest = max(due, time.monotonic() + wait)
         size = 0
         while len(records) < self._pace.commit_events and size < _COMMIT_BYTES and not self._stopping:
             self._turn()

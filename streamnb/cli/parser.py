@@ -6,6 +6,7 @@ import argparse
 import importlib
 import math
 import textwrap
+import time
 from collections.abc import Callable, Mapping
 
 _GROUPS = {
@@ -18,6 +19,7 @@ _GROUPS = {
 }
 _WITH_ACTIONS = {"dlq", "journal", "labels", "snapshot"}
 """Commands whose actions take different arguments."""
+_AHEAD = 86400.0  # seconds: forgives a clock
 _Command = Callable[..., argparse.ArgumentParser]
 """Makes the parser of a command, of its name and what it is for."""
 
@@ -214,7 +216,7 @@ def _add_labels(command: _Command) -> None:
     label.add_argument("--source", metavar="NAME", help="who says so (default: default)")
     label.add_argument("--weight", type=_not_negative, default=1.0, help="in examples (default: %(default)g)")
     label.add_argument(
-        "--ts", type=float, metavar="T", help="when it was said, seconds since the epoch (now)"
+        "--ts", type=_moment, metavar="T", help="when it was said, seconds since the epoch (now)"
     )
     label.add_argument("--file", metavar="FILE", help="JSON lines, each a label; - is standard input")
 
@@ -228,7 +230,7 @@ def _add_labels(command: _Command) -> None:
     _add_log(withdraw)
     withdraw.add_argument("--source", required=True, metavar="NAME", help="whose labels")
     withdraw.add_argument(
-        "--since", type=float, metavar="T", help="only those said since, seconds since the epoch"
+        "--since", type=_moment, metavar="T", help="only those said since, seconds since the epoch"
     )
 
     _add_log(
@@ -520,6 +522,16 @@ def _not_negative(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"expected a finite number of 0 or more, got {text!r}")
     return number
+
+
+def _moment(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not -math.inf < seconds <= time.time() + _AHEAD:
+        raise argparse.ArgumentTypeError(f"expected a time until now, seconds since the epoch, got {text!r}")
+    return seconds
 
 
 def _delimiter(text: str) -> str:

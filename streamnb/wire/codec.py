@@ -266,8 +266,7 @@ def _read_plain_verdicts(raws: Sequence[bytes], max_bytes: int) -> list[Verdict]
         found = _decode_plain_verdicts(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
-    odd = [one for one in found if one.withdraw is not None or one.source == IN_EVENT or type(one.ts) is str]
-    if odd or len(found) != n:
+    if len(found) != n or any(map(_is_odd, found)):
         return []
     return [Verdict(one.id, one.label, one.source or UNNAMED, one.weight, one.ts) for one in found]  # type: ignore[arg-type]
 
@@ -281,7 +280,11 @@ def _withdrawal(record: Any) -> Withdrawal:
 
 def _moment_in(record: Any, key: str) -> float | None:
     value = look_up(record, (key,))
-    return None if value is None else moment(value, (key,))
+    if value is None:
+        return None
+    seconds = moment(value, (key,))
+    refuse_odd_time(seconds, value, (key,))
+    return seconds
 
 
 def _source(value: Any) -> str:
@@ -299,10 +302,16 @@ def _read_plain_verdict(raw: bytes) -> Verdict | None:
         found = _decode_plain_verdict(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if len(raw) > SHALLOW or found.withdraw is not None or found.source == IN_EVENT:
+    if len(raw) > SHALLOW or _is_odd(found):
         return None
-    ts = moment(found.ts, ("ts",)) if isinstance(found.ts, str) else found.ts
-    return Verdict(found.id, found.label, found.source or UNNAMED, found.weight, ts)
+    return Verdict(found.id, found.label, found.source or UNNAMED, found.weight, found.ts)  # type: ignore[arg-type]
+
+
+def _is_odd(found: _PlainVerdict) -> bool:
+    """Whether it is to be read with care."""
+    if found.withdraw is not None or found.source == IN_EVENT:
+        return True
+    return found.ts is not None and (type(found.ts) is str or not EARLIEST <= found.ts < LATEST)  # type: ignore[operator]
 
 
 def encode_verdict(verdict: Verdict | Withdrawal) -> bytes:

@@ -66,7 +66,7 @@ def refuse_label_record(record: Any, schema: EventSchema, key: bytes | None) -> 
 
 
 def refuse_odd_time(seconds: float, given: Any, keys: Keys) -> None:
-    """Refuse an event time that is not of the years 1900 to 2099. `given` is what the event says.
+    """Refuse a time that is not of the years 1900 to 2099. `given` is what the record says.
 
     Raises:
         MalformedEvent: out-of-range; it names the unit where another one than seconds is likely.

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from streamnb.cli import main
 
 LOG = ["--log", "sqlite:///labels.db", "--set", "topics.labels=labels"]
@@ -40,5 +42,49 @@ def test_labels_before_a_line_that_is_none_are_written(tmp_path, monkeypatch, ca
     assert main(["label", "--file", "labels.jsonl", *LOG]) == 1
     said = capsys.readouterr().err
     assert "labels.jsonl, line 3: " in said
-    assert said.endswith("2 labels before it were written to labels\n")
+    assert said.endswith("labels before it were written to labels: 2\n")
     assert len(written(capsys)) == 2
+
+
+FILE = ["--file", "labels.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["label", "e", "x", "--source", ""], "$.source"),
+        (["label", "e", "x", "--ts", "nan"], "a time until now"),
+        (["label", "e", "x", "--ts=-inf"], "a time until now"),
+        (["label", "e", "x", "--ts", "1790000000000"], "a time until now"),
+        (["label", "e", "x", "--ts=-3e9"], "1900 to 2099"),
+        (["label", "\udcff", "x"], "this is no label"),
+        (["label", "e", "x", *FILE], "--source may go with it"),
+        (["label", "--ts", "5", *FILE], "--source may go with it"),
+        (["label", "--withdraw", *FILE], "--source may go with it"),
+        (["labels", "withdraw", "--source", "bot", "--since", "1e30"], "a time until now"),
+        (["labels", "withdraw", "--source", "b" * 1001], "1 to 1000 characters"),
+    ],
+)
+def test_what_would_change_nothing_or_something_else_is_refused(tmp_path, monkeypatch, capsys, given, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.jsonl").write_bytes(LABELS[0])
+    try:
+        status = main([*given, *LOG])
+    except SystemExit as left:  # the parser does
+        status = left.code
+    assert status == 2
+    assert said in capsys.readouterr().err
+    assert not main(["label", "e", "x", *LOG])
+    assert len(written(capsys)) == 1
+
+
+def test_the_source_of_a_file_is_that_of_lines_that_name_none(tmp_path, monkeypatch, capsys):
+    """However its lines end, with a mark at its beginning, and empty ones among them."""
+    monkeypatch.chdir(tmp_path)
+    lines = [b"\xef\xbb\xbf" + LABELS[0], b"", b"  ", b'{"id":"e","label":"y","source":"bot"}', b""]
+    (tmp_path / "labels.jsonl").write_bytes(b"\r\n".join(lines))
+    assert main(["label", *FILE, "--source", "analyst", *LOG]) == 0
+    assert [line.count(name) for line, name in zip(written(capsys), ["analyst", "bot"], strict=True)] == [
+        1,
+        1,
+    ]

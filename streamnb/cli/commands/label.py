@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
+from msgspec.structs import replace
+
 from streamnb.adapters.event_files import open_counted
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import parts_of
@@ -24,13 +26,13 @@ def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
     config = wiring.load_config(options)
     topic = labels_topic(config)
-    found = _of_file(options.file) if options.file else iter([_given(options)])
+    found = _of_file(options) if options.file else iter([_given(options)])
     writer = _Writer(config, topic)
     try:
         with closing(writer.log):
             writer.write(found)
     except MalformedEvent as error:
-        written = f"{writer.count:,} labels before it were written to {topic}"
+        written = f"labels before it were written to {topic}: {writer.count:,}"
         raise LogError(f"{options.file}, {error.detail}; {written}") from error
     count = writer.count
     if options.json:
@@ -87,23 +89,30 @@ def append_verdict(config: Config, verdict: Verdict | Withdrawal) -> None:
         writer.write([verdict])
 
 
-def _given(options: argparse.Namespace) -> Verdict:
+def checked(given: Verdict | Withdrawal) -> Verdict | Withdrawal:
+    """The same, as a learner will read it. Raises ConfigError where it would be a dead letter."""
+    try:
+        return decode_label(encode_verdict(given))
+    except (MalformedEvent, UnicodeEncodeError) as error:
+        raise ConfigError(f"this is no label: {error}") from error
+
+
+def _given(options: argparse.Namespace) -> Verdict | Withdrawal:
     if options.id is None or (options.label is None) == (not options.withdraw):
         raise ConfigError("expected ID LABEL, or ID --withdraw, or --file FILE; see streamnb label --help")
-    given = Verdict(options.id, options.label, options.source or UNNAMED, options.weight, options.ts)
-    try:
-        checked = decode_label(encode_verdict(given))
-    except MalformedEvent as error:
-        raise ConfigError(f"this is no label: {error}") from error
-    assert isinstance(checked, Verdict)  # noqa: S101
-    return checked
+    source = UNNAMED if options.source is None else options.source
+    return checked(Verdict(options.id, options.label, source, options.weight, options.ts))
 
 
-def _of_file(path: str) -> Iterator[Verdict | Withdrawal]:
-    """Those of a file. Raises MalformedEvent, with the line, where one is none."""
-    with open_counted(path) as lines:
+def _of_file(options: argparse.Namespace) -> Iterator[Verdict | Withdrawal]:
+    """Those of a file. Raises ConfigError for flags beside it; MalformedEvent for a line that is none."""
+    if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
+        raise ConfigError("--file: each line says its id, label, weight and ts; only --source may go with it")
+    with open_counted(options.file) as lines:
         for raw in lines:
             try:
-                yield decode_label(raw)
+                one = decode_label(raw)
+                is_unnamed = isinstance(one, Verdict) and one.source == UNNAMED
+                yield replace(one, source=options.source) if options.source and is_unnamed else one
             except MalformedEvent as error:
                 raise MalformedEvent(error.reason, error.path, f"line {lines.line}: {error}") from error

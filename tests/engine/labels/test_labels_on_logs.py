@@ -198,8 +198,11 @@ def test_a_snapshot_writes_what_is_new_and_a_damaged_segment_is_damage(tmp_path)
         narrow.save(snapshot_of(replace_n(checkpoint, n=5), copy.parts(), IDENTITY, {}))
 
 
-def test_a_withdrawal_is_replayed_step_by_step(open_log, tmp_path):
-    """Each commit of the journal says how many steps were made: between them events were predicted."""
+def test_a_withdrawal_is_replayed_step_by_step(open_log, tmp_path, monkeypatch):
+    """Each commit of the journal says how many steps were made: between them events were predicted.
+
+    Where no record comes, none is waited for.
+    """
     log = open_log(**TOPICS)
     stream = Stream()
     for i in range(700):
@@ -210,8 +213,17 @@ def test_a_withdrawal_is_replayed_step_by_step(open_log, tmp_path):
         stream.event(f"f{i}", "w1")
     append(log, stream.records)
     worker = start(log, tmp_path / "a", snapshot_events=10**6)
+    worker._pace = replace_n(worker._pace, commit_seconds=60.0)
+    waited, poll = [], log.poll
+
+    def polled(most, seconds):
+        waited.append((worker.learner.has_work, seconds > 0))
+        return poll(most, seconds)
+
+    monkeypatch.setattr(log, "poll", polled)
     worker.run(until_end=True)
     assert not worker.learner.has_work
+    assert set(waited) == {(True, False), (False, True)}
     assert worker.learner.model.n_events == 234
     worker.close()
     again = start(open_log(), tmp_path / "never kept one")
