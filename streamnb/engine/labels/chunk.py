@@ -42,6 +42,8 @@ _CHANGING: dict[str, str] = {
     "delay": "<i1",
     "pruned": "<i4",
 }
+DTYPES = {**_FIXED, **_CHANGING}
+"""Of columns."""
 _X = msgspec.msgpack.Decoder(dict[str, str | bool | float])
 _encode = msgspec.msgpack.encode
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.chunk import FULL, Chunk, Saved, Waiting
+from streamnb.engine.labels.chunk import DTYPES, FULL, Chunk, Saved, Waiting
 from streamnb.engine.labels.horizon import Horizon
 from streamnb.errors import SnapshotError
 from streamnb.model.encoding.tokenizer import Tokens
@@ -201,11 +201,9 @@ class PendingEvents:
 
     def column(self, name: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """One column of events that wait."""
-        found: npt.NDArray[Any] = np.zeros(0)
+        found: npt.NDArray[Any] = np.zeros(numbers.size, dtype=DTYPES[name])
         for chunk, places, of in self.parts(numbers):
-            column = chunk.fixed[name] if name in chunk.fixed else getattr(chunk, name)
-            found = found if found.size else np.zeros(numbers.size, dtype=column.dtype)
-            found[of] = column[places]
+            found[of] = (chunk.fixed[name] if name in chunk.fixed else getattr(chunk, name))[places]
         return found
 
     def write(self, numbers: npt.NDArray[np.int64], **columns: Any) -> None:

@@ -212,6 +212,72 @@ def test_what_is_forgotten_was_never_there_and_nothing_brings_it_back(open_log, 
     assert told(verified(log, tmp_path, *LATE, *sets)) == []
 
 
+def adopted(worker, rebuilding, model=None):
+    """The journal record by which a worker took up what was learned anew, or another model in its place."""
+    rebuilt = rebuilding.rebuilt()
+    return worker.adopt(rebuilt if model is None else rebuilt._replace(model=model)).n
+
+
+@pytest.mark.parametrize("flags", [["--key", "s3"], ["--where", "sender=s3"]], ids=["key", "attribute"])
+def test_a_twentieth_of_the_senders_is_forgotten(open_log, tmp_path, flags):
+    """Of 2,000 events with verdicts; and where one of them were to teach still, it would be found."""
+    sets, rng, log = MODELS["naive_bayes"], random.Random(9), open_log(**TOPICS)
+    records = []
+    for record in random_stream(rng, 2000, 2500, weights=(None, 0)).records:
+        value, sender = json.loads(record.value), f"s{rng.randrange(20)}"
+        if record.partition == EVENTS:
+            value["features"]["sender"] = sender
+        raw = json.dumps(value).encode()
+        records.append(record._replace(key=sender.encode(), value=raw))
+    append(log, records)
+    worker = new_worker(log, tmp_path, *LATE, *sets, pace=Pace(commit_events=700, snapshot_events=1000))
+    worker.start("a learner")
+    worker.run(until_end=True)
+    records = processed(log)
+    gone = {json.loads(r.value)["id"] for r in records if r.partition == EVENTS and r.key == b"s3"}
+    assert 80 < len(gone) < 120
+    chosen = _chosen(build_parser().parse_args(["forget", *flags]))
+    rebuilding = Rebuilding(source(open_log(), tmp_path, *sets), chosen)
+    truths = effective_labels(records)
+    expected = undisturbed(records, truths, *sets, without=gone)
+    floor = adopted(worker, rebuilding)
+    assert (rebuilding.forgotten, model_digest(worker.learner)) == (len(gone), model_digest(expected))
+    assert counts_of(worker.learner.model) == counts_of(expected.model)
+    assert [file.n for file in worker._snapshots.list()] == [floor]
+    with pytest.raises(JournalError, match=rf"forgotten at journal record {floor}"):
+        refuse_forgotten(worker.checkpoint, floor - 1)
+    one = min(event_id for event_id in gone if truths.get(event_id, (None, 0))[1])
+    spoiled = undisturbed(records, truths, *sets, without=gone - {one})
+    for model, is_clean in ((None, True), (spoiled.parts()["model"], False)):
+        again = Rebuilding(source(open_log(), tmp_path, *sets))
+        n, findings = adopted(worker, again, model), Findings()
+        check_rebuilt(source(open_log(), tmp_path, *sets), n, findings, forgotten(gone))
+        assert findings.is_clean is is_clean
+    worker.close()
+
+
+def test_where_everything_was_forgotten_a_model_is_learned_anew(open_log, tmp_path):
+    """Nothing waits for a label then, and nothing that did is in a snapshot."""
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 90).records)
+    chosen = forgotten({f"e{i}" for i in range(60)})
+    for choice, is_left in ((chosen, 0), (None, 0), (None, 30)):
+        with closing(serving(log, tmp_path, *MODELS["pruned"])) as worker:
+            worker.run(until_end=True)
+            more = () if choice is None else (choice,)
+            adopted(worker, Rebuilding(source(open_log(), tmp_path, *MODELS["pruned"]), *more))
+            assert worker.learner.model.n_events == is_left
+        log = open_log()
+        if choice is None:
+            later = [r._replace(value=r.value.replace(b'"id": "e', b'"id": "f')) for r in labelled(30)]
+            append(log, later)
+    assert told(verified(log, tmp_path, *LATE, *MODELS["pruned"])) == []
+
+
+def labelled(n):
+    return random_stream(random.Random(6), n, 0, labelled=1.0).records
+
+
 def test_a_forgotten_event_that_still_teaches_is_found(open_log, tmp_path):
     sets = MODELS["naive_bayes"]
     log = open_log(**TOPICS)
