@@ -127,7 +127,7 @@ def test_a_lone_surrogate_is_refused_by_name():
         with pytest.raises(ValueError, match=f"attribute '{next(iter(x))}'"):
             model.predict_proba_one(x)
         with pytest.raises(ValueError, match=f"attribute '{next(iter(x))}'"):
-            model.predict_posteriors(pd.DataFrame([x]))
+            model.predict_posteriors(pd.DataFrame([x], dtype=object))
 
 
 def test_most_events_need_no_batch(monkeypatch):
