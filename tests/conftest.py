@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 NUMBERS = count()
 LOGS = ["sqlite", "kafka"]
@@ -23,18 +23,22 @@ TESTS = ROOT / "tests"
 sys.path[:0] = sorted({str(path.parent) for path in TESTS.rglob("*.py")})
 pytest_plugins = ["broker_fixtures"]
 
-settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("fast", deadline=None, max_examples=10)
+# How long examples take to make depends on what else the machine does.
+TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", **TIMELESS)
+settings.register_profile("ci", derandomize=True, print_blob=True, **TIMELESS)
+settings.register_profile("fast", max_examples=10, **TIMELESS)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default")
 settings.load_profile(PROFILE)
 
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-LONG = ["storm", "crash_points", "kafka_outage", "watchdog", "zombies", "kafka_security", "negative_controls",
-        "rollback", "end_to_end", "changes_between_starts", "drift", "long_work", "latency", "kafka_log", "brokers"]  # fmt: skip
-"""Files that take minutes begin first: those that wait beside those that keep the processors busy with many lives."""
+LONG = ["storm", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "negative_controls",
+        "late_storm", "river_checks", "wheel", "end_to_end", "rollback", "changes_between_starts", "drift", "long_work",
+        "latency", "kafka_log", "brokers", "log_contract", "worker", "late_labels", "rebuild", "commands",
+        "labels_on_logs", "hand_over", "odd_values", "laws", "doctor", "ask", "librdkafka", "dlq"]  # fmt: skip
+"""Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
 
 THOROUGH = (
     "adapters/kafka/test_brokers.py",
@@ -70,6 +74,7 @@ THOROUGH = (
     "model/trees/",
     "service/test_mixture.py",
     "storm/test_replicas.py",
+    "storm/test_late_storm.py",
     "worker/test_commit_under_way.py",
     "worker/test_long_work.py",
     "worker/test_unattended.py",
@@ -103,6 +108,12 @@ def pytest_collection_modifyitems(items):
             _have_fewer_examples(item.function)
 
 
+def pytest_collection_finish():
+    """What thousands of collected tests are made of is looked at no more: of a test that makes much it took half."""
+    gc.collect()
+    gc.freeze()
+
+
 def _have_fewer_examples(law):
     """Of a test that asks for a number of its own, too; hypothesis has no other way to say so."""
     own = law._hypothesis_internal_use_settings
@@ -115,6 +126,16 @@ def _end_commands():
 
     yield
     commands.close()
+
+
+@pytest.fixture(scope="session")
+def nursery():
+    """Starts lives of learners: to import everything and have kernels ready takes seconds, once for all files."""
+    from crashes.nursery import Nursery
+
+    made = Nursery()
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import kafka
 import msgspec
 import pytest
+from every_case import failures
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -456,10 +457,13 @@ def client_errors():
         yield f"{{ {name} = 'x' }}", f"{client}.{name} has no place here; expected {instead}"
 
 
-@pytest.mark.parametrize(("table", "expected"), list(client_errors()))
-def test_a_setting_that_is_none_of_the_users_is_refused(tmp_path, table, expected):
-    assert message(tmp_path, f"[kafka]\nclient = {table}") == f"config.toml: {expected}"
-    assert message(tmp_path, "", {}, [f"kafka.client={table}"]) == f"flag --set: {expected}"
+def test_a_setting_that_is_none_of_the_users_is_refused(tmp_path):
+    def is_refused(case):
+        table, expected = case
+        assert message(tmp_path, f"[kafka]\nclient = {table}") == f"config.toml: {expected}"
+        assert message(tmp_path, "", {}, [f"kafka.client={table}"]) == f"flag --set: {expected}"
+
+    assert failures(is_refused, client_errors()) == {}
 
 
 @pytest.mark.parametrize(
@@ -896,9 +900,12 @@ FILE_ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), FILE_ERRORS, ids=range(len(FILE_ERRORS)))
-def test_an_error_names_the_file_the_key_what_was_found_and_what_was_expected(tmp_path, text, expected):
-    assert message(tmp_path, text) == f"config.toml: {expected}"
+def test_an_error_names_the_file_the_key_what_was_found_and_what_was_expected(tmp_path):
+    def is_told(case):
+        text, expected = case
+        assert message(tmp_path, text) == f"config.toml: {expected}"
+
+    assert failures(is_told, FILE_ERRORS) == {}
 
 
 def test_values_are_told_by_the_texts_that_events_have(tmp_path):
@@ -1247,8 +1254,11 @@ def test_every_key_is_tried():
     assert list(CHANGES) == list(KEYS)
 
 
-@pytest.mark.parametrize("key", CHANGES)
-def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_else(key):
+def test_the_hash_changes_with_what_shapes_learning_or_outputs_and_with_nothing_else():
+    assert failures(changes_the_hash_where_it_should, CHANGES) == {}
+
+
+def changes_the_hash_where_it_should(key):
     beside = [*BESIDE.get(key, []), *(["model.kind=naive_bayes"] if key in OF_ONE_MODEL else [])]
     beside += ["model.kind=semi_supervised"] if key in OF_EM else []
     beside += ["model.kind=hidden_markov"] if key in {*OF_CHAINS, "events.entity"} else []

@@ -11,9 +11,9 @@ import time
 from itertools import count
 
 import pytest
-from crashes.nursery import Nursery
-from crashes.points import calls, failures, some
+from crashes.points import calls, some
 from crashes.stages import KafkaStages, SqliteStages, Stream
+from every_case import failures
 from kafka import KafkaAdminClient
 from program import Program, until
 from service import raw_events
@@ -33,13 +33,6 @@ COMMIT_ON_KAFKA = {
     "commit", "begin_transaction", "send", "send journal", "flush", "delivery", "send_offsets_to_transaction",
     "commit_transaction",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    made = Nursery()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from every_case import failures
 from picture import BLOCK, PAGE, TABLE, picture, table
 
 from streamnb import config as configuration
@@ -19,11 +20,8 @@ PAGES = sorted(
 
 
 def pages(pattern, text=Path.read_text):
-    return [
-        pytest.param(page, found, id=f"{page.name}-{found}"[:60])
-        for page in PAGES
-        for found in re.findall(pattern, text(page), re.MULTILINE)
-    ]
+    """(page, what is found there)."""
+    return [(page, found) for page in PAGES for found in re.findall(pattern, text(page), re.MULTILINE)]
 
 
 def shell(page):
@@ -31,16 +29,26 @@ def shell(page):
     return "\n".join(re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE))
 
 
-@pytest.mark.parametrize(("page", "link"), pages(r"\]\(([^)#\s]+)[^)]*\)"))
-def test_links_lead_somewhere(page, link):
-    assert link.startswith("https://") or (page.parent / link).exists()
+def test_links_lead_somewhere():
+    links = pages(r"\]\(([^)#\s]+)[^)]*\)")
+    assert links
+    astray = [
+        (page, to) for page, to in links if not (to.startswith("https://") or (page.parent / to).exists())
+    ]
+    assert astray == []
 
 
-@pytest.mark.parametrize(("page", "command"), pages(r"^(?:\$ )?(streamnb .*)$", shell))
-def test_commands_are_commands(page, command):
-    options = build_parser().parse_args(shlex.split(command, comments=True)[1:])
-    config = getattr(options, "config", None)
-    assert config is None or (ROOT / config).exists() or page.name == "configuration.md"
+def test_commands_are_commands(capsys):
+    def is_command(case):
+        page, command = case
+        try:
+            options = build_parser().parse_args(shlex.split(command, comments=True)[1:])
+        except SystemExit:
+            pytest.fail(capsys.readouterr().err)
+        config = getattr(options, "config", None)
+        assert config is None or (ROOT / config).exists() or page.name == "configuration.md"
+
+    assert failures(is_command, pages(r"^(?:\$ )?(streamnb .*)$", shell)) == {}
 
 
 @pytest.mark.parametrize(
@@ -63,10 +71,11 @@ def test_python_runs(page, code):
     exec(compile(code, page.name, "exec"), {})  # noqa: S102  our own
 
 
-@pytest.mark.parametrize(("page", "target"), pages(r"`make ([a-z-]+)`"))
-def test_make_targets_are_there(page, target):
-    assert page
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+def test_make_targets_are_there():
+    told = {target: page for page, target in pages(r"`make ([a-z-]+)`")}
+    there = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert told
+    assert {target: page for target, page in told.items() if target not in there} == {}
 
 
 def test_every_page_speaks_of_the_project_alone():

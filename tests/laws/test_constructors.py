@@ -7,6 +7,7 @@ import math
 import re
 
 import pytest
+from every_case import failures
 
 import streamnb
 from streamnb import (
@@ -47,22 +48,23 @@ def made(name, **given):
     return getattr(streamnb, name)(**{**NEEDED.get(name, {}), **given})
 
 
-def assert_refused(name, parameter, given):
+def is_refused(case):
+    name, parameter, given = case
     with pytest.raises(ValueError, match=re.escape(f"not {given!r}")) as refused:
         made(name, **{parameter: given})
     assert re.search(rf"\b{parameter}\b", str(refused.value))
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 1.5, True, "3", -1])
-@pytest.mark.parametrize(("name", "parameter"), parameters(r"int( \| None)?"))
-def test_a_whole_number_is_an_integer_and_no_boolean(name, parameter, odd):
-    assert_refused(name, parameter, odd)
+def test_a_whole_number_is_an_integer_and_no_boolean(odd):
+    cases = [(*of, odd) for of in parameters(r"int( \| None)?")]
+    assert failures(is_refused, cases) == {}
 
 
 @pytest.mark.parametrize("odd", [["f"], "f", 5])
-@pytest.mark.parametrize(("name", "parameter"), parameters(r"Prior|Mapping\[((?!\] \| Seq|\] \| Iter).)*"))
-def test_what_has_names_is_a_mapping(name, parameter, odd):
-    assert_refused(name, parameter, odd)
+def test_what_has_names_is_a_mapping(odd):
+    cases = [(*of, odd) for of in parameters(r"Prior|Mapping\[((?!\] \| Seq|\] \| Iter).)*")]
+    assert failures(is_refused, cases) == {}
 
 
 @pytest.mark.parametrize(

@@ -219,13 +219,13 @@ def loads_in_little_memory(path):
     """What is wrong with how a process of half a gibibyte more loads it, in seconds; "" is nothing."""
     used = re.search(r"VmSize:\s*(\d+)", Path("/proc/self/status").read_text())
     resource.setrlimit(resource.RLIMIT_AS, ((int(used[1]) << 10) + (512 << 20),) * 2)
-    began = time.monotonic()
+    began = time.process_time()
     try:
         streamnb.load(path)
     except SnapshotError as error:
         if "MemoryError" in str(error):
             return str(error)
-    return "" if time.monotonic() - began < 5 else "slow"
+    return "" if time.process_time() - began < 5 else "slow"
 
 
 @pytest.mark.parametrize("name", sorted({type(one.make()).__name__ for one in SAVABLE.values()}))
@@ -237,7 +237,7 @@ def test_a_number_in_a_file_takes_no_memory(name, tmp_path):
             put(tmp_path / "m.snb", {name: {**NEEDED.get(name, {}), parameter: huge}})
             child = os.fork()
             if not child:
-                signal.alarm(20)
+                signal.alarm(60)
                 try:
                     wrong = loads_in_little_memory(tmp_path / "m.snb")
                 except BaseException as error:  # noqa: BLE001  the process ends here

@@ -6,7 +6,7 @@ from storm.course import Plan
 
 
 def short(seed: int) -> Plan:
-    return Plan(seed, events=50_000, rate=600.0, kills=12, freezes=1, broker_kills=1)
+    return Plan(seed, events=30_000, rate=600.0, kills=10, freezes=1, broker_kills=1)
 
 
 def chains(seed: int) -> list[Plan]:

@@ -1,8 +1,7 @@
-"""A short storm on a real broker of its own, and one on an embedded log whose labels come late: nothing is amiss."""
+"""A short storm on a real broker of its own: nothing is amiss; and what is looked at afterwards finds what is there."""
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from itertools import islice
@@ -10,16 +9,14 @@ from itertools import islice
 import pytest
 from broker_fixtures import running
 from cluster import Cluster
-from storm.course import rage
-from storm.embedded import NoCluster
 from storm.late_labels import events_and_verdicts, scores_differ, truths_of
 from storm.plans import chains, full, late, short, short_late
 from storm.reading import Found
 from storm.recount import counted, differences, recount
-from storm.report import told
 from storm.schedule import KILLS
 from storm.stream import is_malformed
 from storm.undisturbed import disturbances
+from storm.weathered import weathered
 
 from streamnb.cli import wiring
 from streamnb.config import load
@@ -31,25 +28,9 @@ def lone_broker(tmp_path_factory):
     yield from running("lone_broker", lambda: Cluster(tmp_path_factory.mktemp("storm")))
 
 
-def weathered(cluster, folder, make):
-    """A storm of any seed after which nothing is amiss; its report."""
-    report = rage(cluster, folder, make(random.SystemRandom().randrange(1 << 32)), print)
-    print(told(report), json.dumps(report))  # noqa: T201  for whoever looks into a failure
-    assert report["faults"] == []
-    assert (report["lost"], report["repeated"]) == (0, 0)
-    return report
-
-
-def test_a_storm_whose_labels_come_late(tmp_path):
-    report = weathered(NoCluster(tmp_path), tmp_path, short_late)
-    assert report["verdicts"] == report["events"] >= 8_000
-    assert report["kills"] >= 6
-    assert report["takeovers"] >= 1
-
-
 def test_a_storm(lone_broker, tmp_path):
     report = weathered(lone_broker, tmp_path, short)
-    assert report["events"] >= 50_000
+    assert report["events"] >= 30_000
     assert report["kills"] >= 8
     assert report["broker_kills"] >= 1
     assert report["freezes"] >= 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from every_case import failures
 from hypothesis import example, given
 from hypothesis import strategies as st
 from malformed import LABEL_RECORDS, MALFORMED, NOT_LABELS
@@ -90,24 +91,29 @@ def at_stack_depth(depth, call):
 # Malformed events
 
 
-@pytest.mark.parametrize("case", MALFORMED, ids=lambda case: case.name)
-def test_a_malformed_event_is_refused_with_reason_and_path(case):
-    assert refusal(decode_event, case.raw, OPEN) == (case.reason, case.path)
-    assert refusal(slow_event, case.raw) == (case.reason, case.path)
+BY_NAME = {case.name: case for case in MALFORMED}
+
+
+def test_a_malformed_event_is_refused_with_reason_and_path():
+    told = {name: (case.reason, case.path) for name, case in BY_NAME.items()}
+    assert {name: refusal(decode_event, case.raw, OPEN) for name, case in BY_NAME.items()} == told
+    assert {name: refusal(slow_event, case.raw) for name, case in BY_NAME.items()} == told
 
 
 def test_the_malformed_events_are_many_and_cover_every_reason():
-    assert len({case.raw for case in MALFORMED}) == len(MALFORMED) >= 100
+    assert len({case.raw for case in MALFORMED}) == len(MALFORMED) == len(BY_NAME) >= 100
     assert {case.reason for case in MALFORMED} == set(REASONS) - {UNPUBLISHED, "label-record", *OF_VERDICTS}
 
 
-@pytest.mark.parametrize("case", MALFORMED, ids=lambda case: case.name)
-def test_a_refusal_tells_nothing_of_the_content_and_can_be_a_header(case):
-    with pytest.raises(MalformedEvent) as caught:
-        decode_event(case.raw, OPEN)
-    assert caught.value.path.encode()
-    assert "words" not in caught.value.detail
-    assert len(caught.value.detail) < 120
+def test_a_refusal_tells_nothing_of_the_content_and_can_be_a_header():
+    def tells_nothing(name):
+        with pytest.raises(MalformedEvent) as caught:
+            decode_event(BY_NAME[name].raw, OPEN)
+        assert caught.value.path.encode()
+        assert "words" not in caught.value.detail
+        assert len(caught.value.detail) < 120
+
+    assert failures(tells_nothing, BY_NAME) == {}
 
 
 def test_a_verdict_does_not_depend_on_the_callers_stack():
@@ -135,9 +141,9 @@ def test_the_deepest_record_may_hold_more_brackets():
 
 def test_looking_for_depth_takes_linear_time():
     raw = b'{"a":[' + b"[]," * MAX_DEPTH + b'"' + b'\\"' * 100_000
-    started = time.perf_counter()
+    started = time.process_time()
     assert refusal(decode_event, raw, OPEN) == ("invalid-json", "$")
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_a_hostile_key_makes_no_long_path():

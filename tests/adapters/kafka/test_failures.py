@@ -11,6 +11,7 @@ import time
 import weakref
 
 import pytest
+from every_case import failures
 from kafka import errors
 from program import until
 
@@ -123,24 +124,22 @@ def test_every_error_there_is_has_been_decided():
     assert exceptions(own).keys() == OURS.keys()
 
 
-@pytest.mark.parametrize("name", DECIDED)
-def test_an_error_of_the_client(name):
-    assert decisions(instance(getattr(errors, name))) == DECIDED[name]
+def test_an_error_of_the_client_and_one_of_our_own_are_decided_as_the_tables_say():
+    assert {name: decisions(instance(getattr(errors, name))) for name in DECIDED} == DECIDED
+    assert {name: decisions(instance(getattr(own, name))) for name in OURS} == OURS
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_an_error_of_our_own(name):
-    assert decisions(instance(getattr(own, name))) == OURS[name]
-
-
-@pytest.mark.parametrize("name", DECIDED)
-def test_what_an_error_is_told_as_is_decided_alike(name):
+def test_what_an_error_is_told_as_is_decided_alike():
     """The log's error carries the decision on, so that nobody has to look at the client's again."""
-    error = instance(getattr(errors, name))
-    outside, inside = decisions(error)
-    assert classify(translate(error), committing=False) is outside
-    if inside is FATAL:
-        assert classify(translate(error), committing=True) is FATAL
+
+    def is_decided_alike(name):
+        error = instance(getattr(errors, name))
+        outside, inside = decisions(error)
+        assert classify(translate(error), committing=False) is outside
+        if inside is FATAL:
+            assert classify(translate(error), committing=True) is FATAL
+
+    assert failures(is_decided_alike, DECIDED) == {}
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(28, "full"), AssertionError(), KeyboardInterrupt()])
@@ -153,15 +152,17 @@ def test_a_code_that_the_client_does_not_know_is_that_of_a_broker_that_gives_up(
     assert decisions(unknown("new")) == (FATAL, RESEND)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in DECIDED if getattr(getattr(errors, name), "errno", None) is not None]
-)
-def test_what_the_client_wraps_is_decided_as_what_it_is(name):
+def test_what_the_client_wraps_is_decided_as_what_it_is():
     """A producer tells the broker's error as text within a general one."""
-    kind = getattr(errors, name)
-    wrapped = errors.KafkaError(f"refused: {kind('why')}")
-    assert type(meant(wrapped)) is errors.for_code(kind.errno)
-    assert decisions(wrapped) == DECIDED[name]
+
+    def is_decided_alike(name):
+        kind = getattr(errors, name)
+        wrapped = errors.KafkaError(f"refused: {kind('why')}")
+        assert type(meant(wrapped)) is errors.for_code(kind.errno)
+        assert decisions(wrapped) == DECIDED[name]
+
+    numbered = [name for name in DECIDED if getattr(getattr(errors, name), "errno", None) is not None]
+    assert failures(is_decided_alike, numbered) == {}
 
 
 REFUSALS = {

@@ -1,0 +1,14 @@
+"""A storm on an embedded log whose labels come late: nothing is amiss."""
+
+from __future__ import annotations
+
+from storm.embedded import NoCluster
+from storm.plans import short_late
+from storm.weathered import weathered
+
+
+def test_a_storm_whose_labels_come_late(tmp_path):
+    report = weathered(NoCluster(tmp_path), tmp_path, short_late)
+    assert report["verdicts"] == report["events"] >= 8_000
+    assert report["kills"] >= 6
+    assert report["takeovers"] >= 1
