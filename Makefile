@@ -11,8 +11,8 @@ demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded
 # Rewriting the assertions of all tests takes each worker longer than importing them: what Python compiles is kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Tests wait half of the time, for brokers and for processes that they start: four at a time keep two processors busy.
-WORKERS ?= 4
+# Tests mostly wait, for brokers and for processes that they start: three at a time keep two processors busy.
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 20
 
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
