@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test test-all storm fuzz-http soak wheel dist interpreters picture screenshots kafka check bench ablation format warm clean
+.PHONY: demo test-fast test test-all storm fuzz-http soak wheel dist docs interpreters picture screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -47,6 +47,9 @@ dist: $(VENV)/dev.stamp  ## dist/*.tar.gz and a wheel without machine code, for 
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*.tar.gz dist/*-none-any.whl
 
+docs: $(VENV)/dev.stamp  ## the site of the documentation, in site/
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --quiet
+
 interpreters: $(VENV)/dev.stamp  ## the core of the tests on each Python that the package names and this machine has
 	$(BIN)/python tests/house/interpreters.py
 
@@ -64,7 +67,7 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/house/test_layering.py tests/house/test_docs.py README.md streamnb
+	$(BIN)/python -m pytest -q tests/house/test_layering.py tests/house/test_docs.py tests/house/test_site.py README.md docs streamnb
 
 SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)
 bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole service, and events from produced to visible

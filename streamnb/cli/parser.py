@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 
 _GROUPS = {
-    "to begin with": ("demo", "evaluate"),
+    "to begin with": ("demo", "sample", "evaluate"),
     "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
@@ -49,6 +49,13 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--events", type=_positive_int, default=20_000, help="generated messages (default: %(default)s)"
     )
+
+    sample = command("sample", "write a file of made-up support tickets to try things out", configured=False)
+    sample.add_argument(
+        "file", help="a new file: CSV where its name ends with .csv, else JSON lines; - is standard output"
+    )
+    sample.add_argument("--events", type=_positive_int, default=1000, help="how many (default: %(default)s)")
+    sample.add_argument("--seed", type=_whole, default=0, help="of what is drawn (default: %(default)s)")
 
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     _add_log(run)

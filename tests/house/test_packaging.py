@@ -7,14 +7,18 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 import yaml
 from interpreters import claimed
+
+from streamnb.compiler import kept_code
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -86,3 +90,61 @@ def test_versions_agree():
     assert f"\n## {PROJECT['version']} " in (ROOT / "CHANGELOG.md").read_text()
     assert f">={claimed()[0]}" == PROJECT["requires-python"]
     assert PROJECT["version"].rsplit(".", 1)[0] in (ROOT / "SECURITY.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def clean(built, tmp_path_factory):
+    """The programs of an environment with the wheel in it, and nothing of this repository; libraries are borrowed."""
+    folder = tmp_path_factory.mktemp("clean")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--quiet",
+        "--python",
+        folder / "bin/python",
+    ]
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", built[1]], check=True)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    libraries = sorted(
+        {str(Path(distribution("numpy").locate_file("")).resolve()), sysconfig.get_path("purelib")}
+    )
+    (site / "borrowed.pth").write_text("\n".join(libraries))
+    return folder / "bin"
+
+
+def test_the_quick_start_is_pasted_where_only_the_wheel_is(clean, tmp_path):
+    """Its commands, as they stand, in one shell that ends at the first that fails."""
+    environ = {
+        "PATH": f"{clean}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "NUMBA_CACHE_DIR": str(kept_code.own_folder().parent),  # the same sources: nothing is compiled again
+        "STREAMNB_HTTP__LISTEN": "127.0.0.1:0",
+    }
+    where = subprocess.run(
+        [clean / "python", "-c", "import streamnb; print(streamnb.__file__)"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert Path(where.strip()).is_relative_to(clean.parent)
+    blocks = re.findall(
+        r"^```sh\n(.*?)^```$", (ROOT / "docs/quickstart.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    done = subprocess.run(
+        ["sh", "-ec", "\n".join(blocks)],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1,000 made-up support tickets" in done.stdout
+    assert "1,000 learned" in done.stdout
+    assert "for billing, against" in done.stdout
+    assert "verified: 1,001 events" in done.stdout
