@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from program import NUMBERS, Program
-from retention import trim
 from service import raw_events
+from topics_of_logs import trim
 
 import streamnb
 from streamnb.adapters.sqlite.log import SqliteLog

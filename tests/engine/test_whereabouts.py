@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from retention import trim
 from service import TOPICS, Ticking, new_worker, produce, raw_events, read_topic
 from test_strays import write_stray
+from topics_of_logs import trim
 
 from streamnb.engine.journal.whereabouts import Search
 from streamnb.engine.ports import NewRecord, Partition
