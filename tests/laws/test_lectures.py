@@ -1111,7 +1111,7 @@ def test_the_commands_of_the_page_are_commands_and_what_it_evaluates_is_there(
     streams, tmp_path, monkeypatch, capsys
 ):
     """Each parses, over files that are there; those with a module of one's own are run."""
-    (module,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (module,) = re.findall(r"^```python\n((?!>>>).*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "mine.py").write_text(module)
     monkeypatch.chdir(streams)
     monkeypatch.syspath_prepend(tmp_path)
