@@ -33,7 +33,8 @@ def html(value: Any) -> str:
     if isinstance(value, ProgressiveValidation):
         return whole(*_scores(value))
     if isinstance(value, list):
-        return whole(_evidence("Evidence, log odds", value))
+        nothing = None if value else tag("p", getattr(value, "why", ""))
+        return whole(joined([_evidence("Evidence, log odds", value), nothing]))
     return whole(tag("pre", brief(repr(value))), *_learned(value))
 
 

@@ -11,7 +11,14 @@ from hostile.mutated_states import ROWS
 from test_saved import SAVABLE
 
 import streamnb
-from streamnb import BayesOptimalNB, MultinomialNB, NaiveBayes, Text
+from streamnb import (
+    BayesianNetworkClassifier,
+    BayesOptimalNB,
+    MultinomialNB,
+    NaiveBayes,
+    Text,
+    TreeAugmentedNB,
+)
 
 EVIL = "</style></title><script>alert(1)</script>\"'&\u202e\x07"
 
@@ -90,3 +97,24 @@ def test_scores_show_themselves():
         == f"ProgressiveValidation(3 events, accuracy 0.6667, log loss {scores.cumulative().log_loss:.4f})"
     )
     assert "66.7 %" in seen(scores)
+
+
+def test_evidence_that_is_empty_says_why():
+    """Of a model that was never taught, of one class alone, and of an event that says nothing."""
+    makers = [
+        lambda: NaiveBayes({"a": "nominal"}),
+        lambda: TreeAugmentedNB({"a": "nominal"}),
+        lambda: BayesianNetworkClassifier({"a": ["label"]}),
+    ]
+    for make in makers:
+        model = make()
+        assert (model.explain_one({"a": "x"}), repr(model.explain_one({"a": "x"}))) == (
+            [],
+            "[] (nothing was learned yet)",
+        )
+        model.learn_one({"a": "x"}, "u")
+        assert "one class alone" in repr(model.explain_one({"a": "x"}))
+        model.learn_one({"a": "y"}, "v")
+        assert repr(model.explain_one({"b": "z"})) == "[] (no value of this event says anything)"
+        assert "says anything" in model.explain_one({"b": "z"})._repr_html_()
+        assert "(" not in repr(model.explain_one({"a": "x"}))[:2]

@@ -176,7 +176,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         """
         logs = _logs(self.predict_proba_one(x))
         if len(logs) < 2:
-            return []
+            return Items.of_classes(len(logs))
         first, second = sorted(logs, key=logs.__getitem__, reverse=True)[:2]
         names = [name for name in self._network.tables.dag.names[1:] if not is_missing(x.get(name))]
         without = (_logs(self.predict_proba_one({**x, name: None})) for name in names)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.encoding.tokenizer import words
@@ -39,7 +39,19 @@ class Item(NamedTuple):
 
 
 class Items(list[Item], Shown):
-    """What speaks for a prediction, the strongest first."""
+    """What speaks for a prediction, the strongest first; where nothing does, `why` tells the reason."""
+
+    why = "no value of this event says anything"
+
+    @classmethod
+    def of_classes(cls, n: int) -> Self:
+        """Those of a model of so few classes that none of them speaks against another."""
+        none = cls()
+        none.why = "one class alone was learned: it speaks against none" if n else "nothing was learned yet"
+        return none
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self else f"[] ({self.why})"
 
 
 class Explanation(NamedTuple):

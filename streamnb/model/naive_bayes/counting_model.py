@@ -128,7 +128,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         classes. See `evidence` for what an item is.
         """
         explanation = self.explanation_one(x, t)
-        return Items(() if explanation is None else explanation.items[:top])
+        if explanation is None:
+            return Items.of_classes(len(self.classes))
+        return Items(explanation.items[:top])
 
     def explanation_one(
         self, x: Any, t: float | None = None, against: Any = None, of: Any = None

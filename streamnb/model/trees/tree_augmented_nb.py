@@ -149,7 +149,7 @@ class TreeAugmentedNB(TreeEstimator, base.MiniBatchClassifier):  # type: ignore[
         """
         probabilities = self.predict_proba_one(x)
         if len(probabilities) < 2:
-            return []
+            return Items.of_classes(len(probabilities))
         first, second = sorted(probabilities, key=probabilities.__getitem__, reverse=True)[:2]
         codes = self._model.encode([x], self._kinds, np.zeros(1, dtype=np.bool_))
         factors = np.ones((codes.shape[1], len(self._classes)))
