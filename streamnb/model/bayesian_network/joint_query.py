@@ -22,7 +22,7 @@ from streamnb.model.bayesian_network.independence import Independence
 from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable, Summand
 
 _TOKEN = re.compile(
-    r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|(or(?=\s)|[,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|\sor\s|$)))\s*'
+    r'\s*(?:"((?:[^"\\]|\\.)*)"|(_\|_)|(or(?=\s|$)|[,|=()])|([^,|=()"]+?)(?=\s*(?:_\|_|[,|=()"]|\sor(?:\s|$)|$)))\s*'
 )
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORDS = (

@@ -7,7 +7,7 @@ import random
 from itertools import combinations, permutations, product
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamnb import BayesianNetwork, JointTable, Nominal, StructurePosterior
@@ -42,6 +42,8 @@ def equivalent(one, other):
 
 
 @given(structures())
+@example({"a": [], "b": [], "c": ["a", "b"], "d": ["c"]})  # by Meek's first rule
+@example({"a": [], "b": ["a"], "c": ["a"], "d": ["a", "b", "c"]})  # by his third
 def test_from_what_arrows_say_of_independence_the_search_finds_all_structures_that_say_so(parents):
     dag = Dag(parents)
     found = search(tuple(parents), lambda a, b, c: dag.d_separated([a], [b], c), len(parents))

@@ -163,6 +163,9 @@ def test_restart_is_no_restart(kind, data):
     expected = told(make(), seen)
     assert said(again) == said(expected)
     assert again.prior == expected.prior
+    assert again == expected
+    assert (again == make()) is (len(seen) == 0)
+    assert make().load_state(*again.state()) == again
     assert repr(again) == repr(expected)
 
 
