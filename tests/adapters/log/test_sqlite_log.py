@@ -744,7 +744,7 @@ def test_a_closed_log_says_so_without_a_raw_sqlite_error(logs):
     log.close()
     for call in (
         log.topics,
-        log.positions,
+        lambda: noted_positions(log),
         log.heartbeat,
         lambda: log.append([new("events")]),
         lambda: log.poll(1, 0),
