@@ -46,13 +46,13 @@ def test_ways_to_fill_gaps_agree_with_counting_all_of_them():
 def test_other_losses_are_scored_by_evaluate(
     word, names, file, floor, streams, tmp_path, monkeypatch, capsys
 ):
-    (tmp_path / "mine.py").write_text(next(code for code in BLOCKS if word in code))
+    (tmp_path / "rivals.py").write_text(next(code for code in BLOCKS if word in code))
     with gzip.open(streams / file, "rt") as lines:
         (tmp_path / "some.jsonl").write_text("".join(islice(lines, 1500)))
     monkeypatch.syspath_prepend(tmp_path)
     for name in names:
-        monkeypatch.delitem(sys.modules, "mine", raising=False)
-        assert main(["evaluate", str(tmp_path / "some.jsonl"), "--model", f"mine:{name}", "--json"]) == 0
+        monkeypatch.delitem(sys.modules, "rivals", raising=False)
+        assert main(["evaluate", str(tmp_path / "some.jsonl"), "--model", f"rivals:{name}", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["cumulative"]["accuracy"] > floor, name
 
 
