@@ -145,6 +145,8 @@ class LateLabels:
         model: StreamModel,
     ) -> None:
         """Let events wait that were predicted, and learned where their truth is known; and score these."""
+        # As they came, whatever is processed together: before the classes that all of them made.
+        self.scoring.columns_of([one.label for some in said for one in some if one.label is not None])
         self._follow(model)
         horizon = self.pending.horizon
         ids, xs = [event.id.encode() for event in events], [_encode(event.x) for event in events]
