@@ -379,6 +379,36 @@ def test_evaluate_tells_the_calibration_curve_once(file):
     ]
 
 
+def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp_path):
+    rows = (json.loads(raw) for raw in raw_events(900, seed=11))
+    file = write_lines(tmp_path / "two.jsonl", [row for row in rows if row.get("label") in {None, "a", "b"}])
+    told = answer("evaluate", file, "--predictions", tmp_path / "p.jsonl")
+    said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    scored = [one for one in said if one.get("truth")]
+    for row in told["by_class"]:
+        of, taken = ([one for one in scored if one[key] == row["label"]] for key in ("truth", "label"))
+        right = sum(one["truth"] == one["label"] for one in of)
+        expected = [
+            len(of),
+            right / len(taken),
+            right / len(of),
+            right / len(taken) / (len(of) / len(scored)),
+        ]
+        assert [row[key] for key in ("events", "precision", "recall", "lift")] == pytest.approx(expected)
+    first, second = told["labels"]
+    met = next(i for i, one in enumerate(scored) if one["truth"] == second)
+    both = [one["probabilities"] if i > met else {first: 1, second: 1} for i, one in enumerate(scored)]
+    odds = [math.log(p[second]) - math.log(p[first]) for p in both]
+    ones, zeros = (
+        [o for o, one in zip(odds, scored, strict=True) if one["truth"] == name] for name in (second, first)
+    )
+    wrong = sum((one < zero) + (one <= zero) for one in ones for zero in zeros) / 2
+    assert told["one_less_auc"] == pytest.approx(wrong / len(ones) / len(zeros), abs=1e-9)
+    shown = streamnb("evaluate", file, "--details").stdout
+    assert f"1-AUC {100 * told['one_less_auc']:.4f} %" in shown
+    assert re.search(rf"^{first} +{told['by_class'][0]['events']:,} +0\.\d", shown, re.MULTILINE)
+
+
 def test_evaluate_shows_first_what_a_newcomer_asks_for(file):
     shown = streamnb("evaluate", file).stdout
     told = answer("evaluate", file)

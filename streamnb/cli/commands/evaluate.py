@@ -27,11 +27,13 @@ from streamnb.cli.evaluation.progressive import (
 )
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
+from streamnb.cli.reports.by_class import by_class, print_by_class
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
+from streamnb.model.evaluation.ranking import RankedValidation
 from streamnb.wire.snapshot import part_digest
 
 
@@ -49,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     learner = wiring.learner(config, None if options.model is None else given_model(options.model))
+    learner.progressive = RankedValidation(config.metrics.window)
     tally, drifts = Tally(), _Drifts()
     page = _page(options, learner, config)
     events = events_of(options.file, columns_of(options, config.events.label))
@@ -106,6 +109,12 @@ def _say_that_files_have_no_keys(config: Config) -> None:
         )
 
 
+def _one_less_auc(learner: Learner) -> float | None:
+    """None where there are not two classes, or labels come later: what was served is scored elsewhere."""
+    scores = learner.progressive
+    return scores.one_less_auc if isinstance(scores, RankedValidation) else None
+
+
 def _digest(learner: Learner) -> str:
     """Of all that the model has learned; a classifier that was given need not be able to tell."""
     return part_digest(*learner.parts()["model"])
@@ -120,6 +129,7 @@ def _show(
     digest = _digest(learner) if options.model is None else None
     if options.json:
         answer: dict[str, Any] = msgspec.to_builtins(report)
+        answer |= {"by_class": msgspec.to_builtins(by_class(report)), "one_less_auc": _one_less_auc(learner)}
         answer["dead_letter_reasons"] = tally.rows()
         if watched:
             answer["drifts"] = drifts.rows()
@@ -128,6 +138,7 @@ def _show(
         return
     if options.details:
         print_report(report)
+        print_by_class(report, _one_less_auc(learner))
     else:
         print_summary(report)
         print_telling(learner.model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from streamnb.cli.reports.by_class import HEADER, by_class, cells
 from streamnb.events import MetricsReport, PosteriorReport, Scores
 from streamnb.pictures import (
     Bar,
@@ -127,6 +128,10 @@ def quality(report: MetricsReport) -> Iterable[Markup]:
     yield card(confusion(report), wide=True)
     header = ["of", "events", "accuracy", "log loss", "macro-F1", "kappa", "Brier", "calibration error"]
     yield listing("Scores", header, [scores(*scope) for scope in scopes])
+    if found := by_class(report):
+        found.sort(key=lambda one: -one.events)
+        cut = "" if len(found) <= _CLASSES else f", the {_CLASSES} most frequent of {len(found)}"
+        yield listing(f"By class{cut}", HEADER, cells(found[:_CLASSES]))
 
 
 def posterior(points: Sequence[MetricsReport]) -> Iterable[Markup]:

@@ -10,7 +10,9 @@ from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
 
-_MOST_CLASSES, _TELLING = 10, 8
+MOST_CLASSES = 10
+"""Beyond so many a table of classes is no help."""
+_TELLING = 8
 
 
 def table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
@@ -41,7 +43,7 @@ def print_summary(report: MetricsReport) -> None:
 def print_telling(model: StreamModel) -> None:
     """The words and values that say most for each class, where there are few, and a table of counts."""
     labels = [label for label, weight in model.class_weights.items() if weight]
-    if not isinstance(model, CountingModel) or not 2 <= len(labels) <= _MOST_CLASSES:
+    if not isinstance(model, CountingModel) or not 2 <= len(labels) <= MOST_CLASSES:
         return
     print()
     for label in labels:
@@ -64,7 +66,7 @@ def print_report(report: MetricsReport) -> None:
     print()
     print(table(rows, ("", f"all {_size(report.cumulative)}", f"last {_size(report.window)}")))
     _print_confusion(report)
-    if report.classes <= _MOST_CLASSES:
+    if report.classes <= MOST_CLASSES:
         _print_rates(report)
     if report.posterior is not None:
         print()
@@ -83,7 +85,7 @@ def _print_numbers(report: MetricsReport) -> bool:
 
 
 def _print_confusion(report: MetricsReport) -> None:
-    if report.classes > _MOST_CLASSES:
+    if report.classes > MOST_CLASSES:
         return
     print()
     header = ("truth \\ predicted", *report.labels, "none")

@@ -1,0 +1,61 @@
+"""How each class is predicted, by the confusion of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from streamnb.cli.reports.text_tables import MOST_CLASSES, table
+from streamnb.events import MetricsReport
+
+HEADER = ("class", "events", "precision", "recall", "lift")
+
+
+class ClassScore(msgspec.Struct, frozen=True):
+    """How one class is predicted.
+
+    Attributes:
+        label: the class.
+        events: how many had it.
+        precision: the share of what was taken for it that was it; None where nothing was.
+        recall: the share of its events that were taken for it; None where there are none.
+        lift: how many times as frequent it is among what was taken for it as among all events.
+    """
+
+    label: str
+    events: int
+    precision: float | None
+    recall: float | None
+    lift: float | None
+
+
+def by_class(report: MetricsReport) -> list[ClassScore]:
+    """Of each class of a report, in its order; none beyond 100 classes, whose confusion is not reported.
+
+    Events of classes that were never learned do not count.
+    """
+    found, confusion = [], report.confusion
+    total = sum(map(sum, confusion))
+    for k, label in enumerate(report.labels):
+        events, right = sum(confusion[k]), confusion[k][k]
+        taken = sum(row[k] for row in confusion)
+        precision = right / taken if taken else None
+        lift = precision * total / events if precision is not None and events else None
+        found.append(ClassScore(label, events, precision, right / events if events else None, lift))
+    return found
+
+
+def cells(found: Sequence[ClassScore]) -> list[tuple[object, ...]]:
+    """As rows below `HEADER`; an empty cell where there is nothing to divide by."""
+    rows = [(one.label, one.events, one.precision, one.recall, one.lift) for one in found]
+    return [tuple("" if value is None else value for value in row) for row in rows]
+
+
+def print_by_class(report: MetricsReport, one_less_auc: float | None) -> None:
+    """How each class is predicted, where they are few, and how two are ranked."""
+    if report.cumulative.events and report.classes <= MOST_CLASSES:
+        print()
+        print(table(cells(by_class(report)), HEADER))
+    if one_less_auc is not None:
+        print(f"1-AUC {100.0 * one_less_auc:.4f} %: so many pairs, one of each class, are in the wrong order")

@@ -1,0 +1,69 @@
+"""How well two classes are ranked: the share of pairs, one event of each, that stand in the wrong order.
+
+1 - AUC, where AUC is the area under the ROC curve: the probability that of two events, one of each class, the
+one that is of a class was given the higher probability of it; equal ones count half (Hanley and McNeil 1982).
+It is the same whichever class is asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.evaluation.progressive import ProgressiveValidation
+
+
+def share_misordered(scores: Floats, truths: Ints) -> float | None:
+    """1 - AUC, exact but for one division; None where a class has no event.
+
+    Args:
+        scores: float64[n], higher for class 1. None is NaN.
+        truths: int64[n], 0 or 1.
+    """
+    _, place = np.unique(scores, return_inverse=True)
+    counts = np.zeros((2, place.max(initial=0) + 1), dtype=np.int64)
+    np.add.at(counts, (truths, place), 1)
+    zeros, ones = counts
+    above = zeros.sum() - np.cumsum(zeros)
+    pairs = int(zeros.sum()) * int(ones.sum())
+    return int((ones * (2 * above + zeros)).sum()) / (2 * pairs) if pairs else None
+
+
+class RankedValidation(ProgressiveValidation):
+    """Progressive validation that keeps the log odds of every event, 9 bytes each, while classes are two."""
+
+    def __init__(self, window_size: int = 1000) -> None:
+        super().__init__(window_size)
+        self._odds, self._truths = array("d"), array("b")
+        self._is_met = np.zeros(2, dtype=np.bool_)
+        self._shown = 0
+
+    def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
+        """Score a batch of events in order; see `ProgressiveValidation`."""
+        super().update_many(probabilities, truths, n_classes)
+        self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
+        if self._shown > 2:
+            self._odds, self._truths = array("d"), array("b")
+            return
+        is_scored = truths >= 0
+        row, truth = np.zeros((int(is_scored.sum()), 2)), truths[is_scored]
+        row[:, : probabilities.shape[1]] = probabilities[is_scored]
+        of = truth[:, np.newaxis] == np.arange(2)
+        is_met = self._is_met | (np.cumsum(of, axis=0) > of)  # in an event before
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = np.log(row[:, 1]) - np.log(row[:, 0])
+        is_open = ((row == 0.0) & ~is_met).any(axis=1)  # nothing is known of a class that was never met
+        odds[is_open | np.isnan(odds)] = 0.0
+        self._is_met |= of.any(axis=0)
+        self._odds.frombytes(odds.tobytes())
+        self._truths.frombytes(truth.astype(np.int8).tobytes())
+
+    @property
+    def one_less_auc(self) -> float | None:
+        """Of all events; an event before one of the two classes was met counts as undecided.
+
+        None where there are not two classes.
+        """
+        return share_misordered(np.array(self._odds), np.array(self._truths, dtype=np.int64))
