@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from streamnb.compiler.kept_code import own_folder
 
-_SECONDS = 60  # for the default model: measured with numba 0.68 on an AMD EPYC; a second core does not help
+_SECONDS = 20  # for the default model: measured with numba 0.68 on an Intel Xeon; a second core does not help
 
 
 def heard(told: Callable[[event.Event], None]) -> AbstractContextManager[object]:

@@ -74,7 +74,11 @@ def test_the_default_model_compiles_nothing_whatever_the_processor_calls_itself(
     assert Path(file).is_relative_to(installed)
     assert compiled == []
     # numpy's own loops and the C library's log for another processor: the machine code is the same.
-    other = {"NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512_SKX", "NUMBA_ENABLE_AVX": "0"}
+    other = {
+        "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512_SKX",
+        "NUMBA_ENABLE_AVX": "0",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX512BW,-AVX512CD,-AVX512DQ,-AVX512VL",
+    }
     assert json.loads(answer(installed, "-c", HEARD, **other).stdout)[1:] == [[], probabilities]
 
 
