@@ -1,6 +1,6 @@
-"""Files of events: JSON lines or CSV (of tabs, too); plain, gzip or zstandard; `-` is standard input.
+"""Files of events: JSON lines, CSV (of tabs, too), plain or compressed; Parquet; `-` is standard input.
 
-A name says what a file holds (``events.jsonl.gz``, ``.ndjson``, ``.json``, ``.csv.zst``, ``.tsv``). Where it
+A name says what a file holds (``events.jsonl.gz``, ``.json``, ``.csv.zst``, ``.tsv``, ``.parquet``). Where it
 does not, JSON lines are expected, and compression is recognised by the first bytes. Everything is streamed:
 memory holds one line or row (at most `MAX_LINE`) and the buffers.
 """
@@ -21,6 +21,7 @@ from typing import Any, Self
 import msgspec
 import zstandard
 
+from streamnb.adapters.parquet_file import parquet_events
 from streamnb.errors import ConfigError, LogError
 from streamnb.wire.event_csv import MAX_ROW, CsvColumns, rows_to_events
 
@@ -108,6 +109,9 @@ class CountedEvents:
 
     def __iter__(self) -> Iterator[bytes]:
         with self._damage():
+            if self._suffix() == ".parquet":
+                yield from self._rows()
+                return
             stream = self._decompressed(self._compression())
             if self.is_csv:
                 given = self._columns.delimiter or ("\t" if self._suffix() == ".tsv" else "")
@@ -142,6 +146,12 @@ class CountedEvents:
             if start.startswith(magic):
                 return io.BufferedReader(_Decompressed(compressed, decompressor), _BUFFER)
         return compressed
+
+    def _rows(self) -> Iterator[bytes]:
+        for row, share in parquet_events(self._source, self._columns):
+            self.line += 1
+            self._counter.position = int(share * (self.total or 0))
+            yield row
 
     def _json_lines(self, stream: io.BufferedReader[Any]) -> Iterator[bytes]:
         while line := stream.readline(MAX_LINE + 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +18,8 @@ from streamnb.errors import ConfigError, StreamnbError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration."""
     parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow; where argcomplete is installed
+        importlib.import_module("argcomplete").autocomplete(parser)
     options = parser.parse_args(arguments)
     if "module" not in options:
         parser.print_help(sys.stderr)

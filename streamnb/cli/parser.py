@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import math
+import shutil
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 _GROUPS = {
-    "to begin with": ("demo", "sample", "evaluate"),
+    "to begin with": ("demo", "sample", "init", "evaluate"),
     "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
@@ -20,17 +22,51 @@ _GROUPS = {
 _WITH_ACTIONS = {"dlq", "journal", "labels", "snapshot"}
 """Commands whose actions take different arguments."""
 _AHEAD = 86400.0  # seconds: forgives a clock
+_WIDEST = 100  # columns: longer lines are hard to read
 _Command = Callable[..., argparse.ArgumentParser]
 """Makes the parser of a command, of its name and what it is for."""
 
 
+def _width() -> int:
+    return min(shutil.get_terminal_size().columns - 2, _WIDEST)
+
+
+class _Help(argparse.HelpFormatter):
+    """Help as wide as the terminal, within reason; the usage leaves options to their list."""
+
+    def __init__(self, prog: str, **_: Any) -> None:
+        super().__init__(prog, max_help_position=26, width=_width())
+
+    def add_usage(
+        self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: str | None = None
+    ) -> None:
+        """All that has to be given; whole where argparse makes a name of it, which has no prefix."""
+        if prefix is None:
+            needed = [action for action in actions if action.required or not action.option_strings]
+            actions, groups = [argparse.Action([], "options", metavar="[OPTIONS]"), *needed], []
+        super().add_usage(usage, actions, groups, prefix)
+
+
+class _Overview(_Help, argparse.RawDescriptionHelpFormatter):
+    """The same, with lines that are wrapped already."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Helps so by default; parsers of commands and actions are of its kind, too."""
+
+    def __init__(self, *, formatter_class: Any = _Help, **more: Any) -> None:
+        super().__init__(formatter_class=formatter_class, **more)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="streamnb",
         usage="%(prog)s [-h] [--version] COMMAND ...",
-        description="A streaming Bayesian classifier: it predicts each event of a log, then learns it.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=textwrap.fill(
+            "A streaming Bayesian classifier: it predicts each event of a log, then learns it.", _width()
+        ),
+        formatter_class=_Overview,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(prog="streamnb", metavar="COMMAND", help=argparse.SUPPRESS)
@@ -57,9 +93,18 @@ def build_parser() -> argparse.ArgumentParser:
     sample.add_argument("--events", type=_positive_int, default=1000, help="how many (default: %(default)s)")
     sample.add_argument("--seed", type=_whole, default=0, help="of what is drawn (default: %(default)s)")
 
+    _add_init(command("init", "look at events, and write a configuration that fits them"))
+
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     _add_log(run)
-    run.add_argument(
+    how_far = run.add_mutually_exclusive_group()
+    how_far.add_argument(
+        "--dry-run",
+        type=_positive_int,
+        metavar="N",
+        help="only print what would be predicted of the next N records; nothing is written or joined",
+    )
+    how_far.add_argument(
         "--until-end",
         action="store_true",
         help="stop where there is nothing more to read; it waits for transactions that producers have open",
@@ -72,7 +117,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
 
     replay = command("replay", "write the events of a file to a topic of the log")
-    replay.add_argument("file", help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input")
+    replay.add_argument(
+        "file", help="JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
+    )
     _add_log(replay)
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
     replay.add_argument(
@@ -107,9 +154,6 @@ def build_parser() -> argparse.ArgumentParser:
     _add_labels(command)
     _add_operations(command)
 
-    config = command("config", "check or show the configuration")
-    config.add_argument("action", choices=["check", "show"])
-
     _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
 
     warm = command("warm", "compile the kernels that the configuration needs now, and keep them on disk")
@@ -125,7 +169,7 @@ def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
         + "\n".join(
             textwrap.fill(
                 commands[name].description or "",
-                78,
+                _width(),
                 initial_indent=f"  {name:<10} ",
                 subsequent_indent=" " * 13,
             )
@@ -134,7 +178,8 @@ def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
         for title, names in _GROUPS.items()
     ]
     told = "`streamnb COMMAND --help` shows what a command takes."
-    return "\n\n".join([*groups, f"{told}\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration."])
+    codes = textwrap.fill("Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.", _width())
+    return "\n\n".join([*groups, f"{told}\n{codes}"])
 
 
 def _add_questions(command: _Command) -> None:
@@ -143,7 +188,7 @@ def _add_questions(command: _Command) -> None:
     predict.add_argument(
         "event",
         metavar="TEXT|FILE",
-        help="a text or a JSON object; or JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input",
+        help="a text or a JSON object; or a file, as `evaluate` reads it; - is standard input",
     )
     _add_csv(predict)
     explain = command("explain", "say what speaks for the label of a message, and what would turn it")
@@ -253,6 +298,9 @@ def _add_labels(command: _Command) -> None:
 
 def _add_operations(command: _Command) -> None:
     """The commands of those who run a service."""
+    config = command("config", "check or show the configuration, or look for keys without effect")
+    config.add_argument("action", choices=["check", "lint", "show"])
+
     verify = command("verify", "recount the log, and compare that with what was learned")
     _add_log(verify)
     verify.add_argument(
@@ -380,8 +428,25 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_init(init: argparse.ArgumentParser) -> None:
+    init.add_argument(
+        "file", nargs="?", help="of events, as `evaluate` reads it (default: a topic of the log)"
+    )
+    _add_log(init)
+    init.add_argument("--topic", help="the topic to look at (default: the first of topics.events)")
+    init.add_argument(
+        "--events", type=_positive_int, default=10_000, help="look at so many (default: %(default)s)"
+    )
+    init.add_argument(
+        "--out", default="streamnb.toml", metavar="FILE", help="a new file (default: %(default)s)"
+    )
+    _add_csv(init)
+
+
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
-    evaluate.add_argument("file", help="JSON lines, CSV or TSV, plain or .gz or .zst; - is standard input")
+    evaluate.add_argument(
+        "file", help="JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
+    )
     evaluate.add_argument(
         "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
     )
@@ -464,10 +529,11 @@ def _add_log(made: argparse.ArgumentParser) -> None:
 
 def _add_common(made: argparse.ArgumentParser, *, configured: bool = True) -> None:
     """What every command takes."""
-    made.add_argument("--json", action="store_true", help="answer in JSON on standard output")
+    every = made.add_argument_group("options of every command")
+    every.add_argument("--json", action="store_true", help="answer in JSON on standard output")
     if configured:
-        made.add_argument("--config", metavar="FILE", help="TOML configuration")
-        made.add_argument(
+        every.add_argument("--config", metavar="FILE", help="TOML configuration")
+        every.add_argument(
             "--set",
             metavar="KEY=VALUE",
             action="append",

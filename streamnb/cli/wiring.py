@@ -47,6 +47,7 @@ __all__ = [
     "existing_log",
     "fitted",
     "identity",
+    "layers",
     "learner",
     "library",
     "load_config",
@@ -76,10 +77,7 @@ def load_config(options: argparse.Namespace, *more: str, without: Container[str]
     Keys to be left out keep their defaults. Raises ConfigError, as `streamnb.config.load`, and for pruning
     that would never come: a journal may hold it, from before it was refused.
     """
-    path = None if options.config is None else Path(options.config)
-    url = getattr(options, "log", None)
-    log = [] if url is None else [f"log.url={url}"]
-    config = configuration.load(path, os.environ, [*options.set, *log, *more], without)
+    config = configuration.load(*layers(options, *more), without)
     unread = config.model.prune.unread
     if unread and getattr(options, "holdout", None) is None:
         raise ConfigError(
@@ -87,6 +85,14 @@ def load_config(options: argparse.Namespace, *more: str, without: Container[str]
             "set model.prune.every too, the events between two prunings, such as 10000"
         )
     return config
+
+
+def layers(options: argparse.Namespace, *more: str) -> tuple[Path | None, Mapping[str, str], list[str]]:
+    """File, environment and flags of a command, as `streamnb.config.load` takes them."""
+    path = None if options.config is None else Path(options.config)
+    url = getattr(options, "log", None)
+    log = [] if url is None else [f"log.url={url}"]
+    return path, os.environ, [*options.set, *log, *more]
 
 
 def schema(config: Config) -> EventSchema:

@@ -8,7 +8,8 @@ from streamnb.config.changes import Changed, changes, restored
 from streamnb.config.classifiers import CLASSIFIERS, ClassifierKind
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.hypotheses import HypothesisConfig, PosteriorConfig
-from streamnb.config.layers import load, variable
+from streamnb.config.idle_keys import without_effect
+from streamnb.config.layers import given, load, variable
 from streamnb.config.schema import (
     KEYS,
     CommitConfig,
@@ -48,10 +49,12 @@ __all__ = [
     "TopicsConfig",
     "changes",
     "config_hash",
+    "given",
     "load",
     "nearest_key",
     "restored",
     "shaping_of",
     "show",
     "variable",
+    "without_effect",
 ]

@@ -29,7 +29,9 @@ SETTINGS: dict[str, Kind[Any]] = {
     "sasl_kerberos_domain_name": NAME,
     "sasl_kerberos_name": NAME,
     "sasl_kerberos_service_name": NAME,
-    "sasl_mechanism": choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "AWS_MSK_IAM"),
+    "sasl_mechanism": choice(
+        "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "AWS_MSK_IAM", "OAUTHBEARER"
+    ),
     "security_protocol": choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "send_buffer_bytes": _INT32,
     "ssl_cafile": NAME,
@@ -43,11 +45,11 @@ SETTINGS: dict[str, Kind[Any]] = {
 ELSEWHERE = {
     "bootstrap_servers": "log.url",
     "group_id": "model.name",
-    "sasl_oauth_token_provider": "another sasl_mechanism",
+    "sasl_oauth_token_provider": "kafka.token_file",
     "sasl_plain_password": "kafka.password_file",
     "sasl_plain_username": "kafka.username",
     "session_timeout_ms": "log.session_timeout",
-    "ssl_password": "an ssl_keyfile without a password",
+    "ssl_password": "kafka.key_password_file",
     "transaction_timeout_ms": "kafka.transaction_timeout",
     "transactional_id": "model.name",
 }

@@ -16,6 +16,7 @@ from streamnb.errors import ConfigError
 
 _SQLITE = "sqlite:///"
 _KAFKA = "kafka://"
+_BEARER = "OAUTHBEARER"
 
 
 class LogConfig(Section, frozen=True):
@@ -64,6 +65,8 @@ class KafkaConfig(Section, frozen=True):
         username: name for SASL; empty is none.
         password: password for SASL, from the environment alone.
         password_file: the file that holds the password; empty is none.
+        token_file: the file that holds a bearer token, read at each log-in; empty is none.
+        key_password_file: the file that holds the password of ``client.ssl_keyfile``; empty is none.
         transaction_timeout: seconds after which the cluster aborts a transaction that was left open.
         give_up_after: seconds for which a cluster that cannot be reached is waited for; 0 is not at all.
     """
@@ -72,26 +75,42 @@ class KafkaConfig(Section, frozen=True):
     username: Annotated[str, STRING] = ""
     password: Annotated[Secret, SECRET] = Secret()
     password_file: Annotated[str, STRING] = ""
+    token_file: Annotated[str, STRING] = ""
+    key_password_file: Annotated[str, STRING] = ""
     transaction_timeout: Annotated[float, duration(above_zero=True)] = 15.0
     give_up_after: Annotated[float, duration()] = 600.0
 
     def settings(self, log: LogConfig) -> dict[str, Any]:
         """All that a client of kafka-python is made with; the password is among it, so it is not for showing.
 
+        In place of an object that provides tokens, ``sasl_oauth_token_file`` names their file.
+
         Raises:
             ConfigError: the log is embedded; a username without a password, or a password without a username;
-                a password file that cannot be read or is empty.
+                a bearer token without its mechanism, or that without a token; a file of secrets that cannot
+                be read or is empty.
         """
-        return {"bootstrap_servers": log.bootstrap, **self.client, **self._credentials()}
+        made = {"bootstrap_servers": log.bootstrap, **self.client, **self._credentials()}
+        if self.key_password_file:
+            made["ssl_password"] = _secret_in(self.key_password_file, "kafka.key_password_file", "password")
+        return made
 
     def _credentials(self) -> dict[str, str]:
+        if bool(self.token_file) != (self.client.get("sasl_mechanism") == _BEARER):
+            beside = f'kafka.client.sasl_mechanism = "{_BEARER}" and a kafka.token_file, both or neither'
+            raise refused("kafka.token_file", self.token_file, beside)
+        if self.token_file:
+            _secret_in(self.token_file, "kafka.token_file", "token")
+            return {"sasl_oauth_token_file": self.token_file}
         if not self.username:
             if self.password:
                 raise ConfigError("kafka.password is set; expected kafka.username beside it")
             if self.password_file:
                 raise refused("kafka.password_file", self.password_file, "kafka.username beside it")
             return {}
-        password = self.password.reveal() or (_password_in(self.password_file) if self.password_file else "")
+        password = self.password.reveal() or (
+            _secret_in(self.password_file, "kafka.password_file", "password") if self.password_file else ""
+        )
         if not password:
             expected = (
                 "a password beside it: STREAMNB_KAFKA__PASSWORD in the environment, or kafka.password_file"
@@ -100,25 +119,25 @@ class KafkaConfig(Section, frozen=True):
         return {"sasl_plain_username": self.username, "sasl_plain_password": password}
 
 
-def _password_in(file: str) -> str:
+def _secret_in(file: str, key: str, what: str) -> str:
     """What the file holds, without one line's end; UTF-8."""
+
+    def nothing(reason: str) -> ConfigError:
+        return refused(key, file, f"a file that holds the {what} ({reason})")
+
     path = Path(file)
     if path.exists() and not (path.is_file() or path.is_dir()):  # who reads a pipe waits for its writer
-        raise _no_password(file, "it is not a regular file")
+        raise nothing("it is not a regular file")
     try:
         text = path.read_bytes().decode()
     except OSError as error:
-        raise _no_password(file, error.strerror or "it cannot be read") from error
+        raise nothing(error.strerror or "it cannot be read") from error
     except ValueError:  # the error itself would quote what the file holds
-        raise _no_password(file, "it is not UTF-8") from None
-    password = re.sub(r"\r?\n\Z", "", text)
-    if not password:
-        raise _no_password(file, "it is empty")
-    return password
-
-
-def _no_password(file: str, reason: str) -> ConfigError:
-    return refused("kafka.password_file", file, f"a file that holds the password ({reason})")
+        raise nothing("it is not UTF-8") from None
+    secret = re.sub(r"\r?\n\Z", "", text)
+    if not secret:
+        raise nothing("it is empty")
+    return secret
 
 
 class HttpConfig(Section, frozen=True):

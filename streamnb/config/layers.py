@@ -55,8 +55,7 @@ def load(
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    file, flags = _without_secrets(_from_file(path)), _without_secrets(_from_flags(overrides))
-    for origin, key, value in (*file, *_from_environment(environ), *flags):
+    for origin, key, value in given(path, environ, overrides):
         try:
             read = KEYS[key].read(key, value)
         except ConfigError as error:
@@ -68,6 +67,12 @@ def load(
     if config.hypotheses:  # whatever kind is the default
         config = replace(config, model=replace(config.model, kind="mixture"))
     return config
+
+
+def given(path: Path | None, environ: Mapping[str, str], overrides: Sequence[str]) -> list[Given]:
+    """What each layer gives, the lowest first, as it stands there. Raises ConfigError."""
+    file, flags = _without_secrets(_from_file(path)), _without_secrets(_from_flags(overrides))
+    return [*file, *_from_environment(environ), *flags]
 
 
 def variable(key: str) -> str:

@@ -12,7 +12,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -80,20 +80,22 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
         raise ConfigError(f"CSV header: {error}") from error
     if header is None:
         return
-    _check_header(header, columns)
+    check_header(header, columns)
     number = 0
     while True:
         recorder.start_row()
         try:
             row = next(reader, None)
         except csv.Error:
-            yield _encode(["".join(recorder.taken)])
+            yield encoded(["".join(recorder.taken)])
         else:
             if row is None:
                 return
             if not row:
                 continue
-            yield _encode(_event(header, row, number, columns) if len(row) == len(header) else row)
+            fits = len(row) == len(header)
+            cells = dict(zip(header, row, strict=True)) if fits else {}
+            yield encoded(event_of(cells, number, columns, _number_or_text) if fits else row)
         number += 1
 
 
@@ -121,7 +123,8 @@ class _Recorder:
         return line
 
 
-def _check_header(header: Sequence[str], columns: CsvColumns) -> None:
+def check_header(header: Sequence[str], columns: CsvColumns) -> None:
+    """Raise ConfigError for columns that are named twice or missing, LogError for a label's."""
     for column in header:
         if header.count(column) > 1:
             raise ConfigError(f"CSV header: column {column!r} is named twice")
@@ -136,15 +139,17 @@ def _check_header(header: Sequence[str], columns: CsvColumns) -> None:
         )
 
 
-def _event(header: Sequence[str], row: Sequence[str], number: int, columns: CsvColumns) -> Row:
-    cells = dict(zip(header, row, strict=True))
+def event_of(
+    cells: Row, number: int, columns: CsvColumns, read: Callable[[Any], Any] = lambda cell: cell
+) -> Row:
+    """The event of a row, by the names of its cells; `read` gives those that are features their types."""
     event: Row = {"id": cells.pop(columns.id, str(number))}
     if ts := cells.pop(columns.ts, ""):
-        event["ts"] = _number_or_text(ts)
+        event["ts"] = read(ts)
     if text := cells.pop(columns.text, ""):
         event["text"] = text
     label = cells.pop(columns.label, "")
-    features = {name: _number_or_text(cell) for name, cell in cells.items() if cell not in columns.missing}
+    features = {name: read(cell) for name, cell in cells.items() if cell not in columns.missing}
     if features or (label and not text):  # without any it would be a label record
         event["features"] = features
     if label:
@@ -161,7 +166,8 @@ def _number_or_text(cell: str) -> float | str:
     return cell
 
 
-def _encode(record: Row | Sequence[str]) -> bytes:
+def encoded(record: Row | Sequence[str]) -> bytes:
+    """The record as JSON; what was no UTF-8 in it is as it was."""
     try:
         return msgspec.json.encode(record)
     except UnicodeEncodeError:

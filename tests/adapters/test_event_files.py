@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -445,3 +447,71 @@ def test_every_event_of_a_real_stream_is_read(name, count):
     assert all(event.label for event in events)
     order = read_rows_order(SETS / f"{name}.shuffle7.txt.gz")
     assert sorted(order) == list(range(count))
+
+
+# Parquet
+
+
+def parquet_of(path, **columns):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table(columns), path, row_group_size=700)
+    return path
+
+
+def test_rows_of_parquet_keep_the_types_of_their_columns(tmp_path):
+    """A text of digits stays a text; what is missing is left out; times are in UTC; ids and labels are texts."""
+    path = parquet_of(
+        tmp_path / "e.parquet",
+        id=[7, 8],
+        ts=[datetime(2026, 1, 2, 3, tzinfo=UTC), None],
+        text=["a b", None],
+        zip=["007", "1e3"],
+        amount=[Decimal("1.50"), None],
+        share=[float("nan"), 0.0],
+        fresh=[True, False],
+        since=[datetime(2026, 1, 2), None],  # noqa: DTZ001  as most tables have it
+        tags=[["x"], None],
+        label=[1.0, None],
+    )
+    first, second = map(json.loads, read_events(path))
+    assert first == {
+        "id": "7", "ts": "2026-01-02T03:00:00+00:00", "text": "a b", "label": "1",
+        "features": {"zip": "007", "amount": 1.5, "fresh": True, "since": "2026-01-02T00:00:00+00:00", "tags": ["x"]},
+    }  # fmt: skip
+    assert second == {"id": "8", "features": {"zip": "1e3", "share": 0.0, "fresh": False}}
+    assert decode_event(next(read_events(parquet_of(tmp_path / "f.parquet", n=[1]))), EventSchema()).x == {
+        "n": 1.0
+    }
+
+
+def test_columns_of_parquet_are_named_as_those_of_csv(tmp_path):
+    path = parquet_of(tmp_path / "e.parquet", key=["k"], kind=["spam"], n=[1])
+    [row] = read_events(path, CsvColumns(id="key", label="kind"))
+    assert json.loads(row) == {"id": "k", "label": "spam", "features": {"n": 1}}
+    with pytest.raises(ConfigError, match="no column 'x' for label; there are key, kind, n"):
+        list(read_events(path, CsvColumns(label="x")))
+    with pytest.raises(LogError, match="no event has a label: there is no column 'label'"):
+        list(read_events(path, CsvColumns(must_have_label=True)))
+
+
+def test_parquet_that_is_damaged_or_none_is_named(tmp_path):
+    path = parquet_of(tmp_path / "e.parquet", id=list(map(str, range(2000))), n=list(range(2000)))
+    whole = path.read_bytes()
+    for content in (b"", b"id,label\n1,a\n", whole[:-1], whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(LogError, match=r"e\.parquet: no Parquet that can be read"):
+            list(read_events(path))
+    path.write_bytes(whole)
+    with open_counted(path) as events:
+        places = [events.position for _ in events]
+    assert places == sorted(places)
+    assert (len(places), places[-1], events.line) == (2000, path.stat().st_size, 2000)
+
+
+def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):
+    path = parquet_of(tmp_path / "e.parquet", id=["a"])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match=r"pip install 'streamnb\[parquet\]'"):
+        list(read_events(path))

@@ -12,6 +12,8 @@ from jars import CannotStartError, require
 
 ADMIN, USER = "admin", "streamnb"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+BEARER = "OAUTHBEARER"
+BEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 BROKER = "CN=broker"  # the principal that the controller sees
 
@@ -32,10 +34,15 @@ class Authority:
 
     def sign(self, path):
         """A certificate for this machine and its key, in one file as Kafka wants them."""
+        certificate, key = self.signed(path)
+        path.write_text(key.read_text() + certificate.read_text())
+
+    def signed(self, path):
+        """The two in files of their own."""
         certificate, key = path.with_suffix(".crt"), path.with_suffix(".key")
         names = "subjectAltName=IP:127.0.0.1,DNS:localhost"
         _certify(certificate, key, f"/{BROKER}", names, "-CA", self.certificate, "-CAkey", self.key)
-        path.write_text(key.read_text() + certificate.read_text())
+        return certificate, key
 
 
 def _certify(certificate, key, subject, extension, *signer):
@@ -60,6 +67,7 @@ class SecuredBroker:
         folder.mkdir(parents=True, exist_ok=True)
         authority, stranger = (Authority.create(folder, name) for name in ("ca", "other-ca"))
         authority.sign(folder / "broker.pem")
+        self._sign = lambda: authority.signed(folder / "client")
         self.ca_path = authority.certificate
         self.wrong_ca_path = stranger.certificate  # it signed nothing
         self.passwords = {user: secrets.token_hex(16) for user in (ADMIN, USER)}
@@ -86,6 +94,26 @@ class SecuredBroker:
     def client(self, user=USER, password=None, mechanism=MECHANISMS[0]):
         """Settings of kafka-python; with the user's right password unless another is given."""
         return {"bootstrap_servers": self.address, **self._login(user, password, mechanism)}
+
+    def client_certificate(self, password):
+        """Files of a certificate, and of its key under a password."""
+        certificate, key = self._sign()
+        locked = key.with_name("locked.key")
+        command = [
+            "openssl",
+            "pkcs8",
+            "-topk8",
+            "-v2",
+            "aes-256-cbc",
+            "-in",
+            key,
+            "-out",
+            locked,
+            "-passout",
+            f"pass:{password}",
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+        return certificate, locked
 
     def grant(self, kind, name, *operations, user=USER, prefixed=False):
         """Allow operations on a resource: `grant("topic", "events", "read", "describe")`."""
@@ -132,7 +160,9 @@ class SecuredBroker:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.ca_path,
             "listener.name.controller.ssl.client.auth": "required",
-            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "sasl.enabled.mechanisms": ",".join([*MECHANISMS, BEARER]),
+            f"listener.name.client.{BEARER.lower()}.sasl.jaas.config": f"{BEARER_MODULE} required;",
+            "listener.name.client.ssl.client.auth": "requested",
             "sasl.mechanism.inter.broker.protocol": MECHANISMS[0],
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "allow.everyone.if.no.acl.found": "false",

@@ -643,3 +643,52 @@ def test_an_empty_file_is_reported_as_such(tmp_path):
         == 0
     )
     assert "no labelled event" in streamnb("evaluate", tmp_path / "empty.jsonl", check=False).stdout
+
+
+# How the command line helps
+
+
+def test_help_fits_the_terminal_and_names_every_option(monkeypatch, capsys):
+    """At most as wide as it is, and as can be read; the usage of a command is one line or two."""
+
+    def pages(parser, path=()):
+        yield path, parser
+        for action in parser._actions:
+            for name, made in (action.choices or {}).items() if action.nargs == "A..." else ():
+                yield from pages(made, (*path, name))
+
+    for columns, most in ((60, 58), (80, 78), (300, 100)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        found = dict(pages(cli.build_parser()))
+        assert {("run",), ("snapshot", "diff"), ("labels", "withdraw")} <= found.keys()
+        for path, parser in found.items():
+            told = parser.format_help()
+            assert [line for line in told.splitlines() if len(line) > most] == [], path
+            assert all(name in told for action in parser._actions for name in action.option_strings)
+            usage = told.split("\n\n")[0]
+            assert usage.startswith(" ".join(["usage: streamnb", *path]))
+            assert usage.count("\n") < 2
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--until-end", "--dry-run", "3"])
+    assert "--dry-run: not allowed with argument --until-end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("streamnb ev", {"evaluate "}),
+        ("streamnb snapshot ", {"list", "diff", "rollback", "-h", "--help"}),
+        ("streamnb run --dr", {"--dry-run "}),
+        ("streamnb evaluate th", {"this.csv"}),
+    ],
+)
+def test_the_shell_is_told_what_may_follow(tmp_path, typed, offered):
+    """As argcomplete's function of the shell asks: by its environment, answered on a descriptor of its own."""
+    (tmp_path / "this.csv").touch()
+    answer = tmp_path / "answer"
+    environ = {
+        "_ARGCOMPLETE": "1", "COMP_LINE": typed, "COMP_POINT": str(len(typed)), "COMP_TYPE": "9", "_ARGCOMPLETE_IFS": "\v",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+    }  # fmt: skip
+    assert streamnb("x", cwd=tmp_path, check=False, **environ).returncode == 0
+    assert set(answer.read_text().split("\v")) == offered

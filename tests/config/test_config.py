@@ -31,6 +31,7 @@ from streamnb.config import (
     variable,
 )
 from streamnb.config.client import ELSEWHERE, OWN, SETTINGS
+from streamnb.config.idle_keys import _READ_WHERE
 from streamnb.config.kinds import Kind
 from streamnb.config.sections import members
 from streamnb.config.values import (
@@ -523,6 +524,64 @@ def test_a_password_file_that_holds_none_is_refused_when_the_password_is_needed(
     assert str(caught.value) == (
         f'kafka.password_file is "password"; expected a file that holds the password ({reason})'
     )
+
+
+def test_a_token_and_the_password_of_a_key_come_from_files(tmp_path):
+    for name in ("token", "key"):
+        (tmp_path / name).write_text(f"geheim-{name}\n")
+    bearer = "kafka.client={ sasl_mechanism = 'OAUTHBEARER', ssl_keyfile = 'k.pem' }"
+    assert credentials({}, bearer, f"kafka.token_file={tmp_path}/token", f"kafka.key_password_file={tmp_path}/key") == {
+        "bootstrap_servers": ["h:1"], "sasl_mechanism": "OAUTHBEARER", "ssl_keyfile": "k.pem",
+        "sasl_oauth_token_file": f"{tmp_path}/token", "ssl_password": "geheim-key",
+    }  # fmt: skip
+    for overrides, expected in [
+        (
+            [bearer],
+            'kafka.token_file is ""; expected kafka.client.sasl_mechanism = "OAUTHBEARER" and a kafka.token_file, both or neither',
+        ),
+        ([f"kafka.token_file={tmp_path}/token"], "both or neither"),
+        (
+            [bearer, "kafka.token_file=nowhere"],
+            'kafka.token_file is "nowhere"; expected a file that holds the token (No such file or directory)',
+        ),
+        (
+            ["kafka.key_password_file=nowhere"],
+            'kafka.key_password_file is "nowhere"; expected a file that holds the password (No such',
+        ),
+    ]:
+        with pytest.raises(ConfigError) as caught:
+            credentials({}, *overrides)
+        assert expected in str(caught.value)
+
+
+def test_what_is_given_in_vain_is_told(tmp_path):
+    """Keys that nothing reads, and a layer that another hides; of a right configuration nothing."""
+    text = "[labels]\nwindow = '1d'\n[posterior]\nseed = 3\n[kafka]\nusername = 'me'\ngive_up_after = '1m'\n"
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+
+    def idle(*flags, **environ):
+        layers = path, environ, [f"log.url={flags[0]}", *flags[1:]]
+        return [
+            told.replace(f"{tmp_path}/", "")
+            for told in public.without_effect(load(*layers), public.given(*layers))
+        ]
+
+    assert idle("kafka://h:1", "topics.labels=labels") == []
+    assert idle("sqlite:///l.db", "model.kind=naive_bayes", STREAMNB_LABELS__WINDOW="2d") == [
+        "c.toml: labels.window has no effect: environment variable STREAMNB_LABELS__WINDOW gives it, too",
+        'environment variable STREAMNB_LABELS__WINDOW: labels.window has no effect: topics.labels is not set, and events.repeats is "learn"',
+        "c.toml: posterior.seed has no effect: the model weighs no hypotheses",
+        "c.toml: kafka.username has no effect: log.url is no Kafka cluster",
+    ]  # fmt: skip
+    assert idle("sqlite:///l.db", "events.repeats=skip") == [
+        "c.toml: kafka.username has no effect: log.url is no Kafka cluster"
+    ]
+
+
+def test_keys_that_are_read_in_some_places_alone_are_keys():
+    for beginnings, _, _ in _READ_WHERE:
+        assert all(any(key.startswith(one) for key in KEYS) for one in beginnings)
 
 
 @pytest.mark.parametrize(
@@ -1222,7 +1281,7 @@ def test_the_hash_of_the_defaults_is_known():
 
 CHANGES = {
     "log.url": "sqlite:///y.db", "log.client": "librdkafka", "log.session_timeout": "1s", "log.hang_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
-    "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.transaction_timeout": "1s",
+    "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.token_file": "t", "kafka.key_password_file": "k", "kafka.transaction_timeout": "1s",
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
     "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",

@@ -25,6 +25,7 @@ LEVELS = {
     "config": 5,
     "saved": 6,
     "shown": 6,
+    "sklearn": 6,
     "cli": 7,
     "__main__": 8,
 }
@@ -74,7 +75,8 @@ ROOMS = {
     "adapters": {
         "blocking_call": 0,
         "fingerprint": 0,
-        "event_files": 0,
+        "parquet_file": 0,
+        "event_files": 1,
         "snapshot_folder": 0,
         "kafka": 1,
         "sqlite": 1,
@@ -87,6 +89,7 @@ ROOMS = {
         "compiling": 1,
         "rehearsal": 1,
         "wiring": 2,
+        "dry_run": 3,
         "planned_topics": 3,
         "asked": 3,
         "answers": 4,
@@ -166,7 +169,9 @@ ONLY_IN = {
     "uvicorn": {"cli/serving/server.py"},
     "sqlite3": {"adapters/sqlite/log.py", "adapters/sqlite/store.py"},
     "scipy": {"model/posterior/credible_intervals.py"},
-    "pandas": {"model/naive_bayes/counting_model.py", "model/trees/tree_augmented_nb.py"},
+    "pandas": {"model/naive_bayes/counting_model.py", "model/trees/tree_augmented_nb.py", "sklearn.py"},
+    "sklearn": {"sklearn.py"},
+    "pyarrow": {"adapters/parquet_file.py"},
     "zstandard": {"adapters/event_files.py"},
     "tqdm": {"cli/evaluation/event_files.py", "cli/compiling.py"},
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streamnb.adapters.kafka.error_texts import listen, translated
 from streamnb.adapters.kafka.group import client_id_of
@@ -42,12 +44,25 @@ class Claim(CooperativeStickyAssignor, ConsumerRebalanceListener):  # type: igno
         """The next assignment says it, too."""
 
 
+class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
+    """The bearer token in a file, read at each log-in: whoever renews it writes it there."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = Path(path)
+
+    def token(self) -> str:
+        """The token of now. Raises OSError."""
+        return self._path.read_text(encoding="utf-8").strip()
+
+
 class Clients:
     """Makes clients of kafka-python from the settings that all of them share.
 
     Args:
         settings: bootstrap_servers, security_protocol, sasl_mechanism, ssl_cafile and so on; they stand over
-            the defaults here, and below what a client's role in the protocol demands.
+            the defaults here, and below what a client's role in the protocol demands. Of
+            ``sasl_oauth_token_file`` a provider of tokens is made.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -58,6 +73,8 @@ class Clients:
             "reconnect_backoff_max_ms": 1_000,
             **settings,
         }
+        if file := self._settings.pop("sasl_oauth_token_file", None):
+            self._settings["sasl_oauth_token_provider"] = TokenFile(file)
         self.largest_batch = _LARGEST_REQUEST
         """Bytes that every topic takes at once, as far as anybody has asked."""
 

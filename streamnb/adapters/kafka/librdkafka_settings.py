@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from streamnb.errors import LogError
@@ -26,6 +28,7 @@ _NAMES = {
     "ssl_certfile": "ssl.certificate.location",
     "ssl_crlfile": "ssl.crl.location",
     "ssl_keyfile": "ssl.key.location",
+    "ssl_password": "ssl.key.password",
 }
 """Settings of kafka-python -> of librdkafka, with the same values."""
 
@@ -35,7 +38,8 @@ _OF_KAFKA_PYTHON_ALONE = {"bootstrap_timeout_ms", "metrics_num_samples", "metric
 LOGGER = logging.getLogger("kafka.librdkafka")
 """Where librdkafka logs; it lies below kafka-python's, whose handlers hear it, too."""
 
-_MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"}
+_MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"}
+_TOKEN_SECONDS = 60.0  # it asks anew before that
 _ANSWER_MS = 10_000  # the longest that one request waits
 _LARGEST_REQUEST = 64 << 20  # the topic's max.message.bytes decides, not the client
 
@@ -46,6 +50,8 @@ def translated_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if name == "bootstrap_servers":
             translated["bootstrap.servers"] = value if isinstance(value, str) else ",".join(value)
+        elif name == "sasl_oauth_token_provider":
+            translated["oauth_cb"] = partial(_token_of, value)
         elif name == "ssl_check_hostname":
             translated["ssl.endpoint.identification.algorithm"] = "https" if value else "none"
         elif name in _NAMES and (name != "sasl_mechanism" or value in _MECHANISMS):
@@ -56,6 +62,11 @@ def translated_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
                 f'kafka.client.{given} is nothing that librdkafka has; check log.client = "librdkafka"'
             )
     return translated
+
+
+def _token_of(provider: Any, _: str) -> tuple[str, float]:
+    """The token of now, and when to ask anew, seconds since the epoch."""
+    return provider.token(), time.time() + _TOKEN_SECONDS
 
 
 def _shared(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from streamnb.events import Event
 
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
-_FILE = re.compile(r"\S+\.(jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?")
+_FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import msgspec
 
 from streamnb.adapters.blocking_call import BlockingCall
 from streamnb.cli import wiring
+from streamnb.cli.dry_run import dry_run
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
@@ -25,9 +26,11 @@ _SIGN_SECONDS = 1.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Learn from the log until SIGTERM or SIGINT, or until its end."""
+    """Learn from the log until SIGTERM, SIGINT or SIGHUP, or until its end."""
     config = wiring.load_config(options)
     learner = wiring.learner(config)
+    if options.dry_run is not None:
+        return dry_run(config, learner, options.dry_run, accepts_loss=options.accept_loss)
     if unfinished := _learn(config, learner, options, _Stop()):
         print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
         return 0
@@ -112,7 +115,10 @@ class _Stop:
         self.worker: Worker | None = None
         self._asked = False
         self._interrupts = False
-        for number in (signal.SIGTERM, signal.SIGINT):
+        stops = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sees to
+            stops.append(signal.SIGHUP)
+        for number in stops:
             signal.signal(number, self._note)
 
     def __call__(self) -> bool:

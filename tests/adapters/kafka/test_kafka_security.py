@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
+from base64 import urlsafe_b64encode
 
 import pytest
 from kafka import KafkaAdminClient, errors
@@ -156,6 +158,63 @@ def test_a_password_may_come_from_a_file(program, grant, secured_broker, events)
     from_file = program(password="", model=operator.model, password_file=str(file))
     assert "refuses the log-in" in from_file.fail("replay", events)
     assert "is set" in program().run("config", "show")
+
+
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_to_read_is_enough_for_a_dry_run(program, grant, events, library):
+    """No group is joined, and no transaction begun: the broker would refuse both."""
+    operator = program("admin")
+    operator.run("topics", "create")
+    operator.run("replay", events)
+    grant(operator.model, *(("topic", topic, "READ") for topic in operator.topics.values()))
+    reader = program(model=operator.model, library=library)
+    assert len(reader.run("run", "--dry-run", 7).splitlines()) == 7
+    assert operator.read("journal") == []
+
+
+def bearer(user, seconds=3600):
+    """A token as the broker of the tests takes it: unsigned."""
+    claims = {"sub": user, "iat": time.time(), "exp": time.time() + seconds}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    return ".".join([*(urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts), ""])
+
+
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_a_bearer_token_comes_from_a_file(program, secrets, events, library):
+    """Of an administrator, of somebody without leave, and of nobody any more."""
+
+    def by(token, model=None):
+        secrets.append(token)
+        client = {"sasl_mechanism": "OAUTHBEARER"}
+        one = program("", "", model=model, library=library, client=client, token_file="token")  # noqa: S106  a file
+        (one.folder / "token").write_text(f"{token}\n")
+        return one
+
+    operator = by(bearer("admin"))
+    operator.run("topics", "create")
+    assert "50 events written" in operator.run("replay", events)
+    assert "50 events, " in operator.run("run", "--until-end")
+    assert "no permission to" in by(bearer("nobody"), operator.model).fail("run", "--until-end")
+    assert "the broker refuses the log-in: " in by(bearer("admin", -9), operator.model).fail(
+        "run", "--until-end"
+    )
+
+
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+def test_the_key_of_a_certificate_may_have_a_password(program, secured_broker, secrets, events, library):
+    certificate, key = secured_broker.client_certificate("pass-phrase of a key")
+    secrets.append("pass-phrase of a key")
+    client = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
+
+    def by(password):
+        one = program("admin", library=library, client=client, key_password_file="key-password")  # noqa: S106  a file
+        (one.folder / "key-password").write_text(password)
+        return one
+
+    operator = by("pass-phrase of a key\n")
+    operator.run("topics", "create")
+    assert "50 events written" in operator.run("replay", events)
+    assert "certificate or key" in by("another").fail("replay", events)
 
 
 @pytest.fixture

@@ -221,6 +221,7 @@ STOPPED = "stopped while the kernels were prepared; nothing is lost"
     [
         ("run", signal.SIGTERM, [STOPPED]),
         ("run", signal.SIGINT, [STOPPED]),
+        ("run", signal.SIGHUP, [STOPPED]),
         ("serve --listen 127.0.0.1:0", signal.SIGTERM, []),
     ],
 )

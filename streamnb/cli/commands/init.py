@@ -1,0 +1,238 @@
+"""``streamnb init``: a configuration proposed by what events look like."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.cli.commands.read import records_of
+from streamnb.cli.evaluation.event_files import columns_of, events_of
+from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.printable import printable
+from streamnb.config import Config
+from streamnb.config.kinds import JSON_PATH
+from streamnb.config.values import literal
+from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.wire.paths import parse_path, render_path
+from streamnb.wire.values import moment
+
+_IDS = ("id", "_id", "uuid", "event_id", "message_id")
+_LABELS = ("label", "class", "category", "target", "truth", "y")
+_TIMES = ("ts", "timestamp", "time", "created_at", "date")
+_MOST_ATTRIBUTES = 100
+_MOST_VALUES = 1000  # that are told apart
+_FEW_NUMBERS = 10
+_ENOUGH = 20  # events, to say that nearly each has another value
+_DEEPEST = 8
+
+Path_ = tuple[str, ...]
+
+
+@dataclass
+class _Seen:
+    """The values at one path: how many, of which types, how many words, which ones (some of them)."""
+
+    n: int = 0
+    words: int = 0
+    types: set[type] = field(default_factory=set)
+    values: set[Any] = field(default_factory=set)
+
+    def add(self, value: Any) -> None:
+        self.n += 1
+        self.types.add(type(value))
+        if isinstance(value, str):
+            self.words += len(value.split())
+        if not isinstance(value, list) and len(self.values) < _MOST_VALUES:
+            self.values.add(value)
+
+    @property
+    def differ(self) -> bool:
+        """Whether nearly every event has another value."""
+        return self.n >= _ENOUGH and len(self.values) > min(self.n, _MOST_VALUES) / 2
+
+    @property
+    def kind(self) -> str:
+        """What attribute it is, or, in parentheses, why it is none."""
+        if list in self.types:
+            return "(a list)"
+        if len(self.values) == 1 and self.n >= _ENOUGH:
+            return "(always the same)"
+        if self.types <= {int, float}:
+            few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= _ENOUGH
+            return "nominal" if few else "continuous"
+        if self.types == {str} and self.words >= (1.5 if self.differ else 3) * self.n:
+            return "text"
+        return "(nearly every event has another value)" if self.differ else "nominal"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at some events, write what is proposed, and say what it would make of them."""
+    given = wiring.load_config(options)
+    raws = list(islice(_raws(options, given), options.events))
+    seen: dict[Path_, _Seen] = defaultdict(_Seen)
+    n = sum(_look(raw, seen) for raw in raws)
+    if not n:
+        raise ConfigError(
+            "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
+        )
+    places = _places(given, seen, n)
+    text = _proposed(options, given, places, seen, n)
+    with Path(options.out).open("x", encoding="utf-8") as out:
+        out.write(text)
+    config = configuration.load(Path(options.out), {}, [])
+    tally, letters, schema = Tally(), 0, wiring.schema(config)
+    for row, raw in enumerate(raws):
+        letters += tally.decode(row, raw, schema) is None
+    told = {
+        "file": options.out,
+        "events": len(raws),
+        "dead_letters": letters,
+        "attributes": len(config.attributes),
+    }
+    if options.json:
+        print(json.dumps(told | {"places": {name: render_path(path) for name, path in places.items()}}))
+        return 0
+    found = f"{len(config.attributes)} attributes, by {len(raws):,} events"
+    print(f"{options.out}: {found}; {letters:,} dead letters under it")
+    tally.print()
+    if "label" not in places:
+        print(
+            "no field looks like a label, which is a text of few values: say which one is, with "
+            "--label-column for CSV, else with --set events.label=PATH",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _raws(options: argparse.Namespace, config: Config) -> Iterator[bytes]:
+    """The events of the file, or of the topic."""
+    if options.file is not None:
+        yield from events_of(options.file, columns_of(options))
+        return
+    with closing(wiring.existing_log(config)) as log:
+        for record in records_of(log, options.topic or config.topics.events[0], defaultdict(int)):
+            yield record.value
+
+
+def _look(raw: bytes, seen: dict[Path_, _Seen]) -> bool:
+    """Note what an event holds; whether it is a JSON object."""
+    try:
+        event = json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(event, dict):
+        return False
+    for path, value in _leaves(event, ()):
+        seen[path].add(value)
+    return True
+
+
+def _leaves(value: Mapping[str, Any], above: Path_) -> Iterator[tuple[Path_, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, dict) and len(above) < _DEEPEST:
+            yield from _leaves(inner, (*above, name))
+        elif inner is not None and not isinstance(inner, dict):
+            yield (*above, name), inner
+
+
+def _places(config: Config, seen: Mapping[Path_, _Seen], n: int) -> dict[str, Path_]:
+    """Where id, label and time are: as configured, else by name, and an id also by its values."""
+    default = configuration.EventsConfig()
+
+    def named(role: str, names: tuple[str, ...]) -> Iterator[Path_]:
+        if (told := getattr(config.events, role)) != getattr(default, role):
+            yield parse_path(told)
+        yield from (p for name in names for p in seen if p[-1].lower() == name)
+
+    ids = [*named("id", _IDS), *(p for p, one in seen.items() if one.types == {str} and one.words == n)]
+    unique = [p for p in ids if seen[p].n == n and len(seen[p].values) == min(n, _MOST_VALUES)]
+    if not unique:
+        raise ConfigError(
+            "no field is an id, of which each event needs its own: add one, or say where it is with "
+            "--set events.id=PATH"
+        )
+    labels = (p for p in named("label", _LABELS) if seen[p].types <= {str} and not seen[p].differ)
+    times = (p for p in named("ts", _TIMES) if all(map(_is_time, seen[p].values)))
+    found = {"id": unique[0], "label": next(labels, None), "ts": next(times, None)}
+    return {role: path for role, path in found.items() if path is not None}
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and moment(value, ()) > 0
+    except MalformedEvent:
+        return False
+
+
+def _proposed(
+    options: argparse.Namespace,
+    given: Config,
+    places: Mapping[str, Path_],
+    seen: Mapping[Path_, _Seen],
+    n: int,
+) -> str:
+    """The configuration, as TOML with comments; these hold numbers and names of fields, and no value."""
+    what = printable(options.file or f"topic {options.topic or given.topics.events[0]}")
+    lines = [
+        f"# Proposed by `streamnb init` for {what}, by {n:,} events. Look through it; then",
+        f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
+    ]
+    if options.file is not None:
+        flags = "".join(
+            f" --{role}-column {shlex.quote(name)}"
+            for role in ("id", "label", "text", "ts")
+            if (name := getattr(options, f"{role}_column")) != role
+        )
+        told = printable(f"{shlex.quote(options.file)} --config {shlex.quote(options.out)}{flags}")
+        lines.append(f"#   streamnb evaluate {told}")
+    if options.file is None or given.log != configuration.LogConfig():
+        lines += ["", "[log]", f"url = {literal(given.log.url)}"]
+    topics = (options.topic,) if options.topic else given.topics.events
+    if topics != configuration.TopicsConfig().events:
+        lines += ["", "[topics]", f"events = {literal(topics)}"]
+    lines += ["", "[events]"]
+    for role in ("id", "label", "ts"):
+        if role in places:
+            one = seen[places[role]]
+            told = f"  # {len(one.values):,} classes, in {one.n:,} events" if role == "label" else ""
+            lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
+        else:
+            lines.append(f'# {role} = "$.{role}"  # no field looks like it')
+    return "\n".join([*lines, *_attributes(places, seen, n), ""])
+
+
+def _attributes(places: Mapping[str, Path_], seen: Mapping[Path_, _Seen], n: int) -> Iterator[str]:
+    """A table for each attribute; what tells nothing is named in a comment."""
+    others = {path: one for path, one in seen.items() if path not in places.values()}
+    if len(others) > _MOST_ATTRIBUTES:
+        yield f"\n# {len(others):,} fields: none is declared; `text` and `features` are taken as they come."
+        return
+    names: set[str] = set()
+    for path, one in others.items():
+        place, kind = render_path(path), one.kind
+        if kind.startswith("(") or JSON_PATH.parse(place) != place:
+            yield f"\n# left out: {printable(place)} {kind if kind.startswith('(') else '(a path too long)'}"
+            continue
+        name = ".".join(path[1:] if path[0] == "features" and len(path) > 1 else path)
+        name = place if name in names or not name else name
+        names.add(name)
+        yield f"\n[[attributes]]  # in {one.n / n:.0%} of the events, {_different(one)}"
+        yield f"name = {literal(name)}"
+        yield f'kind = "{kind}"'
+        yield f"path = {literal(place)}"
+
+
+def _different(one: _Seen) -> str:
+    more = " or more" if len(one.values) >= _MOST_VALUES else ""
+    return f"{len(one.values):,}{more} different values"

@@ -1,0 +1,45 @@
+"""Keys that are given, and right, and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from streamnb.config.layers import Given
+from streamnb.config.schema import Config
+
+_READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] = (
+    (
+        (
+            *("kafka.client", "kafka.username", "kafka.password", "kafka.token_file"),
+            *("kafka.key_password_file", "kafka.transaction_timeout"),
+            *("log.client", "topics.replication", "topics.retention"),
+        ),
+        lambda config: config.log.is_kafka,
+        "log.url is no Kafka cluster",
+    ),
+    (
+        ("labels.",),
+        lambda config: config.keeps_events,
+        'topics.labels is not set, and events.repeats is "learn"',
+    ),
+    (
+        ("posterior.", "predictions.hypotheses"),
+        lambda config: config.weighs,
+        "the model weighs no hypotheses",
+    ),
+)
+"""Beginnings of keys, when they are read, and why not otherwise."""
+
+
+def without_effect(config: Config, layers: Iterable[Given]) -> list[str]:
+    """What is given in vain: keys that nothing reads under this configuration, and those that others hide."""
+    found: list[str] = []
+    last: dict[str, str] = {}
+    for one in layers:
+        if one.key in last:
+            found.append(f"{last[one.key]}: {one.key} has no effect: {one.origin} gives it, too")
+        last[one.key] = one.origin
+    for key, origin in last.items():
+        reasons = (why for keys, is_read, why in _READ_WHERE if key.startswith(keys) and not is_read(config))
+        found += [f"{origin}: {key} has no effect: {why}" for why in reasons]
+    return found

@@ -1,0 +1,95 @@
+"""A classifier of streamnb as an estimator of scikit-learn; needs the extra ``streamnb[sklearn]``."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+
+
+class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier of streamnb in pipelines, cross-validation and searches of scikit-learn.
+
+    X is a data frame, whose columns are numbers, nominal values or texts, as the model's attributes say; or
+    an array of numbers, float[n, d]. NaN is a missing value. y is any labels that scikit-learn takes. Weights
+    count in steps of 1/1024.
+
+    Args:
+        model: a classifier of streamnb that learns many events at once; what it has learned is left out. None
+            is `NaiveBayes`.
+
+    Attributes:
+        model_: what has learned.
+        classes_: the labels, sorted.
+    """
+
+    model_: Any
+    classes_: Any
+
+    def __init__(self, model: Any = None) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget what was learned, and learn these events in order."""
+        return self._learned(X, y, None, sample_weight, anew=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more events; a class that `classes` did not name gets its column when it comes."""
+        return self._learned(X, y, classes, sample_weight, anew=not hasattr(self, "model_"))
+
+    def predict_proba(self, X: Any) -> Any:
+        """P(class | row), float[n, classes]; the columns are `classes_`. Raises NotFittedError."""
+        check_is_fitted(self)
+        found = self.model_.predict_posteriors(self._events(X, anew=False))
+        answer = np.zeros((len(found.probabilities), len(self.classes_)))
+        answer[:, np.searchsorted(self.classes_, np.array(found.classes))] = found.probabilities
+        return answer
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row. Raises NotFittedError."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The model as bytes: joblib would map its arrays read-only, and it could not go on learning."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "model_": pickle.dumps(self.model_)} if "model_" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What was pickled, which has to be trusted as any pickle has."""
+        known = {"model_": pickle.loads(state["model_"])} if "model_" in state else {}  # noqa: S301  see above
+        super().__setstate__(state | known)
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing values are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _learned(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, anew: bool) -> Self:
+        events = self._events(X, y, anew=anew)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        known = [] if anew else [self.classes_]
+        self.classes_ = unique_labels(*known, *([] if classes is None else [classes]), y)
+        if anew:
+            self.model_ = (NaiveBayes() if self.model is None else self.model).clone()
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        self.model_.learn_many(events, y.tolist(), weights)
+        return self
+
+    def _events(self, X: Any, y: Any = "no_validation", *, anew: bool) -> pd.DataFrame:
+        """The rows as a data frame, checked. Raises ValueError or TypeError as scikit-learn's own would."""
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, y, reset=anew, skip_check_array=True)
+            return X
+        made = validate_data(self, X, y, reset=anew, ensure_all_finite="allow-nan", dtype=np.float64)
+        return pd.DataFrame(made if isinstance(y, str) else made[0])

@@ -1,0 +1,110 @@
+"""`streamnb init`: what it writes loads, and evaluates the file that it was made for."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamnb import config as configuration
+from streamnb.cli import main, wiring
+from streamnb.wire.codec import decode_event
+
+CSV = "key,text,plan,minutes,stars,city,note,label\n" + "".join(
+    f"k{i},I was charged {i} times,{'free pro'.split()[i % 2]},{i / 7},{i % 3},town {i},same,{'ab'[i % 2]}\n"
+    for i in range(50)
+)
+NESTED = [
+    {"_id": f"{i:x}", "user": {"age": 20.5 + i, "e mail": f"m{i}"}, "tags": ["x"], "message": "free entry win " * 2,
+     "vip": bool(i % 2), "category": "ham spam".split()[i % 2], "created_at": "2026-01-02T03:04:05Z"}
+    for i in range(30)
+]  # fmt: skip
+
+
+@pytest.fixture
+def init(tmp_path, monkeypatch, capsys):
+    """Run it on a file: its exit code, the configuration that it wrote, and what it said."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(name, content, *flags):
+        (tmp_path / name).write_text(content)
+        code = main(["init", name, "--json", *flags])
+        said = capsys.readouterr()
+        made = configuration.load(tmp_path / "streamnb.toml", {}, []) if code == 0 else None
+        return code, made, json.loads(said.out) if code == 0 else said.err
+
+    return run
+
+
+def kinds(made):
+    return {one.name: (one.kind, one.path) for one in made.attributes}
+
+
+def test_a_csv_gets_its_columns(init):
+    code, made, told = init("e.csv", CSV)
+    assert (code, told["dead_letters"], told["events"]) == (0, 0, 50)
+    assert kinds(made) == {
+        "text": ("text", "$.text"),
+        "plan": ("nominal", "$.features.plan"),
+        "minutes": ("continuous", "$.features.minutes"),
+        "stars": ("nominal", "$.features.stars"),
+        "city": ("text", "$.features.city"),
+    }
+    text = Path("streamnb.toml").read_text()
+    assert "# left out: $.features.key (nearly every event has another value)" in text
+    assert "# left out: $.features.note (always the same)" in text
+    assert "streamnb evaluate e.csv --config streamnb.toml" in text
+    assert main(["evaluate", "e.csv", "--config", "streamnb.toml"]) == 0
+    assert main(["config", "lint", "--config", "streamnb.toml"]) == 0
+
+
+def test_objects_of_any_shape_get_paths(init):
+    code, made, told = init("e.jsonl", "\n".join(map(json.dumps, NESTED)))
+    assert (code, told["dead_letters"]) == (0, 0)
+    assert (made.events.id, made.events.label, made.events.ts) == ("$._id", "$.category", "$.created_at")
+    assert kinds(made) == {"user.age": ("continuous", "$.user.age"), "vip": ("nominal", "$.vip")}
+    read = decode_event(json.dumps(NESTED[3]).encode(), wiring.schema(made))
+    assert (read.id, read.label, read.x) == ("3", "spam", {"user.age": 23.5, "vip": "true"})
+
+
+def test_what_it_cannot_know_it_asks_for(init, capsys):
+    code, _, said = init("e.jsonl", '{"text": "a", "n": 1}\n{"text": "a", "n": 1}')
+    assert code == 2
+    assert "no field is an id" in said
+    assert init("none.jsonl", "[1]\nno json\n")[0] == 2
+    code, made, told = init(
+        "e.jsonl", '{"no": "x1", "mood": "a"}\n{"no": "x2", "mood": "b"}', "--set", "events.label=$.mood"
+    )
+    assert (code, made.events.id, made.events.label, told["places"]["label"]) == (
+        0,
+        "$.no",
+        "$.mood",
+        "$.mood",
+    )
+    assert main(["init", "e.jsonl"]) == 1
+    assert "streamnb.toml: File exists" in capsys.readouterr().err
+
+
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers(), max_size=2)
+)
+OBJECTS = st.dictionaries(
+    st.text(), st.recursive(LEAVES, lambda v: st.dictionaries(st.text(), v), max_leaves=5)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(objects=st.lists(OBJECTS, min_size=1, max_size=5), name=st.text(alphabet="a'\" \n#]=", min_size=1))
+def test_whatever_the_fields_are_called_what_it_writes_loads(tmp_path, monkeypatch, capsys, objects, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "streamnb.toml").unlink(missing_ok=True)
+    lines = [json.dumps(one | {"id": f"e{i}", name: i}) for i, one in enumerate(objects)]
+    (tmp_path / "e.jsonl").write_text("\n".join(lines))
+    assert main(["init", "e.jsonl"]) == 0, capsys.readouterr().err
+    made = configuration.load(tmp_path / "streamnb.toml", {}, [])
+    wiring.learner(made)
+    assert tomllib.loads((tmp_path / "streamnb.toml").read_text())["events"]["id"]
