@@ -38,7 +38,8 @@ def learned(request, tmp_path):
 
 def everything(program):
     """All records, and all that a log keeps beside them; the files of the snapshots."""
-    kept = {path.name: path.read_bytes() for path in sorted(program.folder.glob("*.snapshots/*"))}
+    files = sorted(program.folder.glob("*.snapshots/*"))
+    kept = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
     assert kept
     if (program.folder / "log.db").exists():
         with sqlite3.connect(program.folder / "log.db") as db:
@@ -49,15 +50,15 @@ def everything(program):
 def test_it_says_what_run_then_publishes_and_writes_nothing(learned):
     before = everything(learned)
     dry = learned.start("run", "--dry-run", 20)
-    told = dry.output()
+    told = timeless(dry.output().splitlines())
     assert "dry run: 20 records after journal record " in dry.said()
     assert "19 predictions" in dry.said()
     assert "/0 offset 40: invalid-json at $" in dry.said()
-    assert learned.run("run", "--dry-run", 1000).splitlines()[:5] == told.splitlines()[:5]
+    assert timeless(learned.run("run", "--dry-run", 1000).splitlines())[:19] == told
     assert everything(learned) == before
     learned.run("run", "--until-end")
     published = learned.run("read", learned.topics["predictions"]).splitlines()
-    assert timeless(told.splitlines()) == timeless(published[30:49])
+    assert told == timeless(published[30:49])
     assert everything(learned) != before
 
 
