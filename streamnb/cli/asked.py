@@ -82,12 +82,13 @@ class Asked(NamedTuple):
             posteriors = self.model.predict_posteriors([e.x for e in events], [e.ts for e in events])
         except (TypeError, ValueError) as error:
             raise MalformedEvent("wrong-type", "$", str(error)) from error
-        if None in posteriors.labels():
+        rows = posteriors.probabilities.tolist()
+        if not all(map(any, rows)):
             raise SnapshotError(
                 f"{self.told['file']}: nothing has been learned yet: no event had a label; "
                 "`streamnb run` learns, and events.label says where labels stand"
             )
-        return [_by_label(posteriors.classes, row) for row in posteriors.probabilities.tolist()]
+        return [_by_label(posteriors.classes, row) for row in rows]
 
     def say(self) -> None:
         """Tell which snapshot answers, on standard error."""

@@ -263,6 +263,8 @@ def _read_plain_verdicts(raws: Sequence[bytes], max_bytes: int) -> list[Verdict]
     if max(map(len, raws)) > min(max_bytes, SHALLOW):
         return []
     try:
+        if not lines.isascii():
+            lines.decode()  # msgspec does not check the strings that it skips
         found = _decode_plain_verdicts(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []

@@ -5,74 +5,30 @@ python tests/hostile/fuzz_http.py [SECONDS] [SEED]; its exit code is that of sch
 
 from __future__ import annotations
 
-import json
-import random
-import re
 import subprocess
 import sys
-import tempfile
-import threading
-import time
-from contextlib import closing
 from pathlib import Path
 
-from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.engine.ports import NewRecord
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from fed import fed_learner
 
 RATE = 50
 UNKNOWN = "positive_data_acceptance"
 """A class that is unknown, or a feature of another kind, is refused with 422, and no schema can tell."""
 
 
-def feed(path: Path, stopping: threading.Event) -> None:
-    rng, n = random.Random(1), 0
-    with closing(SqliteLog(path)) as log:
-        while not stopping.wait(1.0):
-            made = [
-                {
-                    "id": f"m{n + i}",
-                    "text": " ".join(rng.choices(["free", "cash", "lunch", "noon"], k=6)),
-                    "label": rng.choice(["spam", "ham"]),
-                }
-                for i in range(RATE)
-            ]
-            log.append([NewRecord("events", None, json.dumps(one).encode()) for one in made])
-            n += RATE
-
-
 def main() -> int:
     seconds, seed = (sys.argv[1:] + ["600", "1"][len(sys.argv) - 1 :])[:2]
-    stopping = threading.Event()
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "log.db"
-        flags = ["--log", f"sqlite:///{path}", "--set", "http.listen=", "--set", "topics.labels=labels"]
-        streamnb = [sys.executable, "-m", "streamnb"]
-        subprocess.run([*streamnb, "topics", "create", *flags], check=True, capture_output=True)
-        feeding = threading.Thread(target=feed, args=(path, stopping))
-        feeding.start()
-        said = Path(scratch) / "serve.err"
-        with said.open("wb") as file:
-            programs = [
-                subprocess.Popen([*streamnb, "run", *flags], stderr=subprocess.DEVNULL),
-                subprocess.Popen(
-                    [*streamnb, "serve", "--listen", "127.0.0.1:0", "--rate", "100000", *flags], stderr=file
-                ),
-            ]
-        try:
-            while not (found := re.search(r"answering at (\S+):(\d+):", said.read_text())):
-                time.sleep(0.2)
-            url = f"http://{found[1]}:{found[2]}"
-            time.sleep(5.0)  # until there is a model: before, all is 503
-            asked = ["-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--continue-on-failure"]
-            limits = ["--max-time", seconds, "--seed", seed, "--request-timeout", "60"]
-            checks = ["--exclude-checks", UNKNOWN, "--phases", "examples,coverage,fuzzing"]
-            return subprocess.run([sys.executable, *asked, *limits, *checks], check=False).returncode
-        finally:
-            stopping.set()
-            feeding.join()
-            for program in programs:
-                program.terminate()
-                program.wait()
+    with fed_learner(
+        RATE, "--set", "topics.labels=labels", words=["free", "cash", "lunch", "noon"]
+    ) as programs:
+        _, port = programs.answering("serve", "--rate", "100000")
+        asked = ["run", f"http://127.0.0.1:{port}/openapi.json", "--continue-on-failure"]
+        limits = ["--max-time", seconds, "--seed", seed, "--request-timeout", "60"]
+        checks = ["--exclude-checks", UNKNOWN, "--phases", "examples,coverage,fuzzing"]
+        command = [sys.executable, "-m", "schemathesis.cli", *asked, *limits, *checks]
+        return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":

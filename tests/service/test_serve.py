@@ -107,7 +107,7 @@ def present(program):
 
 def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     program, append = made
-    command, _, ask = serving(program)
+    command, port, ask = serving(program)
     n, model = present(program)
     texts = ["free cash at noon", "lunch at home"]
     status, answer = ask("/predict", {"events": [texts[0], {"id": "a", "text": texts[1]}]})
@@ -137,8 +137,20 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     }
     assert gauges["streamnb_replica_journal_record"] == n
     assert gauges["streamnb_replica_learned_events"] == 500
+    assert_head_is_get_without_a_body(port)
     assert command.stop().process.returncode == 0
     assert "Traceback" not in command.said()
+
+
+def assert_head_is_get_without_a_body(port):
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        for path in ("/openapi.json", "/page/page.css", "/page/model", "/nothing", "/predict"):
+            found = {}
+            for method in ("GET", "HEAD"):
+                connection.request(method, path)
+                answer = connection.getresponse()
+                found[method] = answer.status, dict(answer.headers) | {"date": ""}, len(answer.read())
+            assert found["HEAD"] == (*found["GET"][:2], 0)
 
 
 def test_a_replica_is_the_learner_bit_for_bit_after_a_rollback_and_a_rebuild_too(made):

@@ -511,6 +511,7 @@ PIECES = [
     b' {"id":"j","label":"x"}\n',
     b'{"withdraw":true,"source":"s"}',
     b'{"id":"k","label":"\xff"}',
+    b'{"id":"l","label":"x","more":"\xff"}',
     b'{"id":"m","label":"' + b"x" * 600 + b'"}',
     b"",
     b"{}",

@@ -15,11 +15,11 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.snapshot_list import listed, print_list
-from streamnb.cli.reports.state_diff import StateAt, differences, print_differences, time_of
+from streamnb.cli.reports.state_diff import StateAt, compared, print_differences, state_at, time_of
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.entries import refuse_forgotten, roll_back
-from streamnb.engine.journal.history import each_alive, entries, find, is_on, last, path_to
+from streamnb.engine.journal.history import each_alive, entries, is_on, last, path_to
 from streamnb.engine.journal.recovery import recover, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
@@ -50,13 +50,9 @@ def run(options: argparse.Namespace) -> int:
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     with closing(wiring.existing_log(config)) as log:
         journal = _WholeJournal(log, config)
-        numbers = options.before, journal.last if options.after is None else options.after
-        before, after = (_state_at(log, config, n) for n in numbers)
-        answer = differences(before, after, options.top)
-        for side, n in zip(("before", "after"), numbers, strict=True):
-            found = find(log, log.partitions(config.topics.journal)[0], n)
-            answer[side]["written"] = None if found is None else found.record.now
-    return {"continued": is_on(journal.path(numbers[1]), numbers[0]), **answer}
+        after = journal.last if options.after is None else options.after
+        answer = compared(log, config, options.before, after, options.top)
+    return {"continued": is_on(journal.path(after), options.before), **answer}
 
 
 def _print_compared(answer: Mapping[str, Any]) -> None:
@@ -89,7 +85,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         identity = wiring.identity(config)
         end = _present(log, config, options)
         refuse_forgotten(end, options.to)
-        target = _state_at(log, config, options.to, log)
+        target = state_at(log, config, options.to, log.heartbeat)
         plan = _plan(_WholeJournal(log, config, log.heartbeat), end, options.to)
         if not options.json:
             _print_plan(plan, target)
@@ -207,11 +203,3 @@ class _WholeJournal:
             if events >= 0 and is_on(taken, n) and not is_on(less, n)
         ]
         return {"commits": len(found), "events": sum(found)}
-
-
-def _state_at(log: Log, config: Config, n: int, owned: Log | None = None) -> StateAt:
-    """The state at a journal record, under the configuration that held then."""
-    alive = (lambda: None) if owned is None else owned.heartbeat
-    learner = wiring.learner(config)
-    found = recover(log, wiring.snapshots(config), learner, wiring.identity(config), alive, at=n)
-    return StateAt(found, learner)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from streamnb.cli import wiring
 from streamnb.cli.reports.entity_chains import chains
 from streamnb.cli.reports.text_tables import table
-from streamnb.config import changes, restored, shaping_of
+from streamnb.config import Config, changes, restored, shaping_of
 from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.journal.history import find
+from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Log
 from streamnb.engine.reports import posterior_of
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.weights import UNIT
@@ -46,6 +50,25 @@ def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
         "posterior": _posterior(before.learner, after.learner),
         "chains": _chains(before.learner, after.learner),
     }
+
+
+def compared(
+    log: Log, config: Config, before: int, after: int, top: int, alive: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """The differences of the states at two journal records, and when those were written."""
+    old, new = (state_at(log, config, n, alive) for n in (before, after))
+    answer = differences(old, new, top)
+    for side, n in (("before", before), ("after", after)):
+        found = find(log, log.partitions(config.topics.journal)[0], n)
+        answer[side]["written"] = None if found is None else found.record.now
+    return answer
+
+
+def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambda: None) -> StateAt:
+    """The state at a journal record, under the configuration that held then."""
+    learner = wiring.learner(config)
+    found = recover(log, wiring.snapshots(config), learner, wiring.identity(config), alive, at=n)
+    return StateAt(found, learner)
 
 
 def _chains(before: Learner, after: Learner) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio
-import msgspec
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Path, Request, Response
@@ -23,6 +22,7 @@ from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked
 from streamnb.cli.serving.page import Writing, add_pages
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.short import PATH, answered
 from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError
@@ -38,7 +38,6 @@ _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _LABELS_SECONDS = 5.0  # to wait for others that write labels
 _MOST_EXPLAINED = 32 << 10  # characters
 _MOST_KEYS = 20
-_SHORT = 2000  # characters
 _MOST_SAID = 500  # characters of what is wrong
 
 
@@ -154,7 +153,6 @@ def application(
         first = error.errors()[0]
         return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
-    _predict(app, replica)
     _ask(app, replica)
     put = _say(app, write)
     _watch(app, replica, registry)
@@ -189,47 +187,21 @@ def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int]
     return registry, lambda path, code: answers.labels(path, str(code)).inc()
 
 
-def _predict(app: FastAPI, replica: Replica) -> None:
-    """The path that is asked most."""
-
-    def predicted(question: Question) -> Response:
-        """Under the lock."""
-        model = replica.asked()
-        events = [_event(model, given, place) for place, given in enumerate(question.events)]
-        said = model.predicted(events)
-        found = [
-            {
-                "id": _id(event),
-                "label": (label := next(iter(one))),
-                "probability": one[label],
-                "probabilities": one,
-            }
-            for event, one in zip(events, said, strict=True)
-        ]
-        answer = msgspec.json.encode({"predictions": found, "journal": replica.state()["journal"]})
-        return Response(answer, media_type="application/json")
-
-    def waiting(question: Question) -> Response:
-        with replica.lock:
-            return predicted(question)
-
-    @app.post("/predict", response_model=Answer)
-    async def predict(question: Question) -> Response:
-        """Predict events; nothing is learned of them."""
-        if _is_short(question):
-            with replica.lock.if_free() as is_free:
-                if is_free:  # to go to a thread, and come back, takes longer than to predict
-                    return predicted(question)
-        return await run_sync(waiting, question)
-
-
 def _ask(app: FastAPI, replica: Replica) -> None:
-    """The other paths that ask the model."""
+    """The paths that ask the model; short questions seldom come here, see `short`."""
 
     @contextmanager
     def asked() -> Iterator[Asked]:
         with replica.lock:
             yield replica.asked()
+
+    @app.post(PATH, response_model=Answer)
+    def predict(question: Question) -> Response:
+        """Predict events; nothing is learned of them."""
+        with asked() as model:
+            events = [_event(model, given, place) for place, given in enumerate(question.events)]
+            answer = answered(model, replica.stands, events)
+        return Response(answer, media_type="application/json")
 
     @app.post("/explain")
     def explain(why: Why) -> dict[str, Any]:
@@ -299,22 +271,12 @@ def _watch(app: FastAPI, replica: Replica, registry: CollectorRegistry) -> None:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
 
-def _is_short(question: Question) -> bool:
-    """Whether it is answered at once: nobody notices that the others wait."""
-    one, *more = question.events
-    return not more and isinstance(one, str) and len(one) <= _SHORT
-
-
 def _event(model: Asked, given: _Asking, place: int) -> Event:
     """Raises HTTPException with the place of what is no event."""
     try:
         return model.of_text(given) if isinstance(given, str) else model.of_object(given)
     except (MalformedEvent, ConfigError, UnicodeEncodeError) as error:
         raise HTTPException(_WRONG, f"event {place}: {error}") from error
-
-
-def _id(event: Event) -> str | None:
-    return None if event.id == "-" else event.id
 
 
 def _verdict(said: Verdict, place: int) -> Verdict:

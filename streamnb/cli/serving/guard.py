@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 _OPEN = {"/live", "/ready"}
 LOGIN = "/page/login"
 _FREE = _OPEN | {LOGIN, "/page/page.css", "/page/page.js"}
@@ -66,13 +66,16 @@ class Guard:
         self._count = count
         self._left, self._at = float(burst), time.monotonic()
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def counted(message: _Message) -> None:
+        if scope["method"] == "HEAD":  # the server leaves the body out
+            scope = {**scope, "method": "GET"}
+
+        async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._count(getattr(scope.get("route"), "path", "other"), message["status"])
             await send(message)
@@ -88,7 +91,7 @@ class Guard:
         except TimeoutError:
             await _refuse(counted, 408, f"the body did not come within {self._seconds:g} s")
         else:
-            await self._app(scope, _once(body, receive), counted)
+            await self._app(scope, given_once(body, receive), counted)
 
     def _check(self, scope: MutableMapping[str, Any]) -> None:
         is_open = scope["path"] in _OPEN
@@ -120,7 +123,7 @@ class Guard:
         cookies = headers.get(b"cookie", b"").split(b";") if path == "/" or path.startswith("/page/") else []
         return any(hmac.compare_digest(one.strip(), self._cookie) for one in cookies)
 
-    async def _body(self, receive: _Receive) -> bytes:
+    async def _body(self, receive: Receive) -> bytes:
         parts, size = [], 0
         while True:
             message = await receive()
@@ -147,11 +150,11 @@ def _name(host: bytes) -> str | None:
         return None
 
 
-def _once(body: bytes, receive: _Receive) -> _Receive:
+def given_once(body: bytes, receive: Receive) -> Receive:
     """Gives a body that has been read, then what comes after it."""
     left = [body]
 
-    async def given() -> _Message:
+    async def given() -> Message:
         if left:
             return {"type": "http.request", "body": left.pop(), "more_body": False}
         return await receive()
@@ -159,7 +162,7 @@ def _once(body: bytes, receive: _Receive) -> _Receive:
     return given
 
 
-async def _refuse(send: _Send, status: int, why: str, login: str = "") -> None:
+async def _refuse(send: Send, status: int, why: str, login: str = "") -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     headers += [(b"location", login.encode())] if login else []
     headers += [(b"retry-after", b"1")] if status == 429 else []

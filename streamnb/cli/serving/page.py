@@ -179,7 +179,12 @@ class _Frame:
         where = f"/page/{name or 'overview'}/live" + (f"?{urlencode(asked)}" if asked else "")
         live = tag("div", self.views.live(name, asked), id="live", class_="cards", data_live=where)
         said = tag("div", answer, id="answer", class_="cards", aria_live="polite")
-        forms = {"events": lambda: self._search(asked), "try": self._try, "dead-letters": self._replay}
+        forms: dict[str, Callable[[], Markup | None]] = {
+            "events": lambda: self._search(asked),
+            "try": self._try,
+            "dead-letters": self._replay,
+            "model": lambda: self.views.learned.form(asked),
+        }
         above = forms[name]() if name in forms else None
         return self._whole(TITLES[name], self._navigation(name), tag("h1", TITLES[name]), above, said, live)
 

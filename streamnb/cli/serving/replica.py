@@ -31,7 +31,7 @@ class Replica(Follower):
     def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
         super().__init__(config, tell)
         self._following: Following | None = None
-        self._restored: tuple[str, Config | None] = "", None  # under which configuration it learned
+        self._asked: tuple[object, Asked] | None = None  # under what it learned, and as it is asked
         self._learned_at = self._looked_at = 0.0
 
     @property
@@ -44,11 +44,17 @@ class Replica(Follower):
         following = self._following
         if following is None:
             raise SnapshotError(self.problem or "the model is being recovered: ask again in a moment")
-        origin, (known, config) = following.checkpoint.origin, self._restored
-        if origin.config_hash != known or config is None:
-            config = restored(origin.config)
-            self._restored = origin.config_hash, config
-        return asked_of(following.learner.model, config, origin.rules, {"file": "the replica"})
+        origin, model = following.checkpoint.origin, following.learner.model
+        under = origin.config_hash, origin.rules, id(model)
+        if self._asked is None or self._asked[0] != under:
+            told = {"file": "the replica"}
+            self._asked = under, asked_of(model, restored(origin.config), origin.rules, told)
+        return self._asked[1]
+
+    @property
+    def stands(self) -> int | None:
+        """At which journal record; None before there is a model."""
+        return None if self._following is None else self._following.checkpoint.n
 
     def state(self) -> Mapping[str, Any]:
         """Where it stands: journal record, events learned, seconds since that record and since its look."""

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamnb.cli.serving.api import application, metrics_of
 from streamnb.cli.serving.guard import Guard
 from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.short import ShortQuestions
 from streamnb.cli.serving.watch import Watch
 from streamnb.config import Config
 from streamnb.errors import ConfigError
@@ -107,10 +108,11 @@ def serve(
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
     replica, watch = Replica(config, tell), Watch(config, tell)
     registry, count = metrics_of(replica)
+    app = application(
+        replica, registry, write, watch, listening.token, replay=replay, is_secure=listening.is_secure
+    )
     guarded = Guard(
-        application(
-            replica, registry, write, watch, listening.token, replay=replay, is_secure=listening.is_secure
-        ),
+        ShortQuestions(app, replica),
         count=count,
         token=listening.token,
         is_local=listening.is_local,

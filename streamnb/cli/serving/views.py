@@ -13,12 +13,11 @@ from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.answers import explained
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
+from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import MetricsReport, Prediction
-from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.pictures import (
     Bar,
     Markup,
@@ -45,9 +44,8 @@ TITLES = {
     "model": "Model",
     "operations": "Operations",
 }
-_ROWS, _CLASSES, _CHOICES, _TOP = 25, 12, 5, 8
+_ROWS, _CHOICES, _TOP = 25, 5, 8
 _STALLED_SECONDS = 15.0
-_MODEL_SECONDS = 20.0
 _MOST_TRIED = 32 << 10  # characters
 _PLACE = ("reason", "path", "topic", "partition", "offset")
 _NO_REPORT = "No report yet. A learner writes one about each second: `streamnb run`"
@@ -65,12 +63,12 @@ class Views:
 
     def __init__(self, watch: Watch, replica: Replica, csrf: str, *, is_writable: bool) -> None:
         self._watch, self._replica, self._csrf, self._is_writable = watch, replica, csrf, is_writable
-        self._learned: tuple[float, Markup] = 0.0, Markup()
+        self.learned = Learned(watch.config, replica)
 
     def live(self, name: str, asked: dict[str, str]) -> Markup:
         """The part of a page that changes."""
         if name == "model":  # asks the replica, and keeps nobody waiting who reads
-            return self._model()
+            return self.learned.shown(asked)
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": self._overview,
             "events": lambda: self._events(asked),
@@ -262,32 +260,6 @@ class Views:
             reason, path, *place = (one.about.get(key, "?") for key in _PLACE)
             rows.append((reason, path, "{}/{}@{}".format(*place), tag("code", one.value)))
         yield listing("Newest", ["reason", "path", "from", "beginning of the record"], rows)
-
-    def _model(self) -> Markup:
-        """Classes, size and strongest words; computed seldom, for the replica stands still for it."""
-        made, shown = self._learned
-        if not shown or time.monotonic() > made + _MODEL_SECONDS:
-            try:
-                with self._replica.lock:
-                    model = self._replica.asked().model
-                    weights = Counter(dict(model.class_weights)).most_common(_CLASSES)
-                    sizes = len(model.class_weights), model.n_attributes, model.n_events, model.n_bytes
-                    counted = weights if isinstance(model, CountingModel) else []
-                    words = [strongest(model.statistics, label, _TOP) if n else [] for label, n in counted]
-            except StreamnbError as error:
-                return missing(str(error))
-            names = ("Classes", "Words and values", "Events learned", "Bytes of memory")
-            tiles = charts.tiles(tile(a, number(n), value=n) for a, n in zip(names, sizes, strict=True))
-            cards = [
-                _bars(
-                    f"{label}, {number(n)} learned: log odds",
-                    sorted([(f"{a}: {v}", odds) for a, v, odds, _ in found], key=lambda row: -row[1]),
-                )
-                for (label, n), found in zip(counted, words, strict=True)
-            ]
-            shown = joined([tiles, *(cards or [missing("This kind of model keeps no counts of words.")])])
-            self._learned = time.monotonic(), shown
-        return shown
 
     def _operations(self) -> Iterator[Markup]:
         commits, folder, now = list(self._watch.commits), self._watch.config.snapshot_folder, time.time()

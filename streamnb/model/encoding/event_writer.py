@@ -104,8 +104,9 @@ class EventWriter:
         """
         label, known, adds = targets.columns(classes)
         ends_of_items, ends_of_values = np.array(self._event_items), np.array(self._event_values)
-        item_adds = np.repeat(adds, np.diff(ends_of_items))
-        value_adds = np.repeat(adds, np.diff(ends_of_values))
+        item_adds, value_adds = (
+            np.repeat(adds, ends[1:] - ends[:-1]) for ends in (ends_of_items, ends_of_values)
+        )
         group = _numbers(self._groups, np.array(self._group), item_adds, layout.group)
         field = _numbers(self._fields, np.array(self._field), value_adds, layout.field)
         item_rows, rows, tokens = self._rows(group, item_adds, vocabulary)
@@ -191,6 +192,9 @@ def _numbers(names: dict[Any, int], places: Codes, adds: Flags, number: Callable
 
 def _kept(ends: Ints, numbers: Codes) -> Ints:
     """Where each event's known items end, of those where all of them do."""
+    known = numbers >= 0
+    if known.all():
+        return ends
     kept = np.zeros(numbers.size + 1, dtype=np.int64)
-    np.cumsum(numbers >= 0, out=kept[1:])
+    np.cumsum(known, out=kept[1:])
     return kept[ends]

@@ -146,6 +146,7 @@ class BayesOptimalNB(CountingModel):
         self._met = 0
         self._smoothings = np.zeros((3, len(self._readings), 0))
         self._sizes = np.zeros((4, 0))  # of each group, how many values are declared, last
+        self._last_readings: tuple[Floats, Readings | None] = self._smoothings, None
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -299,7 +300,7 @@ class BayesOptimalNB(CountingModel):
         """What the prior and each value add to the log odds, on average over the hypotheses."""
         statistics, batch = self._statistics, encoded.batch
         parts = Parts.of(batch, statistics.counts.kinds)
-        readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
+        readings = self._readings_now()
         K = len(statistics.classes)
         self._reserve(0)
         learner_scratch = LearnerScratch.of(
@@ -362,7 +363,7 @@ class BayesOptimalNB(CountingModel):
             np.zeros((n if joints else 0, H, K)),
         )
         bags = bags_of(batch)
-        readings = Readings.of(self._readings, self._smoothed(), statistics.classes)
+        readings = self._readings_now()
         scratch = HypothesisScratch.of(
             len(self._readings), self._plan.twins.size, K, len(self._sources.decays)
         )
@@ -423,6 +424,15 @@ class BayesOptimalNB(CountingModel):
     def _presence(self) -> PresenceTables:
         presence = self._statistics.presence
         return presence.tables(len(self._readings)) if presence else NO_PRESENCE
+
+    def _readings_now(self) -> Readings:
+        """How the hypotheses read the counts, of the groups and classes met."""
+        smoothed, classes = self._smoothed(), self._statistics.classes
+        before, readings = self._last_readings
+        if readings is None or before is not smoothed or readings.prior.shape[1] != len(classes):
+            readings = Readings.of(self._readings, smoothed, classes)
+            self._last_readings = smoothed, readings
+        return readings
 
     def _smoothed(self) -> Floats:
         """alpha, m and p of every hypothesis and group. Shape (3, H, G)."""

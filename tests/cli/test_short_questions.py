@@ -1,0 +1,130 @@
+"""A short question is answered by the short way as by the long one, and whatever else is asked goes the long way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from every_case import failures
+from prometheus_client import CollectorRegistry
+
+from streamnb import config as configuration
+from streamnb.cli import wiring
+from streamnb.cli.serving.api import application
+from streamnb.cli.serving.guard import Guard
+from streamnb.cli.serving.replica import Replica
+from streamnb.cli.serving.short import ShortQuestions
+from streamnb.config import shaping_of
+from streamnb.engine.journal.identity import Origin
+
+JSON = "application/json"
+SHORT = [b'{"events": ["free cash"]}', b' {"events":["lunch \\u00e9"]}\n', '{"events": ["\u00e9"]}'.encode(), b'{"events": [""]}', b'{"events": ["{}"]}']  # fmt: skip
+OTHERS = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'{"events": []}',
+    b'{"events": ["a", "b"]}',
+    b'{"events": [{"text": "free"}]}',
+    b'{"events": [7]}',
+    b'{"events": ["a"], "more": 1}',
+    b'{"events": ["\\ud800"]}',
+    b'{"events": ["\xff"]}',
+    b'\xef\xbb\xbf{"events": ["a"]}',
+    '{"events": ["a"]}'.encode("utf-16"),
+    json.dumps({"events": ["x" * 2001]}).encode(),
+]
+
+
+@pytest.fixture
+def replica():
+    config = configuration.load(None, {}, ["model.kind=naive_bayes", "hypotheses=[]"])
+    found, learner = Replica(config, print), wiring.learner(config)
+    learner.model.learn_many([{"text": "free cash"}, {"text": "lunch"}], ["spam", "ham"])
+    origin = Origin("hash", shaping_of(config), reading=3, first_reading=3)
+    found._following = SimpleNamespace(checkpoint=SimpleNamespace(origin=origin, n=7), learner=learner)
+    return found
+
+
+def answer_of(app, body, *, kind=JSON, method="POST"):
+    """Status, type and body of an answer."""
+    guarded = Guard(app, token="", is_local=True, most_bytes=1 << 20, rate=1e6, count=lambda *_: None)
+    headers = [(b"host", b"localhost"), (b"content-type", kind.encode())]
+    scope = {
+        "type": "http", "method": method, "path": "/predict", "raw_path": b"/predict", "query_string": b"", "root_path": "",
+        "http_version": "1.1", "scheme": "http", "server": ("localhost", 8000), "client": ("127.0.0.1", 1), "headers": headers,
+    }  # fmt: skip
+    sent, parts = [], [body[: len(body) // 2], body[len(body) // 2 :]]
+
+    async def receive():
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(guarded(scope, receive, send))
+    head = dict(sent[0]["headers"])
+    raw = b"".join(one["body"] for one in sent[1:])
+    assert int(head[b"content-length"]) == len(raw)
+    return sent[0]["status"], head[b"content-type"], raw
+
+
+def test_both_ways_answer_alike(replica):
+    app = application(replica, CollectorRegistry(), None)
+    short = ShortQuestions(app, replica)
+
+    def check(case):
+        body, more = case
+        assert answer_of(short, body, **more) == answer_of(app, body, **more)
+
+    kinds = [
+        {},
+        {"kind": f"{JSON}; charset=utf-8"},
+        {"kind": "text/plain"},
+        {"kind": "application/problem+json"},
+    ]
+    cases = [
+        (body, more) for body in SHORT + OTHERS for more in [*kinds, {"method": "GET"}, {"method": "PUT"}]
+    ]
+    assert failures(check, cases) == {}
+
+
+def test_the_short_way_is_taken_by_short_questions_alone_and_never_waits(replica):
+    app = application(replica, CollectorRegistry(), None)
+    short = ShortQuestions(app, replica)
+
+    async def passed(*_):
+        raise NotImplementedError
+
+    short._app = passed
+    for body in SHORT:
+        assert answer_of(short, body)[0] == 200
+        with replica.lock, pytest.raises(NotImplementedError):
+            answer_of(short, body)
+    for body in OTHERS:
+        with pytest.raises(NotImplementedError):
+            answer_of(short, body)
+
+
+def test_before_there_is_a_model_the_long_way_says_so(replica):
+    replica._following = None
+    app = application(replica, CollectorRegistry(), None)
+    assert answer_of(ShortQuestions(app, replica), SHORT[0])[0] == 503
+
+
+def test_a_change_of_configuration_or_of_the_model_is_asked_at_once(replica):
+    before = replica.asked()
+    assert replica.asked() is before
+    replica._following.learner.model = replica._following.learner.model.clone()
+    assert replica.asked().model is replica._following.learner.model
+    origin = replica._following.checkpoint.origin
+    config = shaping_of(
+        configuration.load(None, {}, ["model.kind=naive_bayes", "hypotheses=[]", "events.id=$.key"])
+    )
+    replica._following.checkpoint.origin = Origin(
+        "other", config, reading=3, first_reading=origin.first_reading
+    )
+    assert replica.asked().schema.id_keys == ("key",)
