@@ -127,10 +127,10 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
         raise ConfigError(
             f"PLACE: expected PARTITION/OFFSET as `streamnb dlq list` has it, got {options.place!r}"
         )
-    found = log.read(Partition(topic, int(number)), int(offset), 1)
-    if not found or found[0].offset != int(offset):
+    found = _at(log, topic, int(number), int(offset))
+    if found is None:
         raise LogError(f"there is no dead letter {options.place} in {topic} of {config.log.url}")
-    letter = _Letter.of(found[0])
+    letter = _Letter.of(found)
     told, (_, now) = letter.told(), _Replay(config, log).judged(letter)
     if options.json:
         print(json.dumps(told | {"now": now or "it can be read"}))
@@ -144,6 +144,13 @@ def _show(options: argparse.Namespace, config: Config, log: Log) -> int:
     print(f"now     {printable(now or 'it can be read: streamnb dlq replay sends it once more')}\n")
     print(printable(told["value"]))
     return 0
+
+
+def _at(log: Log, topic: str, number: int, offset: int) -> Record | None:
+    """The record that lies there; None where the topic has no such partition, or no record there."""
+    place = Partition(topic, number)
+    found = log.read(place, offset, 1) if place in log.partitions(topic) else ()
+    return found[0] if found and found[0].offset == offset else None
 
 
 class _Replay:
@@ -170,7 +177,7 @@ class _Replay:
             else:
                 decode_event(record.value, self._schema, record.key, time.time())
         except MalformedEvent as error:
-            return record, f"it still fails: {error.reason} at {error.path}: {error}"
+            return record, f"it still fails: {error}"
         return record, None
 
     def _record(self, letter: _Letter, topic: str) -> NewRecord | None:
@@ -181,16 +188,12 @@ class _Replay:
         ]
         if not letter.headers.keys().isdisjoint({"truncated", "key-dropped", "headers-dropped"}):
             try:
-                place, offset = (
-                    Partition(topic, int(letter.headers["partition"])),
-                    int(letter.headers["offset"]),
-                )
-                found = self._log.read(place, offset, 1)
+                found = _at(self._log, topic, int(letter.headers["partition"]), int(letter.headers["offset"]))
             except (KeyError, ValueError, OutOfRange, UnknownTopic):
                 return None
-            if not found or found[0].offset != offset:
+            if found is None:
                 return None
-            key, value, original = found[0].key, found[0].value, list(found[0].headers)
+            key, value, original = found.key, found.value, list(found.headers)
         kept = tuple((name, told) for name, told in original if name != _WHENCE)
         return NewRecord(topic, key, value, kept)
 
