@@ -130,6 +130,9 @@ class Log(Protocol):
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The offset of the earliest record kept, and of the next record to be written."""
 
+    def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
+        """The same of all partitions of a topic, asked for at once. Raises `UnknownTopic`."""
+
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
         """At most `limit` records of one partition from `offset` on; `poll` does not move.
 

@@ -135,6 +135,10 @@ class PrefixedKafkaLog:
     def offsets(self, partition):
         return self._log.offsets(self._there(partition))
 
+    def extents(self, topic):
+        found = self._log.extents(self._prefix + topic)
+        return {self._here(partition): extent for partition, extent in found.items()}
+
     def read(self, partition, offset, limit):
         return self._records(self._log.read(self._there(partition), offset, limit))
 

@@ -358,8 +358,17 @@ class KafkaLog:
 
     def offsets(self, partition: Partition) -> tuple[int, int]:
         """The earliest offset kept, and the high watermark, transactions still open included."""
-        place = TopicPartition(*partition)
-        return self._bounds([place], OffsetSpec.EARLIEST)[place], self._bounds([place])[place]
+        return self._extents_of([partition])[partition]
+
+    def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
+        """The same of all partitions of a topic."""
+        return self._extents_of(self.partitions(topic))
+
+    def _extents_of(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
+        places = [TopicPartition(*partition) for partition in partitions]
+        firsts, ends = self._bounds(places, OffsetSpec.EARLIEST), self._bounds(places)
+        found = zip(partitions, places, strict=True)
+        return {partition: (firsts[place], ends[place]) for partition, place in found}
 
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
         """At most `limit` committed records from `offset` on; empty where there is none up to the end.

@@ -168,6 +168,10 @@ class SqliteLog:
         _, earliest, end = self._store.extent(partition)
         return earliest, end
 
+    def extents(self, topic: str) -> Mapping[Partition, tuple[int, int]]:
+        """The same of all partitions of a topic."""
+        return {partition: self.offsets(partition) for partition in self.partitions(topic)}
+
     def read(self, partition: Partition, offset: int, limit: int) -> Sequence[Record]:
         """At most `limit` records from `offset` on, without waiting. Raises `OutOfRange`, `UnknownTopic`."""
         with self._store.transaction("DEFERRED"):

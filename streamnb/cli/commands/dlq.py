@@ -274,7 +274,7 @@ def _parts(log: Log, topic: str, since: Mapping[Partition, int]) -> Iterator[lis
 
     What this run makes come back is beyond the ends of now.
     """
-    ends = {partition: log.offsets(partition)[1] for partition in log.partitions(topic)}
+    ends = {partition: end for partition, (_, end) in log.extents(topic).items()}
     for _, found in groupby(records_of(log, topic, Counter(since)), key=attrgetter("partition")):
         letters = (_Letter.of(record) for record in takewhile(lambda r: r.offset < ends[r.partition], found))
         part, size = [], 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -119,17 +119,17 @@ class Watch(Follower):
             takers[topics.labels] = _OTHERS, self._take_verdict
         with self.lock:
             self._clear()
-            places = {
-                place: n for topic, (n, _) in takers.items() for place, n in self._places(log, topic, n)
-            }
-        log.seek(
-            {place: max(first, end - n) for place, n in places.items() for first, end in [log.offsets(place)]}
-        )
-        read = [place for topic in topics.read for place, _ in self._places(log, topic, 1)]
+            seen = {topic: self._extents(log, topic) for topic in {*takers, *topics.read}}
+        starts: dict[Partition, int] = {}
+        for topic, (n, _) in takers.items():
+            share = -(-n // max(1, len(seen[topic])))  # of the newest n records
+            starts |= {place: max(first, end - share) for place, (first, end) in seen[topic].items()}
+        log.seek(starts)
+        read = [topic for topic in topics.read if seen[topic]]
         looked = 0.0
         while not self._stopping:
             if time.monotonic() > looked + _LOOK_SECONDS:
-                ends = {place: log.offsets(place)[1] for place in read}
+                ends = {place: end for topic in read for place, (_, end) in log.extents(topic).items()}
                 with self.lock:
                     self.ends = ends
                 looked = time.monotonic()
@@ -140,14 +140,13 @@ class Watch(Follower):
                         takers[record.partition.topic][1](record)
             self.is_loading, self.problem = len(found) == _AT_ONCE, ""
 
-    def _places(self, log: Log, topic: str, n: int) -> list[tuple[Partition, int]]:
-        """The partitions of a topic, and how many of the newest n records are read of each."""
+    def _extents(self, log: Log, topic: str) -> Mapping[Partition, tuple[int, int]]:
+        """Where the partitions of a topic begin and end; none of one that there is not."""
         try:
-            found = log.partitions(topic)
+            return log.extents(topic)
         except UnknownTopic:
             self.missing.append(topic)
-            return []
-        return [(place, -(-n // len(found))) for place in found]
+            return {}
 
     def _take_commit(self, record: Record) -> None:
         self.commits.append(decode_journal(record.value))

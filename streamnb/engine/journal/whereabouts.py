@@ -127,8 +127,7 @@ class Search:
 
     def _newest(self, id_: str, most: int, ts: float | None = None) -> Published:
         """The newest prediction of an id, perhaps of those of one time. Raises _Unmet."""
-        partitions = self._log.partitions(self._predictions)
-        extents = {partition: self._log.offsets(partition) for partition in partitions}
+        extents = dict(self._log.extents(self._predictions))
         looked, step, total = 0, _FEW * _FEW, sum(end - first for first, end in extents.values())
         while looked < most and any(first < end for first, end in extents.values()):
             found = []

@@ -189,6 +189,7 @@ def test_added_partitions_are_seen_by_a_log_that_is_open(open_log):
         until(lambda view=view: len(view.partitions("events")) == 4)
         assert list(view.partitions("events")) == [Partition("events", number) for number in range(4)]
         assert view.offsets(Partition("events", 3)) == (0, 0)
+        assert view.extents("events") == {place: view.offsets(place) for place in view.partitions("events")}
     assert values(other, "events") == before
     open_log().append([new("events", key=b"%d" % i) for i in range(100)])
     other.seek(dict.fromkeys(other.partitions("events"), 0))

@@ -269,10 +269,10 @@ class Published:
 
     def _kept(self, kind: str, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
         """Partition -> the earliest offset kept and the end, of those topics that there are."""
-        kept = {}
+        kept: dict[Partition, tuple[int, int]] = {}
         for topic in topics:
             try:
-                kept.update({p: self.log.offsets(p) for p in self.log.partitions(topic)})
+                kept.update(self.log.extents(topic))
             except (LogError, JournalError) as error:
                 self.findings.differs(kind, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
         return kept

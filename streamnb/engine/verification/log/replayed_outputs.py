@@ -176,7 +176,7 @@ class _Window:
         self._size = 0  # bytes
         self._ahead: dict[Partition, tuple[int, int]] = {}
         try:
-            self._ahead = {p: log.offsets(p) for p in log.partitions(first.topic)}
+            self._ahead = dict(log.extents(first.topic))
         except (LogError, JournalError) as error:
             self.errors.append(error)
         self.is_whole = not self.errors and not any(first for first, _ in self._ahead.values())
