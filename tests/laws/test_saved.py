@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import os
 import re
@@ -10,12 +11,14 @@ import resource
 import signal
 import struct
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from archives import unpack
 from hostile.mutated_states import AFTER, MODELS, ROWS, Made
+from program import Program
 
 import streamnb
 from streamnb import (
@@ -297,3 +300,30 @@ def test_where_there_is_none_it_says_where_it_looked(where, tmp_path, monkeypatc
     told = r"nothing(\.snb|\.db\.snapshots)?: .*snapshot list|in \S+: .*streamnb run"
     with pytest.raises(SnapshotError, match=told):
         streamnb.load(where)
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_a_learner_on_a_broker_is_loaded_by_its_url_while_it_runs(client, broker, tmp_path, monkeypatch):
+    """From the folder where it works, or by its configuration; what the file says beside the URL counts, too."""
+    name = f"loaded-{client}"
+    program = Program(tmp_path, broker.address, model=name, model_keys={"kind": "naive_bayes"})
+    program.file.write_text(program.file.read_text().replace("[log]\n", f'[log]\nclient = "{client}"\n'))
+    lines = [
+        json.dumps({"id": f"e{i}", "text": "free cash" if i % 2 else "lunch", "label": str(i % 2)})
+        for i in range(40)
+    ]
+    (tmp_path / "events.jsonl").write_text("\n".join(lines) + "\n")
+    program.run("topics", "create")
+    program.run("replay", "events.jsonl")
+    program.run("run", "--until-end")
+    with closing(program):
+        program.start("run").await_word(program.topics["events"])
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("STREAMNB_MODEL__NAME", name)
+        url = f"kafka://{broker.address}"
+        models = [streamnb.load(url), streamnb.load(url, program.file), streamnb.load(f"{name}.snapshots")]
+    assert len({model.digest() for model in models}) == 1
+    assert models[0].class_weights == {"0": 20.0, "1": 20.0}
+    monkeypatch.setenv("STREAMNB_MODEL__NAME", "another")
+    with pytest.raises(SnapshotError, match=r"there is no snapshot in another\.snapshots"):
+        streamnb.load(url)
