@@ -88,7 +88,7 @@ class Clients:
         """Makes lines for Kafka's own tools."""
         return ToolLine.of(self._settings)
 
-    def reader(self) -> Any:
+    def reader(self, wait_ms: int) -> Any:
         """A consumer without a group, that reads what is committed and resets nothing by itself."""
         return self._made(
             KafkaConsumer,
@@ -99,7 +99,7 @@ class Clients:
             allow_auto_create_topics=False,
             max_partition_fetch_bytes=4 << 20,  # both bound what waits in memory
             fetch_max_bytes=16 << 20,
-            fetch_max_wait_ms=100,
+            fetch_max_wait_ms=wait_ms,
         )
 
     def member(self, group: str, owner: str, session_timeout: float, claim: Claim) -> Any:

@@ -13,7 +13,7 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.structs import OffsetAndMetadata
 
 from streamnb.adapters.kafka.clients import Clients
-from streamnb.adapters.kafka.library import Patiently
+from streamnb.adapters.kafka.library import WAIT_MS, Patiently
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
 
 _APPENDS_WITH = ("self", "tp", "timestamp_ms", "key", "value", "headers", "now", "abort_on_new_batch")
@@ -87,9 +87,9 @@ class KafkaPython:
     def __init__(self, clients: Clients, group: str) -> None:  # noqa: ARG002  others need the group
         self._clients = clients
 
-    def reader(self) -> _Reader:
+    def reader(self, wait_ms: int = WAIT_MS) -> _Reader:
         """A consumer in no group."""
-        return _Reader(self._clients.reader())
+        return _Reader(self._clients.reader(wait_ms))
 
     def transactional(self, transactional_id: str, timeout: float) -> _TransactionalProducer:
         """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""

@@ -15,6 +15,8 @@ from streamnb.engine.ports import NewRecord, Partition, Record
 Patiently = Callable[[Callable[[], Any], str, str], Any]
 """Asks until there is an answer: the question, which leave it needs, of which topic."""
 
+WAIT_MS = 100
+
 
 class Reader(Protocol):
     """A consumer in no group, that reads what is committed and resets nothing by itself."""
@@ -79,8 +81,11 @@ class Producer(Protocol):
 class Library(Protocol):
     """Makes the clients of one log. All raise LogError where settings are not taken."""
 
-    def reader(self) -> Reader:
-        """A consumer in no group."""
+    def reader(self, wait_ms: int = WAIT_MS) -> Reader:
+        """A consumer in no group.
+
+        A broker that has nothing new keeps a request for so long. Whoever seeks another place waits for it.
+        """
 
     def transactional(self, transactional_id: str, timeout: float) -> TransactionalProducer:
         """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""

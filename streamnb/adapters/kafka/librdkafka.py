@@ -20,7 +20,7 @@ from kafka import errors
 from streamnb.adapters.kafka.clients import Clients
 from streamnb.adapters.kafka.error_actions import Action, classify
 from streamnb.adapters.kafka.kafka_python import headers_of, of_record
-from streamnb.adapters.kafka.library import Patiently
+from streamnb.adapters.kafka.library import WAIT_MS, Patiently
 from streamnb.adapters.kafka.librdkafka_errors import as_kafka_python, raised_as_kafka_python
 from streamnb.adapters.kafka.librdkafka_settings import producing, reading, transacting
 from streamnb.engine.ports import NewRecord, Partition, Record, tuples
@@ -49,9 +49,10 @@ class Librdkafka:
         self._group = group
         reading(self._settings, group)
 
-    def reader(self) -> _Reader:
+    def reader(self, wait_ms: int = WAIT_MS) -> _Reader:
         """A consumer in no group."""
-        consumer = _made(Consumer, reading(self._settings, self._group))
+        settings = {**reading(self._settings, self._group), "fetch.wait.max.ms": wait_ms}
+        consumer = _made(Consumer, settings)
         _check_membership_bytes(consumer.consumer_group_metadata(), self._group)
         return _Reader(consumer)
 

@@ -93,7 +93,6 @@ def reading(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
         "auto.offset.reset": "error",
         "enable.partition.eof": True,  # else nothing tells that markers were passed
         "check.crcs": True,
-        "fetch.wait.max.ms": 100,
         "fetch.queue.backoff.ms": 5,  # else it waits a second whenever its queue was full
         "max.partition.fetch.bytes": 4 << 20,  # these three bound what waits in memory
         "fetch.max.bytes": 16 << 20,

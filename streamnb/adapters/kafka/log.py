@@ -44,6 +44,7 @@ from streamnb.errors import Fenced, LogError, NotElected, OutOfRange, Unavailabl
 from streamnb.wire.journal import last_number
 
 _POLL_SECONDS = 0.05
+_SEEK_MS = 10
 _TURN_SECONDS = 0.5
 _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
 _GRACE = 15.0  # seconds beyond the transaction timeout after which an open transaction is a hanging one
@@ -105,7 +106,7 @@ class KafkaLog:
         try:
             self._admin = self._patiently(lambda: self._open(self._clients.admin()))
             self._reader: Reader = self._patiently(lambda: self._open(self._library.reader()))
-            self._seeker: Reader = self._patiently(lambda: self._open(self._library.reader()))
+            self._seeker: Reader = self._patiently(lambda: self._open(self._library.reader(_SEEK_MS)))
         except BaseException:
             self.close()
             raise
@@ -416,6 +417,8 @@ class KafkaLog:
         self._check_known(positions)
         with translated():
             self._reader.seek(positions)
+            self._seeker.seek({})  # what it would ask for meanwhile nobody wants
+        self._seeking = None
 
     def poll(self, limit: int, timeout: float) -> Sequence[Record]:
         """At most `limit` committed records; waits up to `timeout` seconds for the first."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import FastAPI
 
 from streamnb.cli.asked import Asked
 from streamnb.cli.serving.guard import Message, Receive, Send, given_once
@@ -47,11 +46,11 @@ class ShortQuestions:
     All others it passes on, and so what is refused: the application says why, and its OpenAPI describes both.
 
     Args:
-        app: the application; what asks it has the whole body at hand, as `Guard` does.
+        app: the FastAPI application; what asks it has the whole body at hand, as `Guard` does.
         replica: is asked.
     """
 
-    def __init__(self, app: FastAPI, replica: Replica) -> None:
+    def __init__(self, app: Any, replica: Replica) -> None:
         self._app, self._replica = app, replica
         self._route = next(route for route in app.routes if getattr(route, "path", None) == PATH)
 
