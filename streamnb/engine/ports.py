@@ -206,7 +206,9 @@ def check_since(log: Log, since: Mapping[Partition, int], until: Mapping[Partiti
     topics = {partition.topic for partition in until}
     found = {partition: at for topic in topics for partition, at in log.handed_on(topic).items()}
     if found != {partition: offset for partition, offset in since.items() if partition in found or offset}:
-        raise Fenced("somebody else has handed these records on meanwhile; nothing was written: start again")
+        raise Fenced(
+            "somebody else hands these records on, too, and came first with those that are next: start again"
+        )
 
 
 def tuples(kind: type[T], rows: Iterable[tuple[Any, ...]]) -> list[T]:

@@ -50,7 +50,11 @@ _TEXTS = (
         "records asked for are gone, or not there yet: {whole}",
     ),
     _Text((errors.CorruptRecordError,), "a record is damaged: {whole}"),
-    _Text(NO_SUCH_TOPIC, "no such topic: {whole}"),
+    _Text(
+        NO_SUCH_TOPIC,
+        "no such topic: {whole}",
+        "whether it was deleted: `streamnb topics create` makes it, `streamnb run --accept-loss` goes on",
+    ),
     _Text((errors.TopicAuthorizationFailedError,), "no permission to {leave} topic {name}", _ACLS),
     _Text((errors.GroupAuthorizationFailedError,), "no permission to READ group {name}", _ACLS),
     _Text(
