@@ -47,6 +47,12 @@ def _refuse_step(record: Any, keys: tuple[str, ...]) -> NoReturn:
     while type(record) is dict:
         record = record[keys[depth]]
         depth += 1
+    if not depth and type(record) is list:
+        refuse(
+            "wrong-type",
+            (),
+            "expected an object, found an array, as of a row of CSV with cells too many or few",
+        )
     refuse_type(record, "an object", keys[:depth])
 
 

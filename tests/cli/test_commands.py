@@ -633,7 +633,7 @@ def test_help_shows_every_command_once():
     shown = re.findall(r"^  ([a-z]\w*)  +[A-Z]", told, re.MULTILINE)
     files = (Path(cli.__file__).parent / "commands").glob("[a-z]*.py")
     assert sorted(shown) == sorted(path.stem for path in files)
-    assert "usage: streamnb predict [-h]" in streamnb("predict", "--help").stdout
+    assert "usage: streamnb predict [OPTIONS]" in streamnb("predict", "--help").stdout
 
 
 def test_an_empty_file_is_reported_as_such(tmp_path):
@@ -679,7 +679,7 @@ def test_help_fits_the_terminal_and_names_every_option(monkeypatch, capsys):
         ("streamnb ev", {"evaluate "}),
         ("streamnb snapshot ", {"list", "diff", "rollback", "-h", "--help"}),
         ("streamnb run --dr", {"--dry-run "}),
-        ("streamnb evaluate th", {"this.csv"}),
+        ("streamnb evaluate th", {"this.csv "}),
     ],
 )
 def test_the_shell_is_told_what_may_follow(tmp_path, typed, offered):

@@ -46,7 +46,9 @@ def test_commands_are_commands(capsys):
         except SystemExit:
             pytest.fail(capsys.readouterr().err)
         config = getattr(options, "config", None)
-        assert config in {None, "streamnb.toml"} or (ROOT / config).exists() or page.name == "configuration.md"
+        assert (
+            config in {None, "streamnb.toml"} or (ROOT / config).exists() or page.name == "configuration.md"
+        )
 
     assert failures(is_command, pages(r"^(?:\$ )?(streamnb .*)$", shell)) == {}
 

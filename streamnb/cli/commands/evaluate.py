@@ -26,7 +26,9 @@ from streamnb.cli.evaluation.progressive import (
     say_why_nothing_was_learned,
 )
 from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.evaluation.seen_fields import Watched
 from streamnb.cli.evaluation.user_model import given_model
+from streamnb.cli.printable import printable
 from streamnb.cli.reports.by_class import by_class, print_by_class
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
@@ -56,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
     page = _page(options, learner, config)
     events = events_of(options.file, columns_of(options, config.events.label))
     events = with_groups(events, options, config.events.label)
-    rows = begun(numbered(events, options.order))
+    watched = Watched(numbered(events, options.order))
+    rows = begun(watched)
     train, test = ([], []) if options.holdout is None else divide(list(rows), share)
     with ExitStack() as stack:
         predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
@@ -72,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
     if not learner.model.n_events:
         say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
     _show(options, learner, seconds, (tally, drifts))
+    if not config.attributes:
+        _say_what_texts_were_taken_for(watched)
     _write(page, options.file, seconds)
     return 0 if learner.model.n_events else 1
 
@@ -113,6 +118,15 @@ def _one_less_auc(learner: Learner) -> float | None:
     """None where there are not two classes, or labels come later: what was served is scored elsewhere."""
     scores = learner.progressive
     return scores.one_less_auc if isinstance(scores, RankedValidation) else None
+
+
+def _say_what_texts_were_taken_for(watched: Watched) -> None:
+    for path in watched.taken_for_values():
+        print(
+            f"streamnb: {printable(path)} looks like a text, and each was taken for one value: "
+            "`streamnb init FILE` declares it as a text; of CSV one column may be --text-column NAME",
+            file=sys.stderr,
+        )
 
 
 def _digest(learner: Learner) -> str:

@@ -9,7 +9,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from streamnb.cli import wiring
 from streamnb.cli.commands.read import records_of
 from streamnb.cli.evaluation.event_files import columns_of, events_of
 from streamnb.cli.evaluation.refusals import Tally
+from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.config.kinds import JSON_PATH
@@ -31,57 +31,14 @@ _IDS = ("id", "_id", "uuid", "event_id", "message_id")
 _LABELS = ("label", "class", "category", "target", "truth", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
-_MOST_VALUES = 1000  # that are told apart
-_FEW_NUMBERS = 10
-_ENOUGH = 20  # events, to say that nearly each has another value
-_DEEPEST = 8
-
-Path_ = tuple[str, ...]
-
-
-@dataclass
-class _Seen:
-    """The values at one path: how many, of which types, how many words, which ones (some of them)."""
-
-    n: int = 0
-    words: int = 0
-    types: set[type] = field(default_factory=set)
-    values: set[Any] = field(default_factory=set)
-
-    def add(self, value: Any) -> None:
-        self.n += 1
-        self.types.add(type(value))
-        if isinstance(value, str):
-            self.words += len(value.split())
-        if not isinstance(value, list) and len(self.values) < _MOST_VALUES:
-            self.values.add(value)
-
-    @property
-    def differ(self) -> bool:
-        """Whether nearly every event has another value."""
-        return self.n >= _ENOUGH and len(self.values) > min(self.n, _MOST_VALUES) / 2
-
-    @property
-    def kind(self) -> str:
-        """What attribute it is, or, in parentheses, why it is none."""
-        if list in self.types:
-            return "(a list)"
-        if len(self.values) == 1 and self.n >= _ENOUGH:
-            return "(always the same)"
-        if self.types <= {int, float}:
-            few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= _ENOUGH
-            return "nominal" if few else "continuous"
-        if self.types == {str} and self.words >= (1.5 if self.differ else 3) * self.n:
-            return "text"
-        return "(nearly every event has another value)" if self.differ else "nominal"
 
 
 def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
     given = wiring.load_config(options)
     raws = list(islice(_raws(options, given), options.events))
-    seen: dict[Path_, _Seen] = defaultdict(_Seen)
-    n = sum(_look(raw, seen) for raw in raws)
+    seen: dict[Keys, Seen] = defaultdict(Seen)
+    n = sum(look(raw, seen) for raw in raws)
     if not n:
         raise ConfigError(
             "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
@@ -107,9 +64,11 @@ def run(options: argparse.Namespace) -> int:
     print(f"{options.out}: {found}; {letters:,} dead letters under it")
     tally.print()
     if "label" not in places:
+        called = ", ".join(sorted({printable(path[-1]) for path in seen if path[-1].lower() in _LABELS}))
         print(
-            "no field looks like a label, which is a text of few values: say which one is, with "
-            "--label-column for CSV, else with --set events.label=PATH",
+            "streamnb: no field is a label for sure, a text of few values"
+            + (f"; {called} may be one" if called else "")
+            + ": say which one is, with --label-column NAME for CSV, else with --set events.label=PATH",
             file=sys.stderr,
         )
     return 0
@@ -125,38 +84,17 @@ def _raws(options: argparse.Namespace, config: Config) -> Iterator[bytes]:
             yield record.value
 
 
-def _look(raw: bytes, seen: dict[Path_, _Seen]) -> bool:
-    """Note what an event holds; whether it is a JSON object."""
-    try:
-        event = json.loads(raw)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(event, dict):
-        return False
-    for path, value in _leaves(event, ()):
-        seen[path].add(value)
-    return True
-
-
-def _leaves(value: Mapping[str, Any], above: Path_) -> Iterator[tuple[Path_, Any]]:
-    for name, inner in value.items():
-        if isinstance(inner, dict) and len(above) < _DEEPEST:
-            yield from _leaves(inner, (*above, name))
-        elif inner is not None and not isinstance(inner, dict):
-            yield (*above, name), inner
-
-
-def _places(config: Config, seen: Mapping[Path_, _Seen], n: int) -> dict[str, Path_]:
+def _places(config: Config, seen: Mapping[Keys, Seen], n: int) -> dict[str, Keys]:
     """Where id, label and time are: as configured, else by name, and an id also by its values."""
     default = configuration.EventsConfig()
 
-    def named(role: str, names: tuple[str, ...]) -> Iterator[Path_]:
+    def named(role: str, names: tuple[str, ...]) -> Iterator[Keys]:
         if (told := getattr(config.events, role)) != getattr(default, role):
             yield parse_path(told)
         yield from (p for name in names for p in seen if p[-1].lower() == name)
 
     ids = [*named("id", _IDS), *(p for p, one in seen.items() if one.types == {str} and one.words == n)]
-    unique = [p for p in ids if seen[p].n == n and len(seen[p].values) == min(n, _MOST_VALUES)]
+    unique = [p for p in ids if seen[p].n == n and len(seen[p].values) == min(n, MOST_VALUES)]
     if not unique:
         raise ConfigError(
             "no field is an id, of which each event needs its own: add one, or say where it is with "
@@ -178,8 +116,8 @@ def _is_time(value: Any) -> bool:
 def _proposed(
     options: argparse.Namespace,
     given: Config,
-    places: Mapping[str, Path_],
-    seen: Mapping[Path_, _Seen],
+    places: Mapping[str, Keys],
+    seen: Mapping[Keys, Seen],
     n: int,
 ) -> str:
     """The configuration, as TOML with comments; these hold numbers and names of fields, and no value."""
@@ -212,7 +150,7 @@ def _proposed(
     return "\n".join([*lines, *_attributes(places, seen, n), ""])
 
 
-def _attributes(places: Mapping[str, Path_], seen: Mapping[Path_, _Seen], n: int) -> Iterator[str]:
+def _attributes(places: Mapping[str, Keys], seen: Mapping[Keys, Seen], n: int) -> Iterator[str]:
     """A table for each attribute; what tells nothing is named in a comment."""
     others = {path: one for path, one in seen.items() if path not in places.values()}
     if len(others) > _MOST_ATTRIBUTES:
@@ -220,7 +158,7 @@ def _attributes(places: Mapping[str, Path_], seen: Mapping[Path_, _Seen], n: int
         return
     names: set[str] = set()
     for path, one in others.items():
-        place, kind = render_path(path), one.kind
+        place, kind = render_path(path), "(called like a label)" if path[-1].lower() in _LABELS else one.kind
         if kind.startswith("(") or JSON_PATH.parse(place) != place:
             yield f"\n# left out: {printable(place)} {kind if kind.startswith('(') else '(a path too long)'}"
             continue
@@ -233,6 +171,6 @@ def _attributes(places: Mapping[str, Path_], seen: Mapping[Path_, _Seen], n: int
         yield f"path = {literal(place)}"
 
 
-def _different(one: _Seen) -> str:
-    more = " or more" if len(one.values) >= _MOST_VALUES else ""
+def _different(one: Seen) -> str:
+    more = " or more" if len(one.values) >= MOST_VALUES else ""
     return f"{len(one.values):,}{more} different values"

@@ -1,0 +1,110 @@
+"""What the fields of events look like: how many have each, of which types, and what attribute it would be."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamnb.wire.paths import render_path
+
+MOST_VALUES = 1000
+"""Of one field, that are told apart."""
+
+Keys = tuple[str, ...]
+"""The names that lead to a field."""
+
+_FEW_NUMBERS = 10
+_ENOUGH = 20  # events, to say that nearly each has another value
+_DEEPEST = 8
+_LOOKED_AT = 1000
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:|$)")
+
+
+@dataclass
+class Seen:
+    """The values at one path: how many, of which types, how many words, which ones (some of them)."""
+
+    n: int = 0
+    words: int = 0
+    types: set[type] = field(default_factory=set)
+    values: set[Any] = field(default_factory=set)
+
+    def add(self, value: Any) -> None:
+        """Note one."""
+        self.n += 1
+        self.types.add(type(value))
+        if isinstance(value, str):
+            self.words += len(value.split())
+        if not isinstance(value, list) and len(self.values) < MOST_VALUES:
+            self.values.add(value)
+
+    @property
+    def differ(self) -> bool:
+        """Whether nearly every event has another value."""
+        return self.n >= _ENOUGH and len(self.values) > min(self.n, MOST_VALUES) / 2
+
+    @property
+    def kind(self) -> str:
+        """What attribute it is, or, in parentheses, why it is none."""
+        if list in self.types:
+            return "(a list)"
+        if len(self.values) == 1 and self.n >= _ENOUGH:
+            return "(always the same)"
+        if all(isinstance(value, str) and _DATE.match(value) for value in self.values):
+            return "(a date or time)"
+        if self.types <= {int, float}:
+            few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= _ENOUGH
+            return "nominal" if few else "continuous"
+        if self.types == {str} and self.words >= (1.5 if self.differ else 3) * self.n:
+            return "text"
+        return "(nearly every event has another value)" if self.differ else "nominal"
+
+
+def look(raw: bytes, seen: dict[Keys, Seen]) -> bool:
+    """Note what an event holds; whether it is a JSON object."""
+    try:
+        event = json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(event, dict):
+        return False
+    for path, value in _leaves(event, ()):
+        seen[path].add(value)
+    return True
+
+
+def _leaves(value: Mapping[str, Any], above: Keys) -> Iterator[tuple[Keys, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, dict) and len(above) < _DEEPEST:
+            yield from _leaves(inner, (*above, name))
+        elif inner is not None and not isinstance(inner, dict):
+            yield (*above, name), inner
+
+
+class Watched:
+    """Rows of events that go by, of which the first are looked at.
+
+    It finds texts that are taken for one value: a long one is hardly ever met again, so it teaches nothing.
+    """
+
+    def __init__(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        self._rows = rows
+        self._seen: dict[Keys, Seen] = defaultdict(Seen)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for at, (number, raw) in enumerate(self._rows):
+            if at < _LOOKED_AT:
+                look(raw, self._seen)
+            yield number, raw
+
+    def taken_for_values(self) -> list[str]:
+        """The paths of such texts, where no attribute is declared."""
+        return [
+            render_path(path)
+            for path, one in self._seen.items()
+            if path[0] == "features" and path[-1] != "text" and one.differ and one.kind == "text"
+        ]
