@@ -224,6 +224,9 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         found, answer = ask(path, body)
         assert (found, word in json.dumps(answer)) == (status, True), (path, body, answer)
         assert status == 200 or isinstance(answer["detail"], str), answer  # as /openapi.json says
+    code, answer = ask("/predict", {"events": ["a"]}, **{"Content-Type": "text/plain"})
+    assert (code, "the header Content-Type: application/json" in answer["detail"]) == (422, True)
+    assert "Content-Type" not in ask("/predict", b"{")[1]["detail"]
     assert ask("/predict", b"{}", **{"Content-Length": str(5 << 20)})[0] == 413
     assert ask("/model", Host="evil.example")[0] == 403
     assert ask("/model", Host="[::1")[0] == 403

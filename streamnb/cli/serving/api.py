@@ -149,9 +149,11 @@ def application(
         return _problem(_NOT_READY if isinstance(error, (SnapshotError, LogError)) else _WRONG, str(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        is_json = "json" in request.headers.get("content-type", "")
+        how = "" if is_json else "; send JSON, with the header Content-Type: application/json"
+        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}{how}")
 
     _ask(app, replica)
     put = _say(app, write)
