@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -115,7 +116,10 @@ def build(quick):
 
 def live(stage):
     """Start what the image starts, on an embedded log; until it is healthy; stop it."""
-    stage.env |= {"STREAMNB_LOG__URL": "sqlite:////var/lib/streamnb/log.db"}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])  # another learner of this machine may have the image's
+    listen = {"STREAMNB_HTTP__LISTEN": f"127.0.0.1:{port}"}
+    stage.env |= {"STREAMNB_LOG__URL": "sqlite:////var/lib/streamnb/log.db"} | listen
     volume = stage.root / stage.said["VOLUME"][1:]
     mount("-t", "tmpfs", "-o", f"uid={stage.user[0]},gid={stage.user[1]},mode=0750", "tmpfs", volume)
     mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", stage.root / "tmp")
@@ -123,7 +127,9 @@ def live(stage):
     words = [*json.loads(stage.said["ENTRYPOINT"]), *json.loads(stage.said["CMD"])]
     began = time.monotonic()
     process = subprocess.Popen(stage.command(words), start_new_session=True)
-    check = stage.command(json.loads(stage.said["HEALTHCHECK"].split("CMD")[1]))
+    check = stage.command(
+        json.loads(stage.said["HEALTHCHECK"].split("CMD")[1].replace(stage.said["EXPOSE"], port))
+    )
     while subprocess.run(check, stderr=subprocess.DEVNULL, check=False).returncode:
         if process.poll() is not None or time.monotonic() - began > 120:
             process.kill()
