@@ -41,29 +41,6 @@ if TYPE_CHECKING:
     from streamnb.adapters.kafka.kafka_python import KafkaPython
     from streamnb.adapters.kafka.librdkafka import Librdkafka
 
-__all__ = [
-    "Configured",
-    "check_topics",
-    "existing_log",
-    "fitted",
-    "identity",
-    "layers",
-    "learner",
-    "library",
-    "load_config",
-    "model",
-    "open_log",
-    "owner",
-    "passed_over",
-    "reach",
-    "schema",
-    "settings",
-    "settle",
-    "snapshots",
-    "warm_up",
-    "worker",
-]
-
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
 _BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers

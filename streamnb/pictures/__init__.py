@@ -19,37 +19,40 @@ holds any number of them; in a notebook, `_repr_html_` returns `whole(...)`, whi
     pictures.tag("p", "Any <text>", class_="note")      # <p class="note">Any &lt;text&gt;</p>
 """
 
-from streamnb.pictures.bars import Bar, bars, calibration, heat_map
-from streamnb.pictures.lines import Series, line, stacked
+from streamnb.pictures.bars import Bar as Bar
+from streamnb.pictures.bars import bars as bars
+from streamnb.pictures.bars import calibration as calibration
+from streamnb.pictures.bars import heat_map as heat_map
+from streamnb.pictures.lines import Series as Series
+from streamnb.pictures.lines import line as line
+from streamnb.pictures.lines import stacked as stacked
 from streamnb.pictures.markup import (
-    Markup,
-    count,
-    figure,
-    joined,
-    number,
-    percent,
-    stylesheet,
-    table,
-    tag,
-    whole,
+    Markup as Markup,
 )
-
-__all__ = [
-    "Bar",
-    "Markup",
-    "Series",
-    "bars",
-    "calibration",
-    "count",
-    "figure",
-    "heat_map",
-    "joined",
-    "line",
-    "number",
-    "percent",
-    "stacked",
-    "stylesheet",
-    "table",
-    "tag",
-    "whole",
-]
+from streamnb.pictures.markup import (
+    count as count,
+)
+from streamnb.pictures.markup import (
+    figure as figure,
+)
+from streamnb.pictures.markup import (
+    joined as joined,
+)
+from streamnb.pictures.markup import (
+    number as number,
+)
+from streamnb.pictures.markup import (
+    percent as percent,
+)
+from streamnb.pictures.markup import (
+    stylesheet as stylesheet,
+)
+from streamnb.pictures.markup import (
+    table as table,
+)
+from streamnb.pictures.markup import (
+    tag as tag,
+)
+from streamnb.pictures.markup import (
+    whole as whole,
+)
