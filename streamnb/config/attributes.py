@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, VALUES, Kind, choice, number, refused, whole
+from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, VALUES, Kind, number, refused, whole
 from streamnb.config.sections import Section, kinds_of, read_entries, write_tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
@@ -27,12 +27,12 @@ class AttributeConfig(Section, frozen=True):
     """
 
     name: Annotated[str, NAME]
-    kind: Annotated[Literal["text", "nominal", "continuous"], choice("text", "nominal", "continuous")]
+    kind: Literal["text", "nominal", "continuous"]
     path: Annotated[str, JSON_PATH]
     alpha: Annotated[float | None, number(0)] = None
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None
-    event_model: Annotated[EventModel | None, choice("multinomial", "bernoulli")] = None
+    event_model: EventModel | None = None
     values: Annotated[tuple[str, ...] | None, VALUES] = None
     n_values: Annotated[int | None, whole(1, 1 << 31)] = None
 

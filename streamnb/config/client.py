@@ -15,30 +15,17 @@ from streamnb.errors import ConfigError
 _INT32 = whole(1, (1 << 31) - 1)
 
 SETTINGS: dict[str, Kind[Any]] = {
-    "bootstrap_timeout_ms": _INT32,
+    **dict.fromkeys("bootstrap_timeout_ms connections_max_idle_ms metrics_sample_window_ms".split(), _INT32),
+    **dict.fromkeys("receive_buffer_bytes receive_message_max_bytes send_buffer_bytes".split(), _INT32),
+    **dict.fromkeys("reconnect_backoff_max_ms reconnect_backoff_ms request_timeout_ms".split(), _INT32),
+    **dict.fromkeys("ssl_cafile ssl_certfile ssl_crlfile ssl_keyfile sasl_kerberos_name".split(), NAME),
+    **dict.fromkeys("sasl_kerberos_domain_name sasl_kerberos_service_name".split(), NAME),
     "client_dns_lookup": choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    "connections_max_idle_ms": _INT32,
     "metrics_num_samples": whole(1, 1000),
-    "metrics_sample_window_ms": _INT32,
     "proxy_url": PROXY_URL,
-    "receive_buffer_bytes": _INT32,
-    "receive_message_max_bytes": _INT32,
-    "reconnect_backoff_max_ms": _INT32,
-    "reconnect_backoff_ms": _INT32,
-    "request_timeout_ms": _INT32,
-    "sasl_kerberos_domain_name": NAME,
-    "sasl_kerberos_name": NAME,
-    "sasl_kerberos_service_name": NAME,
-    "sasl_mechanism": choice(
-        "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "AWS_MSK_IAM", "OAUTHBEARER"
-    ),
+    "sasl_mechanism": choice(*"PLAIN SCRAM-SHA-256 SCRAM-SHA-512 GSSAPI AWS_MSK_IAM OAUTHBEARER".split()),
     "security_protocol": choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "send_buffer_bytes": _INT32,
-    "ssl_cafile": NAME,
-    "ssl_certfile": NAME,
     "ssl_check_hostname": BOOLEAN,
-    "ssl_crlfile": NAME,
-    "ssl_keyfile": NAME,
 }
 """Setting -> kind. Every client of kafka-python takes it, whether it reads, writes or administers."""
 
@@ -56,33 +43,11 @@ ELSEWHERE = {
 """Setting -> what stands in its place; secrets among them."""
 
 OWN = frozenset(
-    {
-        "acks",
-        "allow_auto_create_topics",
-        "auto_commit_interval_ms",
-        "auto_offset_reset",
-        "batch_size",
-        "client_id",
-        "compression_type",
-        "delivery_timeout_ms",
-        "enable_auto_commit",
-        "enable_idempotence",
-        "fetch_max_wait_ms",
-        "group_instance_id",
-        "heartbeat_interval_ms",
-        "isolation_level",
-        "linger_ms",
-        "max_block_ms",
-        "max_in_flight_requests_per_connection",
-        "max_partition_fetch_bytes",
-        "max_poll_interval_ms",
-        "max_poll_records",
-        "max_request_size",
-        "metadata_max_age_ms",
-        "partition_assignment_strategy",
-        "retries",
-        "retry_backoff_ms",
-    }
+    """acks allow_auto_create_topics auto_commit_interval_ms auto_offset_reset batch_size client_id
+    compression_type delivery_timeout_ms enable_auto_commit enable_idempotence fetch_max_wait_ms
+    group_instance_id heartbeat_interval_ms isolation_level linger_ms max_block_ms
+    max_in_flight_requests_per_connection max_partition_fetch_bytes max_poll_interval_ms max_poll_records
+    max_request_size metadata_max_age_ms partition_assignment_strategy retries retry_backoff_ms""".split()
 )
 """Settings that streamnb gives by itself, client by client: what it promises rests on them."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from streamnb.config.client import CLIENT
-from streamnb.config.kinds import ADDRESS, LOG_URL, SECRET, STRING, choice, duration, refused
+from streamnb.config.kinds import ADDRESS, LOG_URL, SECRET, STRING, duration, refused
 from streamnb.config.sections import Section
 from streamnb.config.values import Secret, parse_address
 from streamnb.errors import ConfigError
@@ -31,9 +31,7 @@ class LogConfig(Section, frozen=True):
     """
 
     url: Annotated[str, LOG_URL] = "sqlite:///streamnb.db"
-    client: Annotated[Literal["kafka-python", "librdkafka"], choice("kafka-python", "librdkafka")] = (
-        "kafka-python"
-    )
+    client: Literal["kafka-python", "librdkafka"] = "kafka-python"
     session_timeout: Annotated[float, duration(above_zero=True)] = 10.0
     hang_timeout: Annotated[float, duration()] = 60.0
 

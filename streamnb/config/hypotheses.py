@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from streamnb.config.attributes import AttributeConfig, check_smoothing
 from streamnb.config.kinds import (
     ABOVE_ZERO,
-    BOOLEAN,
     NAME,
     PRIOR_WEIGHT,
     PROPORTION,
     RATE,
     SIZE,
     Kind,
-    choice,
     duration,
     number,
     refused,
@@ -75,24 +73,17 @@ class HypothesisConfig(Section, frozen=True):
         name: what predictions, metrics and reports call it; None says how it reads.
     """
 
-    kind: Annotated[
-        Literal["naive_bayes", "softmax", "pool", "tree"], choice("naive_bayes", "softmax", "pool", "tree")
-    ] = "naive_bayes"
-    likelihood: Annotated[
-        Literal["multinomial", "presence", "bernoulli", "complement"] | None,
-        choice("multinomial", "presence", "bernoulli", "complement"),
-    ] = None
+    kind: Literal["naive_bayes", "softmax", "pool", "tree"] = "naive_bayes"
+    likelihood: Literal["multinomial", "presence", "bernoulli", "complement"] | None = None
     alpha: Annotated[float | None, ABOVE_ZERO] = None
     m: Annotated[float | None, ABOVE_ZERO] = None
     p: Annotated[float | None, PROPORTION] = None
-    prior: Annotated[Literal["learned", "uniform", "given"] | None, choice("learned", "uniform", "given")] = (
-        None
-    )
+    prior: Literal["learned", "uniform", "given"] | None = None
     half_life: Annotated[float | None, duration(above_zero=True)] = None
-    density: Annotated[Literal["gaussian", "binned"] | None, choice("gaussian", "binned")] = "gaussian"
-    calibrated: Annotated[bool | None, BOOLEAN] = False
+    density: Literal["gaussian", "binned"] | None = "gaussian"
+    calibrated: bool | None = False
     rate: Annotated[float | None, ABOVE_ZERO] = None
-    pairs: Annotated[bool | None, BOOLEAN] = None
+    pairs: bool | None = None
     variance: Annotated[float | None, ABOVE_ZERO] = None
     prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
     weight: Annotated[float, number(0)] = 1.0
@@ -135,7 +126,7 @@ class PosteriorConfig(Section, frozen=True):
         memory: bytes for the features of softmax regressions; when it is spent no more are added.
     """
 
-    prediction: Annotated[Literal["mixture", "map", "gibbs"], choice("mixture", "map", "gibbs")] = "mixture"
+    prediction: Literal["mixture", "map", "gibbs"] = "mixture"
     switching_rate: Annotated[float | None, RATE] = None
     seed: Annotated[int, whole(0, 2**63 - 1)] = 0
     memory: Annotated[int, SIZE] = 256 << 20

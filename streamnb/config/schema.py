@@ -16,7 +16,6 @@ from streamnb.config.classifiers import CLASSIFIERS, ModelKind
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
-    BOOLEAN,
     JSON_PATH,
     LIMIT,
     NAME,
@@ -34,7 +33,6 @@ from streamnb.config.kinds import (
     VARIANCE,
     WEIGHTS,
     Kind,
-    choice,
     duration,
     number,
     whole,
@@ -111,8 +109,8 @@ class EventsConfig(Section, frozen=True):
     ts: Annotated[str, JSON_PATH] = "$.ts"
     max_bytes: Annotated[int, SIZE] = 1 << 20
     entity: Annotated[str | None, JSON_PATH] = None
-    clock: Annotated[Literal["log", "event"] | None, choice("log", "event")] = None
-    repeats: Annotated[Repeats, choice("learn", "skip", "dead-letter")] = "learn"
+    clock: Literal["log", "event"] | None = None
+    repeats: Repeats = "learn"
 
 
 class LabelsConfig(Section, frozen=True):
@@ -185,14 +183,12 @@ class ModelConfig(Section, frozen=True):
     """
 
     name: Annotated[str, NAME] = "default"
-    kind: Annotated[ModelKind, choice("naive_bayes", "mixture", *CLASSIFIERS)] = "mixture"
+    kind: ModelKind = "mixture"
     alpha: Annotated[float, number(0)] = 1.0
     m: Annotated[float | None, number(0)] = None
     p: Annotated[float | None, PROPORTION] = None
-    event_model: Annotated[EventModel, choice("multinomial", "bernoulli")] = "multinomial"
-    prior: Annotated[Literal["learned", "uniform", "given"], choice("learned", "uniform", "given")] = (
-        "learned"
-    )
+    event_model: EventModel = "multinomial"
+    prior: Literal["learned", "uniform", "given"] = "learned"
     priors: Annotated[dict[str, float], WEIGHTS] = msgspec.field(default_factory=dict)
     unlabelled_weight: Annotated[float | None, SHARE] = None
     unlabelled_window: Annotated[int | None, whole(1, 1_000_000)] = None
@@ -277,7 +273,7 @@ class PredictionsConfig(Section, frozen=True):
     """
 
     evidence: Annotated[int, whole(0, 100)] = 0
-    hypotheses: Annotated[bool, BOOLEAN] = False
+    hypotheses: bool = False
     max_bytes: Annotated[int, LIMIT] = 1000 << 10
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from streamnb.config.kinds import Kind, refused
+from streamnb.config.kinds import BOOLEAN, Kind, choice, refused
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.parameters import brief
 
@@ -20,7 +21,10 @@ _SHOWN = 200  # characters of a key that is unknown
 
 
 class Section(msgspec.Struct, frozen=True):
-    """Some keys that belong together; ``Annotated[type, kind]`` declares one, another Section nests."""
+    """Some keys that belong together; ``Annotated[type, kind]`` or a literal type declares one.
+
+    Another Section nests.
+    """
 
 
 Member = Kind[Any] | type[Section]
@@ -32,9 +36,17 @@ def members(section: type[Section]) -> dict[str, Member]:
     """Name -> kind, or nested section, in the order of declaration."""
     hints = get_type_hints(section, include_extras=True)
     fields = {name: hints[name] for name in section.__struct_fields__}
-    return {
-        name: hint.__metadata__[0] if hasattr(hint, "__metadata__") else hint for name, hint in fields.items()
-    }
+    return {name: _member(hint) for name, hint in fields.items()}
+
+
+def _member(hint: Any) -> Member:
+    """The kind that a type is annotated with; a literal type, or bool, tells its kind by itself."""
+    if hasattr(hint, "__metadata__"):
+        return hint.__metadata__[0]  # type: ignore[no-any-return]
+    of = (
+        next(iter(get_args(hint)), None) if isinstance(hint, UnionType) or get_origin(hint) is Union else hint
+    )
+    return choice(*get_args(of)) if get_origin(of) is Literal else BOOLEAN if of is bool else of
 
 
 def walk(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Member]]:

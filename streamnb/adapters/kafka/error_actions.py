@@ -47,66 +47,38 @@ class Refusal(StrEnum):
 
 NO_SUCH_TOPIC = (errors.UnknownTopicOrPartitionError, errors.InvalidTopicError)
 
+
+def _named(names: str) -> tuple[type[Exception], ...]:
+    return tuple(getattr(errors, name) for name in names.split())
+
+
 _CORRUPTED = (
-    OutOfRange,
-    JournalError,
-    SnapshotError,
-    errors.OffsetOutOfRangeError,
-    errors.NoOffsetForPartitionError,
-    errors.LogTruncationError,
-    errors.CorruptRecordError,
+    *(OutOfRange, JournalError, SnapshotError),
+    *_named("OffsetOutOfRangeError NoOffsetForPartitionError LogTruncationError CorruptRecordError"),
 )
 """Records that were learned, or are next, are gone or damaged."""
 
 _DEPOSED = (
     Fenced,
-    errors.ProducerFencedError,
-    errors.InvalidProducerEpochError,
-    errors.FencedInstanceIdError,
-    errors.FencedMemberEpochError,
-    errors.IllegalGenerationError,
-    errors.UnknownMemberIdError,
-    errors.CommitFailedError,
+    *_named("ProducerFencedError InvalidProducerEpochError FencedInstanceIdError FencedMemberEpochError"),
+    *_named("IllegalGenerationError UnknownMemberIdError CommitFailedError"),
 )
 """The broker, or the group, has gone on without this learner; inside a commit only `Fenced` says so."""
 
 _WAITED_FOR = (
-    Unavailable,
-    NotElected,
-    errors.RetriableError,
-    errors.BrokerNotAvailableError,
-    errors.UnknownBrokerIdError,  # of a partition without a leader
-    errors.RebalanceInProgressError,
-    errors.MemberIdRequiredError,
-    errors.StaleMemberEpochError,
+    *(Unavailable, NotElected),
+    *_named("RetriableError BrokerNotAvailableError RebalanceInProgressError MemberIdRequiredError"),
+    *_named("StaleMemberEpochError UnknownBrokerIdError"),  # the latter of a partition without a leader
 )
 """Of a cluster that does not answer now, or of a group that has not settled."""
 
-_VAIN = (
-    *NO_SUCH_TOPIC,
-    errors.AuthorizationError,
-    errors.SaslAuthenticationFailedError,
-    errors.UnsupportedSaslMechanismError,
-    errors.IllegalSaslStateError,
-    errors.SecurityDisabledError,
-    errors.MessageSizeTooLargeError,
-    errors.RecordListTooLargeError,
-    errors.InvalidRecordError,
-    errors.InvalidTimestampError,  # the clocks of learner and broker are too far apart
-    errors.InvalidRequiredAcksError,
-    errors.PolicyViolationError,
-    errors.OffsetMetadataTooLargeError,
-    errors.InvalidCommitOffsetSizeError,
-    errors.InvalidGroupIdError,
-    errors.InvalidTransactionTimeoutError,
-    errors.UnsupportedVersionError,
-    errors.UnsupportedForMessageFormatError,
-    errors.UnsupportedCompressionTypeError,
-    errors.UnsupportedCodecError,
-    errors.UnrecognizedBrokerVersion,
-    errors.KafkaConfigurationError,
-    errors.IllegalArgumentError,
-)
+_VAIN = NO_SUCH_TOPIC + _named("""
+    AuthorizationError SaslAuthenticationFailedError UnsupportedSaslMechanismError IllegalSaslStateError
+    SecurityDisabledError MessageSizeTooLargeError RecordListTooLargeError InvalidRecordError
+    InvalidTimestampError InvalidRequiredAcksError PolicyViolationError OffsetMetadataTooLargeError
+    InvalidCommitOffsetSizeError InvalidGroupIdError InvalidTransactionTimeoutError UnsupportedVersionError
+    UnsupportedForMessageFormatError UnsupportedCompressionTypeError UnsupportedCodecError
+    UnrecognizedBrokerVersion KafkaConfigurationError IllegalArgumentError""")
 """Errors of a commit that sending again does not mend. All others of a client leave the outcome unknown."""
 
 _REFUSED = re.compile("|".join(Refusal))

@@ -13,36 +13,16 @@ from pathlib import Path
 from typing import Any
 
 _SAID = {
-    "billing": [
-        "I was charged twice",
-        "the invoice is wrong",
-        "please refund my last payment",
-        "my card was declined",
-    ],
-    "technical": [
-        "the app crashes at start",
-        "I get error 500",
-        "pages load very slowly",
-        "the export is empty",
-    ],
-    "account": [
-        "I cannot log in",
-        "please reset my password",
-        "how do I change my email",
-        "close my account",
-    ],
+    "billing": (
+        "I was charged twice, the invoice is wrong, please refund my last payment, my card was declined"
+    ),
+    "technical": "the app crashes at start, I get error 500, pages load very slowly, the export is empty",
+    "account": "I cannot log in, please reset my password, how do I change my email, close my account",
 }
-_BY_ANY = [
-    "since this morning",
-    "it worked last week",
-    "please help",
-    "this is urgent",
-    "thank you",
-    "I tried it twice",
-    "on my phone",
-    "see my last message",
-    "for the whole team",
-]
+_BY_ANY = (
+    "since this morning, it worked last week, please help, this is urgent, thank you, I tried it twice, "
+    "on my phone, see my last message, for the whole team"
+)
 _PLANS = {"billing": "free pro pro team", "technical": "pro team team team", "account": "free free pro team"}
 _MINUTES = {"billing": 45.0, "technical": 15.0, "account": 30.0}
 _WRONG = 0.04
@@ -53,11 +33,8 @@ def run(options: argparse.Namespace) -> int:
     """Write them; the same numbers give the same bytes."""
     rows = tickets(options.events, options.seed)
     plain = options.file == "-"
-    with (
-        nullcontext(sys.stdout)
-        if plain
-        else Path(options.file).open("x", encoding="utf-8", newline="") as file
-    ):
+    path = Path(options.file)
+    with nullcontext(sys.stdout) if plain else path.open("x", encoding="utf-8", newline="") as file:
         if options.file.endswith(".csv"):
             written = csv.writer(file, lineterminator="\n")
             written.writerow(["id", "text", "plan", "minutes", "label"])
@@ -67,12 +44,8 @@ def run(options: argparse.Namespace) -> int:
         else:
             file.writelines(f"{json.dumps(row)}\n" for row in rows)
     if not plain:
-        told = {"file": options.file, "events": options.events}
-        print(
-            json.dumps(told)
-            if options.json
-            else f"{options.events:,} made-up support tickets in {options.file}"
-        )
+        told = f"{options.events:,} made-up support tickets in {options.file}"
+        print(json.dumps({"file": options.file, "events": options.events}) if options.json else told)
     return 0
 
 
@@ -82,7 +55,7 @@ def tickets(n: int, seed: int) -> Iterator[dict[str, Any]]:
     classes = sorted(_SAID)
     for i in range(n):
         about = draw.choice(classes)
-        parts = [draw.choice(_SAID[about]), *draw.sample(_BY_ANY, draw.randint(1, 3))]
+        parts = [draw.choice(_SAID[about].split(", ")), *draw.sample(_BY_ANY.split(", "), draw.randint(1, 3))]
         draw.shuffle(parts)
         yield {
             "id": f"t-{i}",

@@ -48,19 +48,7 @@ class ExactMoments:
         n: weight in units of 1/1024 example.
     """
 
-    __slots__ = (
-        "_first",
-        "_lacks",
-        "_largest",
-        "_least",
-        "_most",
-        "_moved",
-        "_ratio",
-        "_scale",
-        "_second",
-        "_updates",
-        "n",
-    )
+    __slots__ = "n _first _lacks _largest _least _most _moved _ratio _scale _second _updates".split()
 
     def __init__(self) -> None:
         self.n = 0
