@@ -43,9 +43,7 @@ def _member(hint: Any) -> Member:
     """The kind that a type is annotated with; a literal type, or bool, tells its kind by itself."""
     if hasattr(hint, "__metadata__"):
         return hint.__metadata__[0]  # type: ignore[no-any-return]
-    of = (
-        next(iter(get_args(hint)), None) if isinstance(hint, UnionType) or get_origin(hint) is Union else hint
-    )
+    of: Any = get_args(hint)[0] if get_origin(hint) in (Union, UnionType) else hint
     return choice(*get_args(of)) if get_origin(of) is Literal else BOOLEAN if of is bool else of
 
 

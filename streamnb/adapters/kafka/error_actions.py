@@ -48,24 +48,27 @@ class Refusal(StrEnum):
 NO_SUCH_TOPIC = (errors.UnknownTopicOrPartitionError, errors.InvalidTopicError)
 
 
-def _named(names: str) -> tuple[type[Exception], ...]:
+_Errors = tuple[type[BaseException], ...]
+
+
+def _named(names: str) -> _Errors:
     return tuple(getattr(errors, name) for name in names.split())
 
 
-_CORRUPTED = (
+_CORRUPTED: _Errors = (
     *(OutOfRange, JournalError, SnapshotError),
     *_named("OffsetOutOfRangeError NoOffsetForPartitionError LogTruncationError CorruptRecordError"),
 )
 """Records that were learned, or are next, are gone or damaged."""
 
-_DEPOSED = (
+_DEPOSED: _Errors = (
     Fenced,
     *_named("ProducerFencedError InvalidProducerEpochError FencedInstanceIdError FencedMemberEpochError"),
     *_named("IllegalGenerationError UnknownMemberIdError CommitFailedError"),
 )
 """The broker, or the group, has gone on without this learner; inside a commit only `Fenced` says so."""
 
-_WAITED_FOR = (
+_WAITED_FOR: _Errors = (
     *(Unavailable, NotElected),
     *_named("RetriableError BrokerNotAvailableError RebalanceInProgressError MemberIdRequiredError"),
     *_named("StaleMemberEpochError UnknownBrokerIdError"),  # the latter of a partition without a leader

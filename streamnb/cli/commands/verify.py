@@ -15,6 +15,7 @@ from streamnb.cli import wiring
 from streamnb.cli.commands.forget import with_ids
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
+from streamnb.config.models import model
 from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
@@ -71,7 +72,7 @@ def _plan(config: Config, identity: Identity, origin: Origin) -> RecountPlan:
     """How events were counted then."""
     is_present = origin.config_hash == identity.config_hash or not origin.config
     then = config if is_present else restored(origin.config)
-    return RecountPlan.of(wiring.settings(then), wiring.model(then))
+    return RecountPlan.of(wiring.settings(then), model(then))
 
 
 def _sentence(verified: Verified) -> str:

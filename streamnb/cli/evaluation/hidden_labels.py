@@ -21,6 +21,7 @@ from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.reports.text_tables import print_posterior, table
 from streamnb.config import CLASSIFIERS
+from streamnb.config.models import model as configured_model
 from streamnb.engine.reports import posterior_report
 from streamnb.errors import ConfigError
 from streamnb.events import Event, PosteriorReport, Scores
@@ -76,7 +77,7 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     """Predict each event by all three models, then let them learn it, with its label or without."""
     share = share_hidden(options.hide_labels)
     config = wiring.load_config(options, *_TAUGHT_BY_ALL, without=_OF_OTHER_KINDS)
-    model, tally = wiring.model(config), Tally()
+    model, tally = configured_model(config), Tally()
     assert isinstance(model, RiverStreamModel)  # noqa: S101  the kind says so
     events = events_of(options.file, columns_of(options, config.events.label))
     events = with_groups(events, options, config.events.label)

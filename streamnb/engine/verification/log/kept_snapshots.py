@@ -11,7 +11,7 @@ from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey
-from streamnb.engine.verification.log.gradients import Names, compare_learned
+from streamnb.engine.verification.log.gradients import compare_learned
 from streamnb.engine.verification.recount.comparison import LearnedState, compare
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
@@ -108,13 +108,12 @@ class KeptSnapshots:
         if self._findings.count(SNAPSHOTS) == before:
             self._findings.ok(SNAPSHOTS, f"at journal record {n}: {equal}", record=n)
 
-    def compare_learned(self, n: int, replayed: Learner, names: Names, *, one: bool) -> None:
+    def compare_learned(self, n: int, replayed: Learner, *, one: bool) -> None:
         """Compare features, and what was learned by gradient, of the snapshot at a record with a replay."""
         snapshot = self._load(n) if n in self._marks else None
         state = None if snapshot is None else snapshot.parts.get("model")
         if state is not None:
-            other = replayed.model.state()[1]
-            compare_learned(state, other, names, SNAPSHOTS, n, self._findings, one=one)
+            compare_learned(state.arrays, replayed.model.state()[1], SNAPSHOTS, n, self._findings, one=one)
 
     def compare_model(self, n: int, replayed: Learner) -> None:
         """Compare the model of the snapshot at a record, if there is one, with a replay, bit for bit."""

@@ -14,13 +14,12 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Survey
-from streamnb.engine.verification.log.gradients import DECAYED, OF_LEARNERS, Names, compare_learned
+from streamnb.engine.verification.log.gradients import DECAYED, OF_LEARNERS, compare_learned, learns
 from streamnb.engine.verification.log.kept_snapshots import KeptSnapshots
 from streamnb.engine.verification.log.published import LETTERS, PREDICTIONS
 from streamnb.engine.verification.log.replayed_outputs import ReplayedOutputs
 from streamnb.errors import StreamnbError
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
-from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.wire.snapshot import Part, part_digest
 
@@ -82,8 +81,7 @@ class Replays:
             base: the record of the snapshot with which a replay has to begin, where journal or events do
                 not reach back to the beginning; -1 where there is none.
         """
-        model = learner.model
-        names = Names(model.hypotheses if isinstance(model, BayesOptimalNB) else ())
+        model, has_learners = learner.model, learns(learner.model)
         if not kept.origins:
             self.findings.ok(REPLAY, "there are no snapshots: the state is the journal's own replay")
             self._finish_outputs(learner, is_whole=self.seen.is_whole)
@@ -103,17 +101,17 @@ class Replays:
 
         def passed(checkpoint: Checkpoint, replayed: Learner, outputs: Sequence[NewRecord]) -> None:
             self._outputs.expect(outputs)
-            if (one and replayed.late is not None) or (one and as_a_whole and not names.learns):
+            if (one and replayed.late is not None) or (one and as_a_whole and not has_learners):
                 kept.compare_model(checkpoint.n, replayed)
-            elif names.learns:
-                kept.compare_learned(checkpoint.n, replayed, names, one=one)
+            elif has_learners:
+                kept.compare_learned(checkpoint.n, replayed, one=one)
 
         replayed = self._recovered(start, REPLAY, passed)
         self._finish_outputs(learner, is_whole=isinstance(start, NoSnapshots))
         if replayed is not None:
             self._compare_parts(learner, replayed, one=one)
-            if names.learns:
-                self._compare_learned(learner, replayed, names, one=one)
+            if has_learners:
+                self._compare_learned(learner, replayed, one=one)
 
     def _unseen(self) -> tuple[int, str] | None:
         """Up to which record the state cannot be replayed without snapshots, and why; None where it can."""
@@ -163,14 +161,14 @@ class Replays:
             text = f"with snapshots and {without_any}, the state is the same bit for bit"
             self.findings.ok(REPLAY, text)
 
-    def _compare_learned(self, learner: Learner, replayed: Learner, names: Names, *, one: bool) -> None:
+    def _compare_learned(self, learner: Learner, replayed: Learner, *, one: bool) -> None:
         """Features, what is learned by gradient, and what forgets."""
         n = self.seen.end.n
         if not one:
             text = "weights, powers and what forgets: more than one kind of machine has written"
             self.findings.unchecked(LEARNERS, text)
-        state, other = learner.model.state(), replayed.model.state()[1]
-        same = compare_learned(state, other, names, LEARNERS, n, self.findings, one=one)
+        arrays, other = learner.model.state()[1], replayed.model.state()[1]
+        same = compare_learned(arrays, other, LEARNERS, n, self.findings, one=one)
         if not self.findings.count(LEARNERS):
             text = f"{same:,} numbers of what learns by gradient or forgets are the replay's, bit for bit"
             self.findings.ok(LEARNERS, text, record=n)
