@@ -73,11 +73,8 @@ class PrometheusSensor(Sensor):
             registry=self._metrics,
             buckets=_COMMIT_BUCKETS,
         )
-        self._latency = _BatchHistogram(
-            "streamnb_event_latency_seconds",
-            "From a record's timestamp in the log to the moment its outcome was visible.",
-            _LATENCY_BUCKETS,
-        )
+        text = "From a record's timestamp in the log to the moment its outcome was visible."
+        self._latency = _BatchHistogram("streamnb_event_latency_seconds", text, _LATENCY_BUCKETS)
         self._metrics.register(self._latency)
         self._committed_at = gauge("streamnb_last_commit_timestamp_seconds", "When the last commit was made.")
         self._journal = gauge("streamnb_journal_record", "Number of the last journal record.")

@@ -21,12 +21,8 @@ def check_brokers(brokers: Mapping[int, str], versions: Mapping[int, tuple[int, 
     yield Finding("broker", Severity.OK, f"{len(brokers)} up: {shown}")
     for number, version in versions.items():
         if version < _OLDEST:
-            yield Finding(
-                "version",
-                Severity.PROBLEM,
-                f"broker {number} is of version {_dotted(version)}",
-                f"upgrade it to {_dotted(_OLDEST)} or later",
-            )
+            found = f"broker {number} is of version {_dotted(version)}"
+            yield Finding("version", Severity.PROBLEM, found, f"upgrade it to {_dotted(_OLDEST)} or later")
     if versions and min(versions.values()) >= _OLDEST:
         yield Finding("version", Severity.OK, f"{_dotted(min(versions.values()))} or later")
 
@@ -108,12 +104,8 @@ def check_group(group: Group, journal: str) -> Finding:
         waiting = f"; {others} more standing by" if others else ""
         return Finding(check, Severity.OK, f"{owners[0]}{waiting}")
     if group.members:
-        return Finding(
-            check,
-            Severity.WARNING,
-            f"{len(group.members)} members and none of them elected: the group is {group.state}",
-            "an election takes some seconds: ask again",
-        )
+        found = f"{len(group.members)} members and none of them elected: the group is {group.state}"
+        return Finding(check, Severity.WARNING, found, "an election takes some seconds: ask again")
     return Finding(check, Severity.WARNING, "none is running", "start one: streamnb run")
 
 
@@ -125,13 +117,12 @@ def check_transaction(transaction: OpenTransaction | None, now: float) -> Findin
     age = now - transaction.started
     if age <= transaction.timeout + _GRACE:
         return Finding(check, Severity.OK, f"one is open for {max(0.0, age):.1f} s: a commit is under way")
-    return Finding(
-        check,
-        Severity.PROBLEM,
+    found = (
         f"one is open ({transaction.state}) for {age:.0f} s, though it times out after "
-        f"{transaction.timeout:g} s: readers of what is committed wait behind it",
-        "find it with kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort",
+        f"{transaction.timeout:g} s: readers of what is committed wait behind it"
     )
+    do = "find it with kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
+    return Finding(check, Severity.PROBLEM, found, do)
 
 
 _Harm = tuple[Severity, Difference, str]

@@ -47,12 +47,9 @@ def check_kernels(folder: Path | None, *, are_ready: bool) -> Finding:
     if are_ready:
         return Finding("kernels", Severity.OK, "compiled")
     if folder is None:
-        return Finding(
-            "kernels",
-            Severity.WARNING,
-            "no folder can be written, so every start compiles for a minute",
-            "set NUMBA_CACHE_DIR to a folder that can be written and lasts",
-        )
+        found = "no folder can be written, so every start compiles for a minute"
+        do = "set NUMBA_CACHE_DIR to a folder that can be written and lasts"
+        return Finding("kernels", Severity.WARNING, found, do)
     found = f"not all that this configuration needs are compiled yet in {folder}: the next start takes longer"
     return Finding("kernels", Severity.WARNING, found, "streamnb warm, with this configuration")
 

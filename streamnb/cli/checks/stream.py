@@ -73,12 +73,9 @@ def check_journal(first: JournalRecord, last: JournalRecord, snapshot: int | Non
             "retention.bytes=-1)",
         )
     elif snapshot is not None and snapshot > last.n:
-        yield Finding(
-            "journal",
-            Severity.PROBLEM,
-            f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}",
-            "this folder of snapshots belongs to another log: move it away, or set snapshots.folder",
-        )
+        found = f"ends with record {last.n}, but the newest snapshot stands at record {snapshot}"
+        do = "this folder of snapshots belongs to another log: move it away, or set snapshots.folder"
+        yield Finding("journal", Severity.PROBLEM, found, do)
     else:
         yield Finding("journal", Severity.OK, f"records {first.n} to {last.n}; {at}")
 

@@ -267,11 +267,8 @@ class Decayed:
         """
         tables = self.tables
         clock, epoch, row_epoch = (arrays[f"decayed_{name}"] for name in ("clock", "epoch", "row_epoch"))
-        reject(
-            "decayed_clock",
-            clock.size not in {0, 2} or (clock[:-1] > clock[1:]).any(),
-            "not the first and the latest time",
-        )
+        text = "not the first and the latest time"
+        reject("decayed_clock", clock.size not in {0, 2} or (clock[:-1] > clock[1:]).any(), text)
         tables.clock[...] = clock if clock.size else np.nan
         tables.epoch[...] = epoch
         age = np.empty(epoch.size)

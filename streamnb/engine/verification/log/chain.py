@@ -160,14 +160,11 @@ def survey(
             continue
         place = {**_place(journal, offset), "record": record.n}
         if before is not None and record.n <= before.n:
-            findings.differs(
-                CHAIN,
+            text = (
                 f"{place_of(journal, offset)}: "
-                f"the journal goes from record {before.n} to {record.n}: repeated",
-                place,
-                found=record.n,
-                expected=before.n + 1,
+                f"the journal goes from record {before.n} to {record.n}: repeated"
             )
+            findings.differs(CHAIN, text, place, found=record.n, expected=before.n + 1)
             continue
         step = _step(before, record, origins)
         _check_link(step.before, unreadable, record, place, findings)
@@ -212,22 +209,14 @@ def _check_link(
     """Whether a record follows the one before, with so many between them that could not be read."""
     follows = record.n == before.n + 1
     if record.n != before.n + 1 + unreadable:
-        findings.differs(
-            CHAIN,
+        text = (
             f"the journal goes from record {before.n} to {record.n}: "
-            f"{record.n - before.n - 1 - unreadable} missing between them",
-            place,
-            found=record.n,
-            expected=before.n + 1 + unreadable,
+            f"{record.n - before.n - 1 - unreadable} missing between them"
         )
+        findings.differs(CHAIN, text, place, found=record.n, expected=before.n + 1 + unreadable)
     if follows and record.previous != before.digest:
-        findings.differs(
-            CHAIN,
-            f"journal record {record.n} does not follow record {before.n}: digests differ",
-            place,
-            found=record.previous,
-            expected=before.digest,
-        )
+        text = f"journal record {record.n} does not follow record {before.n}: digests differ"
+        findings.differs(CHAIN, text, place, found=record.previous, expected=before.digest)
     if (record.n == 0) != (record.kind == "genesis"):
         findings.differs(CHAIN, f"journal record {record.n} is of kind {record.kind}", place)
     if record.kind == "rollback" and not 0 <= record.to < record.n:
@@ -268,14 +257,11 @@ def _differs(
         "partition": partition.number,
         "offset": offset,
     }
-    findings.differs(
-        LEARNED,
+    text = (
         f"journal record {n}: {partition.topic}/{partition.number} offset {offset}: {what}: "
-        f"{found}, expected {expected}",
-        place,
-        found=found,
-        expected=expected,
+        f"{found}, expected {expected}"
     )
+    findings.differs(LEARNED, text, place, found=found, expected=expected)
 
 
 def _tell_loss(step: Step, findings: Findings) -> None:

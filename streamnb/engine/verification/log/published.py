@@ -173,12 +173,8 @@ class Published:
         self._tell(kind, balance, counts)
 
     def _tell(self, kind: str, balance: Balance, counts: Mapping[bytes, int]) -> None:
-        self.findings.differs(
-            kind,
-            f"{balance.found:,} found for {balance.expected:,} that were processed, or others",
-            found=balance.found,
-            expected=balance.expected,
-        )
+        text = f"{balance.found:,} found for {balance.expected:,} that were processed, or others"
+        self.findings.differs(kind, text, found=balance.found, expected=balance.expected)
         for key, more in sorted(counts.items()):
             if more:
                 name = key.decode(errors="backslashreplace")
@@ -237,11 +233,8 @@ class Published:
         if (record.partition, record.offset) in self._strangers:
             return
         self._strangers.add((record.partition, record.offset))
-        self.findings.differs(
-            kind,
-            f"{topic}/{number} offset {record.offset} is none: {reason}",
-            {"topic": topic, "partition": number, "offset": record.offset},
-        )
+        text = f"{topic}/{number} offset {record.offset} is none: {reason}"
+        self.findings.differs(kind, text, {"topic": topic, "partition": number, "offset": record.offset})
 
     def _records(
         self, kind: str, partitions: Iterable[Partition], ends: Mapping[Partition, int]

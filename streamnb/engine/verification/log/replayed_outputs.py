@@ -125,13 +125,8 @@ class ReplayedOutputs:
     def _tell_missing(self, missed: int, first: NewRecord) -> None:
         name = (first.key or b"").decode(errors="backslashreplace")
         value = first.value[:_SHOWN].decode(errors="backslashreplace")
-        self._findings.differs(
-            OUTPUTS,
-            f"topic {first.topic!r}: {missed:,} that a replay gives are not there, the first: {value}",
-            {"topic": first.topic, "id": name},
-            found=0,
-            expected=missed,
-        )
+        text = f"topic {first.topic!r}: {missed:,} that a replay gives are not there, the first: {value}"
+        self._findings.differs(OUTPUTS, text, {"topic": first.topic, "id": name}, found=0, expected=missed)
 
     def _tell_other(self, one: _Published) -> None:
         topic, number = one.partition
