@@ -38,10 +38,7 @@ class MalformedEvent(StreamnbError):  # noqa: N818  it is the name of a thing, n
 
     def __init__(self, reason: str, path: str, detail: str, remedy: str = "") -> None:
         super().__init__(f"{reason} at {path}: {detail}")
-        self.reason = reason
-        self.path = path
-        self.detail = detail
-        self.remedy = remedy
+        self.reason, self.path, self.detail, self.remedy = reason, path, detail, remedy
 
 
 class UnlearnError(StreamnbError, ValueError):

@@ -113,14 +113,9 @@ class Worker:
         *,
         accepts_loss: bool = False,
     ) -> None:
-        self.learner = learner
-        self._log = log
-        self._snapshots = snapshots
-        self._identity = identity
-        self._pace = pace
-        self._clock = clock
-        self._sensor = sensor
-        self._accepts_loss = accepts_loss
+        self.learner, self._log, self._snapshots = learner, log, snapshots
+        self._identity, self._pace, self._clock = identity, pace, clock
+        self._sensor, self._accepts_loss = sensor, accepts_loss
         self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
         self._stood = False  # in vain, for somebody who still asks

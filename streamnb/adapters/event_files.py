@@ -93,8 +93,7 @@ class CountedEvents:
         self.name = name
         self.total = None if name == "-" else os.fstat(source.fileno()).st_size
         self.line = 0
-        self._source = source
-        self._columns = columns
+        self._source, self._columns = source, columns
         self._counter = _Counter(source)
 
     @property
@@ -215,8 +214,7 @@ class _Decompressed(io.RawIOBase):
 
     def __init__(self, compressed: io.BufferedReader[Any], decompressor: Callable[[], Any]) -> None:
         super().__init__()
-        self._compressed = compressed
-        self._decompressor = decompressor
+        self._compressed, self._decompressor = compressed, decompressor
         self._member: Any = None  # the decompressor of the member being read, None between two
         self._chunk = b""
         self._content = memoryview(b"")

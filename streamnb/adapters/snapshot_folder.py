@@ -80,9 +80,7 @@ class SnapshotFolder:
         if keep < 1:
             raise ValueError(f"keep must be at least 1, got {keep}")
         self.path = Path(path)
-        self.keep = keep
-        self._report = report
-        self._whole = whole
+        self.keep, self._report, self._whole = keep, report, whole
 
     def save(self, snapshot: Snapshot) -> Path:
         """Write one snapshot; on return it is durable under the path returned.

@@ -116,8 +116,7 @@ class Waiting(Patience, Sensor):
     """
 
     def __init__(self, give_up_after: float, stopping: Callable[[], bool] = lambda: False) -> None:
-        self._give_up_after = give_up_after
-        self._stopping = stopping
+        self._give_up_after, self._stopping = give_up_after, stopping
         self._state = WorkerState.STARTING
         self._waits = False
         self.sensor = Sensor()

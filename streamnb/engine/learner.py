@@ -89,9 +89,7 @@ class PartsCopy:
     """The state of a learner at one moment, copied in slices; see `StateCopying`."""
 
     def __init__(self, model: StateCopying, small: Mapping[str, Part], late: LateLabelsCopy | None) -> None:
-        self._model = model
-        self._small = small
-        self._late = late
+        self._model, self._small, self._late = model, small, late
 
     def advance(self, n_bytes: int) -> bool:
         """Copy about so many bytes more; whether that is all."""
@@ -123,8 +121,7 @@ class Learner:
     """
 
     def __init__(self, settings: Settings, model: StreamModel) -> None:
-        self.settings = settings
-        self.model = model
+        self.settings, self.model = settings, model
         self.progressive = ProgressiveValidation(settings.window)
         self.drift = DriftDetectors(settings.detectors)
         self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)

@@ -50,8 +50,7 @@ class Election:
         session_timeout: float,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
-        self._admin = admin
-        self._group = group
+        self._admin, self._group = admin, group
         self._prize = TopicPartition(topic, 0)
         self._patience = session_timeout
         self._alive = alive

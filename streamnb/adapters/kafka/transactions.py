@@ -23,8 +23,7 @@ class Attempt:
     """A transaction that is being written."""
 
     def __init__(self, work: BlockingCall[None], what: str) -> None:
-        self._work = work
-        self._what = what
+        self._work, self._what = work, what
 
     def is_over(self) -> bool:
         """Whether its outcome is known."""

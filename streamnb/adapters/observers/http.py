@@ -33,8 +33,7 @@ class Health(Sensor):
     """
 
     def __init__(self, dead_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._dead_after = dead_after
-        self._clock = clock
+        self._dead_after, self._clock = dead_after, clock
         self._state = WorkerState.STARTING
         self._heard = clock()
 

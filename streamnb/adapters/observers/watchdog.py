@@ -33,8 +33,7 @@ class Watchdog(Sensor):
     """
 
     def __init__(self, seconds: float, end: Callable[[int], object] = os._exit) -> None:
-        self._seconds = seconds
-        self._end = end
+        self._seconds, self._end = seconds, end
         self._tick_seconds = min(_TICK_SECONDS, seconds / 4)
         self._state: WorkerState | None = None
         self._signs = 0  # of life; only the worker's thread counts them

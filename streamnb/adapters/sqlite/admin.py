@@ -19,8 +19,7 @@ class SqliteAdmin:
     """
 
     def __init__(self, path: Path, *, journal_topic: str = "journal") -> None:
-        self._path = path
-        self._journal_topic = journal_topic
+        self._path, self._journal_topic = path, journal_topic
 
     def close(self) -> None:
         """Nothing is kept open."""

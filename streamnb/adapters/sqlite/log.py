@@ -70,8 +70,7 @@ class SqliteLog:
         patience: Patience | None = None,
     ) -> None:
         self._journal = Partition(journal_topic, 0)
-        self._session_timeout = session_timeout
-        self._poll_interval = poll_interval
+        self._session_timeout, self._poll_interval = session_timeout, poll_interval
         self._clock = clock
         self._epoch: int | None = None
         self._shown = -math.inf

@@ -39,9 +39,7 @@ class Saving:
         self, store: SnapshotStore, checkpoint: Checkpoint, learner: Learner, identity: Identity
     ) -> None:
         self.at = checkpoint.n
-        self._store = store
-        self._checkpoint = checkpoint
-        self._identity = identity
+        self._store, self._checkpoint, self._identity = store, checkpoint, identity
         self._copy = learner.copying(store.segments())
         self._kept: Future[Path] | None = None  # once all is copied
 

@@ -15,8 +15,7 @@ class JournalTopic:
     """
 
     def __init__(self, log: Log, partition: Partition) -> None:
-        self._log = log
-        self._partition = partition
+        self._log, self._partition = log, partition
         self._id = log.topic_id(partition.topic)
         self._first, _ = log.offsets(partition)
 

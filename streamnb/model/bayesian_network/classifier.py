@@ -92,13 +92,8 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         prior: Prior = "learned",
         cells: int = 1 << 20,
     ) -> None:
-        self.parents = parents
-        self.attributes = attributes
-        self.target = target
-        self.alpha = alpha
-        self.m = m
-        self.prior = prior
-        self.cells = cells
+        self.parents, self.attributes, self.target = parents, attributes, target
+        self.alpha, self.m, self.prior, self.cells = alpha, m, prior, cells
         check_prior(prior)
         check_attributes(attributes)
         check_mapping("parents", parents, "{'wet': ['rain']}")

@@ -50,8 +50,7 @@ class FamilyTables:
 
     def __init__(self, dag: Dag, declared: Mapping[int, Sequence[Hashable]], cells: int) -> None:
         check_whole("cells", cells, 1)
-        self.dag = dag
-        self.cells = cells
+        self.dag, self.cells = dag, cells
         self._codes = [Codes() for _ in dag.names]
         self.is_open = np.array([v not in declared for v in range(len(dag))], dtype=np.bool_)
         for v, values in declared.items():

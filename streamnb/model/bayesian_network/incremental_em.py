@@ -96,9 +96,7 @@ class NetworkEM(Savable):
             check_whole(name, number, 0)
         if keeps not in {"counts", "nothing"}:
             raise ValueError(f"keeps must be 'counts' or 'nothing', not {keeps!r}")
-        self.network = network
-        self.window = window
-        self.revisits = revisits
+        self.network, self.window, self.revisits = network, window, revisits
         self.keeps = keeps
         self._kept = KeptEvents()
         self._parts: list[Parts] = []  # of each kept event

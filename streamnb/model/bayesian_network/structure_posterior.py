@@ -71,9 +71,7 @@ class StructurePosterior(Savable):
         check_whole("parents", parents, 0)
         check_whole("candidates", candidates, 1)
         check_whole("first", first, 1)
-        self.variables = variables
-        self.parents = parents
-        self.candidates = candidates
+        self.variables, self.parents, self.candidates = variables, parents, candidates
         self.weight = positive("weight", weight)
         self.first = first
         self._table = JointTable(variables)

@@ -100,11 +100,8 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
     ) -> None:
         check_labels(positive, negative)
         check_noise(noise)
-        self.hypotheses = hypotheses
-        self.prior = prior
-        self.noise = noise
-        self.positive = positive
-        self.negative = negative
+        self.hypotheses, self.prior, self.noise = hypotheses, prior, noise
+        self.positive, self.negative = positive, negative
         self._space: HypothesisSpace = (
             hypotheses if isinstance(hypotheses, Conjunctions) else Predicates(hypotheses)
         )

@@ -66,8 +66,7 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
 
     def __init__(self, positive: Any = True, negative: Any = False) -> None:  # noqa: FBT002  labels
         check_labels(positive, negative)
-        self.positive = positive
-        self.negative = negative
+        self.positive, self.negative = positive, negative
         self._asked: dict[Any, str | None] = {}  # attribute -> the value of all positive examples; None: "?"
         self._positives = 0
 

@@ -66,8 +66,7 @@ class VersionSpace:
     """
 
     def __init__(self, space: HypothesisSpace, members: Flags) -> None:
-        self._space = space
-        self._members = members
+        self._space, self._members = space, members
 
     @property
     def specific(self) -> list[Any]:

@@ -136,8 +136,7 @@ class _Climb:
     """EM from one start."""
 
     def __init__(self, data: _Data, parameters: Parameters) -> None:
-        self.parameters = parameters
-        self._data = data
+        self.parameters, self._data = parameters, data
         self._expected = expected_counts(*data, *parameters)
         self.log_evidences = [self._expected.log_evidence]
         self._has_converged = False

@@ -101,9 +101,7 @@ class HiddenMarkovNB(SmoothedModel):
                 raise ValueError(f"{name} must be finite and not negative, not {value!r}")
         if entity in (attributes or {}):
             raise ValueError(f"{entity!r} names the entity: it cannot be an attribute, too")
-        self.entity = entity
-        self.transition_m = transition_m
-        self.entities = entities
+        self.entity, self.transition_m, self.entities = entity, transition_m, entities
         self.time_to_live = time_to_live
         self._transitions = Transitions()
         self._entities = Entities(entities)

@@ -71,8 +71,7 @@ class RiverStreamModel:
     state_type = "OneAtATime"  # what saved states call it
 
     def __init__(self, classifier: Any, kind: str) -> None:
-        self.classifier = classifier
-        self.kind = kind
+        self.classifier, self.kind = classifier, kind
         self._weights: dict[Any, int] = {}  # class -> units learned, in the order of the columns
         self._events = 0
         self._measured = (-1, 0)  # at how many events its memory was looked at, and what it was

@@ -79,8 +79,7 @@ class GradientUnit(Savable):
     def __init__(self, rate: float = 0.05, features: int = 1 << 20) -> None:
         if not 0.0 < rate <= 1e12:
             raise ValueError(f"rate must be above 0, and 1e12 at most, not {rate!r}")
-        self.rate = rate
-        self.features = features
+        self.rate, self.features = rate, features
         self._sum = WeightedSum(features)
 
     @property

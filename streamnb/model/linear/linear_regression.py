@@ -83,8 +83,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         if not 0.0 <= l2 <= 1e140:
             raise ValueError(f"l2 must lie between 0 and 1e140, not {l2!r}")
         check_whole("features", features, 1)
-        self.l2 = l2
-        self.features = features
+        self.l2, self.features = l2, features
         self._design = Design(features)
         self._moments = SecondMoments()  # column 0 is the target
         self._moments.reserve(1)

@@ -98,9 +98,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
             raise ValueError(f"C must lie between 1e-12 and 1e12, not {C!r}")
         check_whole("features", features, 1)
         check_whole("memory", memory, 0)
-        self.C = C
-        self.features = features
-        self.memory = memory
+        self.C, self.features, self.memory = C, features, memory
         self._design = Design(features)
         self._labels: dict[Any, int] = {}
         # The first unit has every event against it: what a class that is yet to come will have learned. Two

@@ -107,10 +107,7 @@ class LinearView(Shown):
         write: Callable[[EventWriter, Any], None],
     ) -> None:
         self.positive, self.negative = pair
-        self.bias = bias
-        self.curves = curves
-        self._groups = groups
-        self._write = write
+        self.bias, self.curves, self._groups, self._write = bias, curves, groups, write
 
     def __repr__(self) -> str:
         size = sum(len(group.keys) for group in self._groups)

@@ -51,12 +51,8 @@ class SmoothedModel(CountingModel):
         check_smoothing(None, m, p)
         check_prior(prior)
         self._check_p(p)
-        self.attributes = attributes
-        self.alpha = alpha
-        self.m = m
-        self.p = p
-        self.prior = prior
-        self.event_model = event_model
+        self.attributes, self.alpha, self.m, self.p = attributes, alpha, m, p
+        self.prior, self.event_model = prior, event_model
         self._read_with: tuple[Any, ...] = ()
         self._smoothing = np.zeros((4, 0))  # alpha, m, p and declared values of each group
         self._given = np.zeros(0)  # relative weight of each class where priors are given

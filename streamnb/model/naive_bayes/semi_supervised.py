@@ -109,10 +109,8 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         if window is not None:
             check_whole("window", window, 1)
         check_whole("revisits", revisits, 0)
-        self.model = model
-        self.unlabelled_weight = unlabelled_weight
-        self.window = window
-        self.revisits = revisits
+        self.model, self.unlabelled_weight = model, unlabelled_weight
+        self.window, self.revisits = window, revisits
         self._kept = KeptEvents()
         self._labelled = 0
         self._unlabelled = 0

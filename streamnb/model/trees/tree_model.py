@@ -200,11 +200,8 @@ class TreeEstimator(Savable):
                 raise ValueError(
                     f"{name} must lie between {_LEAST} and {1.0 / _LEAST:g} examples, not {value!r}"
                 )
-        self.attributes = attributes
-        self.alpha = alpha
-        self.prior_weight = prior_weight
-        self.max_values = max_values
-        self.memory = memory
+        self.attributes, self.alpha, self.prior_weight = attributes, alpha, prior_weight
+        self.max_values, self.memory = max_values, memory
         self._kinds = Kinds(attributes or {})
         self._model = TreeModel(max_values, memory)
 

@@ -41,8 +41,7 @@ class KeptSnapshots:
     def __init__(self, snapshots: Snapshots, findings: Findings) -> None:
         self.origins: dict[int, Origin] = {}
         self._marks: dict[int, _Mark] = {}
-        self._snapshots = snapshots
-        self._findings = findings
+        self._snapshots, self._findings = snapshots, findings
 
     def list(self) -> None:
         """Find those that there are, the newest first."""

@@ -31,8 +31,7 @@ class _UpTo:
     """Snapshots as they were when the first that is wanted was the newest."""
 
     def __init__(self, snapshots: Snapshots, n: int) -> None:
-        self._snapshots = snapshots
-        self._n = n
+        self._snapshots, self._n = snapshots, n
 
     def newest(self, at_most: int | None = None, alive: Callable[[], None] = lambda: None) -> Any:
         return self._snapshots.newest(self._n if at_most is None else min(at_most, self._n), alive)

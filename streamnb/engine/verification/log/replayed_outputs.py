@@ -66,8 +66,7 @@ class ReplayedOutputs:
     """
 
     def __init__(self, log: Log, findings: Findings) -> None:
-        self._log = log
-        self._findings = findings
+        self._log, self._findings = log, findings
         self._topics: dict[str, _Window] = {}
         self._missed: dict[str, tuple[int, NewRecord]] = {}  # topic -> how many, and the first
         self._equal = 0

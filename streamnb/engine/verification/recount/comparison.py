@@ -208,9 +208,7 @@ class _Comparing:
 
     def __init__(self, check: str, at: int, findings: Findings) -> None:
         self.equal = Compared()
-        self._check = check
-        self._at = at
-        self._findings = findings
+        self._check, self._at, self._findings = check, at, findings
 
     def number(self, what: str, place: Mapping[str, str | int], counted: Any, learned: Any) -> None:
         if counted == learned:
