@@ -33,10 +33,7 @@ __all__ = ["LEVELS", "SHIPPED", "KeptCode", "is_ready", "note_ready", "own_folde
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = _PACKAGE / "compiler" / "machine_code" / "kernels"
 """Where a wheel brings machine code; made with `NUMBA_CACHE_DIR` one folder above."""
-LEVELS = {
-    "x86-64-v3": {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"},
-    "generic": set(),
-}
+LEVELS = {"x86-64-v3": {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}, "generic": set()}
 """Processors that a wheel has code for, and what they must be able to do; the best first."""
 
 _IMPORTS = re.compile(rb"^(?:from|import) +(streamnb[\w.]*)(?: +import +(\([^)]*\)|[^\n]*))?", re.MULTILINE)

@@ -26,33 +26,13 @@ from streamnb.pictures.bars import heat_map as heat_map
 from streamnb.pictures.lines import Series as Series
 from streamnb.pictures.lines import line as line
 from streamnb.pictures.lines import stacked as stacked
-from streamnb.pictures.markup import (
-    Markup as Markup,
-)
-from streamnb.pictures.markup import (
-    count as count,
-)
-from streamnb.pictures.markup import (
-    figure as figure,
-)
-from streamnb.pictures.markup import (
-    joined as joined,
-)
-from streamnb.pictures.markup import (
-    number as number,
-)
-from streamnb.pictures.markup import (
-    percent as percent,
-)
-from streamnb.pictures.markup import (
-    stylesheet as stylesheet,
-)
-from streamnb.pictures.markup import (
-    table as table,
-)
-from streamnb.pictures.markup import (
-    tag as tag,
-)
-from streamnb.pictures.markup import (
-    whole as whole,
-)
+from streamnb.pictures.markup import Markup as Markup
+from streamnb.pictures.markup import count as count
+from streamnb.pictures.markup import figure as figure
+from streamnb.pictures.markup import joined as joined
+from streamnb.pictures.markup import number as number
+from streamnb.pictures.markup import percent as percent
+from streamnb.pictures.markup import stylesheet as stylesheet
+from streamnb.pictures.markup import table as table
+from streamnb.pictures.markup import tag as tag
+from streamnb.pictures.markup import whole as whole

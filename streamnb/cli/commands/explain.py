@@ -75,10 +75,7 @@ def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, An
         (said,) = then.predicted([event])
         if missing := [label for label in pair if label not in said]:
             raise SnapshotError(f"{then.told['file']}: did not know {', '.join(missing)} yet")
-        answer["then"] = {
-            **explained(then, event, pair[1], options.top, of=pair[0]),
-            "snapshot": then.told,
-        }
+        answer["then"] = {**explained(then, event, pair[1], options.top, of=pair[0]), "snapshot": then.told}
         then.say()
     return answer
 

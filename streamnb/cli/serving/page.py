@@ -46,13 +46,7 @@ class Writing(NamedTuple):
 
 
 def add_pages(
-    app: FastAPI,
-    watch: Watch,
-    replica: Replica,
-    writing: Writing,
-    token: str,
-    *,
-    is_secure: bool,
+    app: FastAPI, watch: Watch, replica: Replica, writing: Writing, token: str, *, is_secure: bool
 ) -> None:
     """Mount the page.
 

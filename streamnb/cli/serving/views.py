@@ -18,18 +18,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
 from streamnb.events import MetricsReport, Prediction
-from streamnb.pictures import (
-    Bar,
-    Markup,
-    Series,
-    bars,
-    count,
-    joined,
-    line,
-    number,
-    percent,
-    tag,
-)
+from streamnb.pictures import Bar, Markup, Series, bars, count, joined, line, number, percent, tag
 
 SOURCE = "dashboard"
 """Who says what is clicked on the page."""

@@ -19,10 +19,7 @@ _AHEAD_BYTES = 8 << 20  # of all partitions together
 
 
 def replay(
-    slices: SliceReader,
-    learner: Learner,
-    record: JournalRecord,
-    alive: Callable[[], None],
+    slices: SliceReader, learner: Learner, record: JournalRecord, alive: Callable[[], None]
 ) -> Sequence[NewRecord]:
     """Process what a commit processed; its outputs, which are published already. No other record has any."""
     return processed(learner, record, slices.of(record), alive)

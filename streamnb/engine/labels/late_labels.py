@@ -277,11 +277,7 @@ class LateLabels:
         return self._firsts(numbers, score, heard.verdicts[some], heard.places[some])
 
     def _firsts(
-        self,
-        numbers: npt.NDArray[np.int64],
-        score: Score,
-        verdicts: Sequence[Verdict],
-        places: Sequence[int],
+        self, numbers: npt.NDArray[np.int64], score: Score, verdicts: Sequence[Verdict], places: Sequence[int]
     ) -> Iterable[FirstVerdict]:
         """What there is to tell of events that were scored for the first time."""
         ages = self.pending.column("age", numbers)

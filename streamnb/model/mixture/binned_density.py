@@ -57,13 +57,7 @@ def _finest(v: int, f: int, bins: BinTables, extracted: ExtractedFeatures, table
 
 @kernel
 def read_value(
-    tables: Tables,
-    learners: Any,
-    batch: Batch,
-    e: int,
-    v: int,
-    extracted: ExtractedFeatures,
-    value: Floats,
+    tables: Tables, learners: Any, batch: Batch, e: int, v: int, extracted: ExtractedFeatures, value: Floats
 ) -> None:
     """Fill value float64[K] with ln P(a | class), but for a constant, of continuous value v of event e.
 

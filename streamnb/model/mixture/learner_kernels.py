@@ -136,13 +136,7 @@ def predict_by_learners(
 
 @kernel
 def learn_by_learners(
-    plan: Any,
-    learners: Any,
-    tables: Tables,
-    batch: Batch,
-    e: int,
-    scratch: Any,
-    answers: Floats,
+    plan: Any, learners: Any, tables: Tables, batch: Batch, e: int, scratch: Any, answers: Floats
 ) -> None:
     """Learn event e, which was just predicted, before its class is counted.
 
