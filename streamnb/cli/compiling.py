@@ -60,10 +60,7 @@ class Progress:
     def _show(self) -> None:
         if not self._has_begun:
             self._has_begun = True
-            often = (
-                "once"
-                if own_folder()
-                else "at every start, for no folder can be written; set NUMBA_CACHE_DIR"
-            )
+            every = "at every start, for no folder can be written; set NUMBA_CACHE_DIR"
+            often = "once" if own_folder() else every
             print(f"compiling kernels ({often}, about {_SECONDS} s)", file=sys.stderr)
         self._bar = tqdm(initial=self._done, unit=" kernels", disable=not sys.stderr.isatty(), leave=False)

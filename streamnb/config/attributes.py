@@ -79,13 +79,9 @@ def _default_path(key: str, name: str, kind: str) -> str:
 
 def _check(key: str, attribute: AttributeConfig) -> None:
     """Refuse options that the attribute's kind has no use for, and smoothing that contradicts itself."""
-    declared = ("values", "n_values")
-    foreign = {
-        "text": declared,
-        "nominal": ("event_model",),
-        "continuous": ("alpha", "m", "p", "event_model", *declared),
-    }
-    for name in foreign[attribute.kind]:
+    of_texts, declared = ("event_model",), ("values", "n_values")
+    of_numbers = ("alpha", "m", "p", *of_texts, *declared)
+    for name in {"text": declared, "nominal": of_texts, "continuous": of_numbers}[attribute.kind]:
         if (value := getattr(attribute, name)) is not None:
             raise refused(f"{key}.{name}", value, f"no {name} for a {attribute.kind} attribute")
     check_smoothing(key, attribute.alpha, attribute.m, attribute.p)

@@ -161,11 +161,8 @@ class Learner:
             before = self.consumed
             part = self._alike(records[start : start + self._most_at_once()])
             alive()
-            made = (
-                self._take(part, now, alive)
-                if self._is_verdict(part[0])
-                else self._process_part(part, now, alive, left)
-            )
+            is_verdict = self._is_verdict(part[0])
+            made = self._take(part, now, alive) if is_verdict else self._process_part(part, now, alive, left)
             left -= sum([len(output.value) for output in made])
             outputs += made
             start += self.consumed - before
@@ -215,11 +212,9 @@ class Learner:
         labels = tuple(str(label) for label in classes) if len(classes) <= _MOST_CONFUSED else ()
         # Labels that were scored and never learned are no classes: they have a row of truth, and no name.
         late, scores = self.late, self.progressive if self.late is None else self.late.scoring.scores
-        confusion = (
-            self.progressive.confusion(len(labels))
-            if late is None
-            else late.scoring.scores.confusion(late.scoring.columns_of(labels))
-        )
+        confusion = self.progressive.confusion(len(labels))
+        if late is not None:
+            confusion = late.scoring.scores.confusion(late.scoring.columns_of(labels))
         mass = self.settings.interval
         return MetricsReport(
             events=self.consumed,

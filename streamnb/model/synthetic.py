@@ -72,11 +72,8 @@ def compare(parameters: Parameters, model: NaiveBayes) -> Iterator[ComparedParam
     """Every parameter with what the model's counts and moments say (alpha = 0: relative frequencies)."""
     weights = model.class_weights
     events = sum(weights.values())
-    words, channels, lengths = (
-        model.class_counts("text"),
-        model.class_counts("channel"),
-        model.class_moments("length"),
-    )
+    words, channels = model.class_counts("text"), model.class_counts("channel")
+    lengths = model.class_moments("length")
     totals = {
         label: model.statistics.counts.totals[model.statistics.group_of("text"), k] / UNIT
         for label, k in model.statistics.classes.items()
@@ -96,13 +93,8 @@ def compare(parameters: Parameters, model: NaiveBayes) -> Iterator[ComparedParam
         mean, deviation = parameters.mean[k], parameters.deviation[k]
         learned = lengths[label]
         spread = math.sqrt(learned.variance)
-        yield ComparedParameter(
-            f"mean length | {label}",
-            mean,
-            learned.mean,
-            (learned.mean - mean) / (deviation / n**0.5),
-            shown=True,
-        )
+        off = (learned.mean - mean) / (deviation / n**0.5)
+        yield ComparedParameter(f"mean length | {label}", mean, learned.mean, off, shown=True)
         error = deviation / (2 * n) ** 0.5
         yield ComparedParameter(
             f"deviation of length | {label}", deviation, spread, (spread - deviation) / error, shown=True

@@ -84,11 +84,9 @@ def number(value: Any, keys: Keys) -> float:
         double = float(value)
     except OverflowError:
         double = math.inf
-    return (
-        double
-        if math.isfinite(double)
-        else refuse("out-of-range", keys, "no finite double holds this number")
-    )
+    if not math.isfinite(double):
+        refuse("out-of-range", keys, "no finite double holds this number")
+    return double
 
 
 def moment(value: Any, keys: Keys) -> float:

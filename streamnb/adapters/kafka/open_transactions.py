@@ -49,10 +49,6 @@ def waits(place: TopicPartition, stable: int, end: int, opened: OpenedBy | None,
     look = line("kafka-transactions.sh", "find-hanging", *where)
     if opened is None:
         return f"{name}; look: {look}"
-    who = (
-        f"{opened.transactional_id!r}, producer {opened.producer}"
-        if opened.transactional_id
-        else opened.producer
-    )
+    who = f"{opened.transactional_id!r}, producer " if opened.transactional_id else ""
     end_it = line("kafka-transactions.sh", "abort", *where, "--start-offset", str(opened.first))
-    return f"{name} ({who}); look: {look}; where its producer is gone, end it: {end_it}"
+    return f"{name} ({who}{opened.producer}); look: {look}; where its producer is gone, end it: {end_it}"

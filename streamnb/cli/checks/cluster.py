@@ -42,11 +42,8 @@ def check_topics(
         if there is None:
             yield _absent(check, hidden=topic.name in found.hidden)
             continue
-        harm = [
-            *_shape_harm(topic, there, brokers),
-            *_settings_harm(topic, there),
-            *_size_harm(topic, there, largest),
-        ]
+        harm = [*_shape_harm(topic, there, brokers), *_settings_harm(topic, there)]
+        harm += _size_harm(topic, there, largest)
         for state, difference, why in harm:
             value = f"{difference.what} is {difference.found}"
             yield Finding(check, state, f"{value}: {why}", tools.change(topic.name, difference))
@@ -173,11 +170,8 @@ def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_H
     wanted = int(topic.settings.get("max.message.bytes", "0"))
     if topic.role in {"predictions", "metrics"} and limit is not None and limit < wanted:
         difference = Difference("max.message.bytes", str(wanted), str(limit))
-        yield (
-            Severity.WARNING,
-            difference,
-            "larger predictions become dead letters, larger reports lose labels",
-        )
+        why = "larger predictions become dead letters, larger reports lose labels"
+        yield Severity.WARNING, difference, why
     if topic.role == "dead_letters" and limit is not None and limit < largest + HEADER_BYTES:
         difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(limit))
         yield Severity.PROBLEM, difference, f"an event may have {largest} bytes; a bad one stops the learner"

@@ -50,11 +50,8 @@ def run(options: argparse.Namespace) -> int:
         rows = list(synthetic.compare(parameters, made["learner"].model))
         within = sum(abs(row.deviations) <= 2.0 for row in rows) / len(rows)
         if quiet:
-            print(
-                json.dumps(
-                    {"image_segments": real["report"], "messages": made["report"], "within_two": within}
-                )
-            )
+            told = {"image_segments": real["report"], "messages": made["report"], "within_two": within}
+            print(json.dumps(told))
         else:
             _show_parameters(rows, within)
             _show_ways_on(folder, kept=options.folder is not None)
@@ -128,13 +125,8 @@ def _show_proof(config: Config, learner: Learner) -> None:
 
 def _show_parameters(rows: Sequence[synthetic.ComparedParameter], within: float) -> None:
     print("\nWhat generated the messages, and what was learned (deviation in standard errors):\n")
-    shown = [row for row in rows if row.shown]
-    print(
-        table(
-            ((r.name, r.true, r.learned, r.deviations) for r in shown),
-            ("parameter", "true", "learned", "dev."),
-        )
-    )
+    shown = [(row.name, row.true, row.learned, row.deviations) for row in rows if row.shown]
+    print(table(shown, ("parameter", "true", "learned", "dev.")))
     print(f"\n{within:.1%} of {len(rows):,} parameters lie within two standard errors (95% are expected)")
 
 

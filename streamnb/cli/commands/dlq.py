@@ -92,18 +92,15 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
         waiting += letter.record.offset >= handed.get(letter.record.partition, 0)
         last.append(letter)
     if options.json:
-        by_reason = {reason: {"letters": n, "bytes": sizes[reason]} for reason, n in counts.most_common()}
-        told = {"reasons": by_reason, "not_replayed": waiting, "last": [letter.told() for letter in last]}
+        reasons = {reason: {"letters": n, "bytes": sizes[reason]} for reason, n in counts.most_common()}
+        told = {"reasons": reasons, "not_replayed": waiting, "last": [letter.told() for letter in last]}
         print(json.dumps(told))
         return 0
     if not counts:
         print(f"no dead letters in {config.topics.dead_letters} of {config.log.url}")
         return 0
-    print(
-        table(
-            [(reason, n, sizes[reason]) for reason, n in counts.most_common()], ("reason", "letters", "bytes")
-        )
-    )
+    by_reason = [(reason, n, sizes[reason]) for reason, n in counts.most_common()]
+    print(table(by_reason, ("reason", "letters", "bytes")))
     print(f"\n{waiting:,} of them were not replayed yet; the last of each partition:")
     rows = [
         (

@@ -156,11 +156,8 @@ def _independence(query: Query, found: Independence) -> str:
     ]
     sentence = f"{a} and {b} are {'' if found else 'not '}independent" + (f" given {given}" if given else "")
     most = abs(found.largest.difference)
-    by = (
-        f"no difference is above the tolerance, {found.tolerance:g}"
-        if found
-        else f"the largest difference is {most:.3g}, the tolerance {found.tolerance:g}"
-    )
+    by = "no difference is above" if found else f"the largest difference is {most:.3g},"
+    by = f"{by} the tolerance, {found.tolerance:g}" if found else f"{by} the tolerance {found.tolerance:g}"
     return f"{printable(sentence)}: {by}\n\n{table(rows, header)}"
 
 

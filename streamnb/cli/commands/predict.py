@@ -79,9 +79,6 @@ def _line(answer: dict[str, Any]) -> str:
     if "refused" in answer:
         return f"row {answer['row']}\t\t{printable(answer['refused'])}"
     shown = islice(answer["probabilities"].items(), _MOST_SHOWN)
-    cells = [
-        *([answer["id"]] if "id" in answer else []),
-        answer["label"],
-        *(f"{v} {p:.4f}" for v, p in shown),
-    ]
+    cells = [answer["label"], *(f"{v} {p:.4f}" for v, p in shown)]
+    cells = [answer["id"], *cells] if "id" in answer else cells
     return "\t".join(map(printable, cells))

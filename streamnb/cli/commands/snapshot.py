@@ -143,12 +143,8 @@ def acquire(log: Log, session_timeout: float) -> None:
 def _plan(journal: _WholeJournal, end: Checkpoint, to: int) -> dict[str, Any]:
     """What is left of the present state, and what comes back into it, in commits and their records."""
     present, past = journal.path(end.n), journal.path(to)
-    return {
-        "from": end.n,
-        "to": to,
-        "undone": journal.tally(present, past),
-        "restored": journal.tally(past, present),
-    }
+    undone, restored = journal.tally(present, past), journal.tally(past, present)
+    return {"from": end.n, "to": to, "undone": undone, "restored": restored}
 
 
 def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:

@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any, Self
 
-from streamnb.adapters.snapshot_folder import SnapshotFolder
+from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.forget import with_ids
 from streamnb.cli.reports.text_tables import table
@@ -31,11 +32,11 @@ def run(options: argparse.Namespace) -> int:
     """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
     config = wiring.load_config(options)
     damaged: dict[str, str] = {}
-    folder = SnapshotFolder(
-        config.snapshot_folder,
-        config.snapshots.keep,
-        lambda found: damaged.update({str(found.path): found.reason}),
-    )
+
+    def note(found: Damaged) -> None:
+        damaged[str(found.path)] = found.reason
+
+    folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, note)
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
         source = source_of(config, log, folder)
@@ -59,13 +60,8 @@ def run(options: argparse.Namespace) -> int:
 def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:
     """What is to be verified under a configuration."""
     identity = wiring.identity(config)
-    return Source(
-        log,
-        snapshots,
-        lambda: wiring.learner(config),
-        identity,
-        lambda origin: _plan(config, identity, origin),
-    )
+    plans = partial(_plan, config, identity)
+    return Source(log, snapshots, lambda: wiring.learner(config), identity, plans)
 
 
 def _plan(config: Config, identity: Identity, origin: Origin) -> RecountPlan:

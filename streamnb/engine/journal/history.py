@@ -179,11 +179,8 @@ def last(log: Log, journal: Partition) -> Entry | None:
     step = _LOOK_BACK
     while end > first:
         start = max(first, end - step)
-        found = [
-            Entry(at, record)
-            for at, record in decoded(log, journal, start, log.offsets(journal)[1])
-            if isinstance(record, JournalRecord)
-        ]
+        there = decoded(log, journal, start, log.offsets(journal)[1])
+        found = [Entry(at, record) for at, record in there if isinstance(record, JournalRecord)]
         if found:
             return max(found, key=lambda entry: entry.record.n)
         if start == first:

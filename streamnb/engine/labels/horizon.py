@@ -72,11 +72,8 @@ class Horizon:
     def state(self) -> dict[str, Any]:
         """As JSON has it: what has not been reached yet is null."""
         times = {"time": self._time, "last": self._last, "earliest": self.earliest}
-        return {
-            **{name: time if math.isfinite(time) else None for name, time in times.items()},
-            "least": self.least,
-            "taken": self.taken,
-        }
+        finite = {name: time if math.isfinite(time) else None for name, time in times.items()}
+        return {**finite, "least": self.least, "taken": self.taken}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`. Raises SnapshotError where a number is none."""

@@ -45,11 +45,8 @@ class Rebuilt(NamedTuple):
     def parts(self) -> dict[str, Part]:
         """What a file holds of it."""
         meta = {"to": self.to, "first": self.first, "forgets": self.forgets}
-        return {
-            "model": self.model,
-            "rebuilt": Part(meta, {"pruned": self.pruned, "gone": self.gone}),
-            "forgotten": part_of(self.forgotten),
-        }
+        rebuilt = Part(meta, {"pruned": self.pruned, "gone": self.gone})
+        return {"model": self.model, "rebuilt": rebuilt, "forgotten": part_of(self.forgotten)}
 
     @classmethod
     def of(cls, parts: Mapping[str, Part]) -> Self:

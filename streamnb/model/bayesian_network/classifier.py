@@ -292,12 +292,8 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         if self._read is None or self._read[2].shape[1] != classes:
             variables = len(self._network.tables.dag)
             joint, products = np.zeros((2, classes))
-            scratch = (
-                np.zeros(variables, dtype=np.bool_),
-                joint,
-                np.zeros(classes, dtype=np.int64),
-                products,
-            )
+            needed, misses = np.zeros(variables, dtype=np.bool_), np.zeros(classes, dtype=np.int64)
+            scratch = needed, joint, misses, products
             self._read = self._network.smoothed(), scratch, np.zeros((1, classes))
         return self._read
 

@@ -65,17 +65,8 @@ class Worlds(NamedTuple):
         sizes = [len(values[u]) for u in gaps]
         first = np.cumsum([0, *(len(ways) for _, ways in cells)])
         codes = np.array([known.get(v, 0) for v in range(len(families))], dtype=np.int64)
-        number = math.prod(sizes)
-        return cls(
-            number,
-            codes,
-            np.array(gaps, dtype=np.int64),
-            live,
-            np.array(sizes, dtype=np.int64),
-            strides,
-            first,
-            cells,
-        )
+        places, lengths = np.array(gaps, dtype=np.int64), np.array(sizes, dtype=np.int64)
+        return cls(math.prod(sizes), codes, places, live, lengths, strides, first, cells)
 
     def weighed(self, tables: FamilyTables, smoothed: Smoothed) -> list[list[float]] | None:
         """How probable each of the cells is; None where given tables rule out every way."""

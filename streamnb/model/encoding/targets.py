@@ -102,12 +102,8 @@ class Taught(NamedTuple):
         if numbers is not None and numbers.size != len(events):
             raise ValueError(f"{len(events)} events, but {numbers.size} numbers of prunings")
         taught = [e for e, y in enumerate(labels) if weights[e] and not is_missing(y)]
-        return cls(
-            [events[e] for e in taught],
-            [labels[e] for e in taught],
-            weights[taught],
-            None if numbers is None else numbers[taught],
-        )
+        chosen = [events[e] for e in taught], [labels[e] for e in taught]
+        return cls(*chosen, weights[taught], None if numbers is None else numbers[taught])
 
     def never_learned(self, place: int) -> UnlearnError:
         """The error of the event at this place: the counts show that it was never learned so."""

@@ -32,12 +32,8 @@ def _count_event(tables: Tables, batch: Any, e: int, k: int, weight: int) -> Any
     lowest = tables.classes[k]
     columns = tables.totals.shape[1]
     histograms = tables.histograms
-    exact, occupied, counted, words = (
-        histograms.exact,
-        histograms.occupied,
-        histograms.weight,
-        histograms.words,
-    )
+    exact, occupied = histograms.exact, histograms.occupied
+    counted, words = histograms.weight, histograms.words
     used, positive = histograms.used, histograms.positive
     previous = np.int64(-1)
     for item in range(batch.event_items[e], batch.event_items[e + 1]):

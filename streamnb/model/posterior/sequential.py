@@ -293,11 +293,8 @@ class SequentialPosterior(SavableValue):
         )
         done = observe_many(after, rows, self._switching_rate, evidences)
         if done < len(rows):
-            reason = (
-                "a log likelihood is NaN or +inf"
-                if math.isnan(evidences[done])
-                else "every remaining hypothesis excludes it"
-            )
+            is_nan, excluded = math.isnan(evidences[done]), "every remaining hypothesis excludes it"
+            reason = "a log likelihood is NaN or +inf" if is_nan else excluded
             raise ValueError(f"observation {self.observations + done}: {reason}")
         self._weights = after
         return evidences

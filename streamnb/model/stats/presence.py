@@ -46,12 +46,8 @@ def count_presence(presence: PresenceTables, kinds: Any, bags: Any, e: int, k: i
     """
     columns = presence.texts.shape[1]
     table, histograms, rows = presence.table, presence.histograms, bags.rows
-    exact, occupied, counted, words = (
-        histograms.exact,
-        histograms.occupied,
-        histograms.weight,
-        histograms.words,
-    )
+    exact, occupied = histograms.exact, histograms.occupied
+    counted, words = histograms.weight, histograms.words
     used, positive = histograms.used, histograms.positive
     for bag in range(bags.event_bags[e], bags.event_bags[e + 1]):
         g = bags.group[bag]

@@ -251,12 +251,7 @@ def _check_positions(step: Step, findings: Findings) -> None:
 def _differs(
     findings: Findings, n: int, partition: Partition, offset: int, what: str, found: int, expected: int
 ) -> None:
-    place: dict[str, str | int] = {
-        "record": n,
-        "topic": partition.topic,
-        "partition": partition.number,
-        "offset": offset,
-    }
+    place = {"record": n, **_place(partition, offset)}
     text = (
         f"journal record {n}: {partition.topic}/{partition.number} offset {offset}: {what}: "
         f"{found}, expected {expected}"
