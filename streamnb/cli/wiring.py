@@ -113,15 +113,8 @@ def settings(config: Config) -> Settings:
 
 
 def _labels(config: Config) -> LabelSettings:
-    labels = config.labels
-    return LabelSettings(
-        config.topics.labels,
-        labels.window,
-        labels.memory,
-        config.events.repeats,
-        labels.ranks,
-        labels.weights,
-    )
+    topic, labels, repeats = config.topics.labels, config.labels, config.events.repeats
+    return LabelSettings(topic, labels.window, labels.memory, repeats, labels.ranks, labels.weights)
 
 
 class Configured:
@@ -271,15 +264,8 @@ def worker(
     config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
 ) -> Worker:
     """A worker on a log, not started yet."""
-    return Worker(
-        log,
-        snapshots(config),
-        learner,
-        identity(config),
-        pace(config),
-        sensor=sensor,
-        accepts_loss=accepts_loss,
-    )
+    of = log, snapshots(config), learner, identity(config), pace(config)
+    return Worker(*of, sensor=sensor, accepts_loss=accepts_loss)
 
 
 def warm_up(config: Config | None = None) -> float:

@@ -32,23 +32,11 @@ def model(config: Config) -> StreamModel:
             made: Any = _classifier(read_by, declared)
             return made if CLASSIFIERS[read_by.kind].learns_batches else RiverStreamModel(made, read_by.kind)
         if not hypotheses:
-            return NaiveBayes(
-                declared,
-                alpha=read_by.alpha,
-                m=read_by.m,
-                p=read_by.p,
-                prior=_prior(read_by.prior, read_by),
-                event_model=read_by.event_model,
-            )
-        posterior = config.posterior
-        return BayesOptimalNB(
-            declared,
-            hypotheses,
-            config.switching_rate,
-            posterior.prediction,
-            posterior.seed,
-            posterior.memory,
-        )
+            smoothing, prior = (read_by.alpha, read_by.m, read_by.p), _prior(read_by.prior, read_by)
+            return NaiveBayes(declared, *smoothing, prior, read_by.event_model)
+        told = config.posterior
+        how = config.switching_rate, told.prediction, told.seed, told.memory
+        return BayesOptimalNB(declared, hypotheses, *how)
     except ValueError as error:
         raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
 

@@ -278,15 +278,8 @@ class KafkaLog:
         return self._transactions, self._election
 
     def _candidate(self, owner: str) -> Election:
-        return Election(
-            self._clients,
-            self._admin,
-            self._name,
-            self._journal.topic,
-            owner,
-            self._session_timeout,
-            self._patience.waits,
-        )
+        of, journal = (self._clients, self._admin, self._name), self._journal.topic
+        return Election(*of, journal, owner, self._session_timeout, self._patience.waits)
 
     def _take_over(self) -> None:
         """Fence whoever has the transactional id; only who is elected may, and the broker says who is."""

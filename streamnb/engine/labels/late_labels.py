@@ -262,14 +262,8 @@ class LateLabels:
         numbers, weights = numbers[some], words.weights[some]
         labels: Any = words.labels[some]
         truth = np.array(self.scoring.columns_of(labels))
-        self.pending.write(
-            numbers,
-            label=truth,
-            weight=weights,
-            source=words.sources[some],
-            said_at=words.times[some],
-            pruned=self._prunings,
-        )
+        said = {"source": words.sources[some], "said_at": words.times[some]}
+        self.pending.write(numbers, label=truth, weight=weights, pruned=self._prunings, **said)
         teacher.learn_each(numbers, labels, weights)
         delays = _bucket(heard.times[some] - self.pending.column("time", numbers))
         self.outcomes["first"] += numbers.size

@@ -72,22 +72,9 @@ class Worlds(NamedTuple):
         """How probable each of the cells is; None where given tables rule out every way."""
         logs, found = np.zeros(self.number), np.zeros(self.first[-1])
         fine = tables.fine if tables.fine.size else np.zeros_like(tables.shape.counts)
-        _weigh(
-            tables.shape,
-            smoothed,
-            fine,
-            1.0 / FINE,
-            self.codes.copy(),
-            self.gaps,
-            self.live,
-            self.sizes,
-            self.strides,
-            self.first,
-            logs,
-            np.zeros(self.number, dtype=np.int64),
-            np.zeros(self.number),
-            found,
-        )
+        misses, chances = np.zeros(self.number, dtype=np.int64), np.zeros(self.number)
+        ways = self.codes.copy(), self.gaps, self.live, self.sizes, self.strides, self.first
+        _weigh(tables.shape, smoothed, fine, 1.0 / FINE, *ways, logs, misses, chances, found)
         shares = found.tolist()
         ends = self.first.tolist()
         return [shares[a:b] for a, b in pairwise(ends)] if any(shares) else None

@@ -319,19 +319,9 @@ class Tokens:
         self._group = group
         self.places = np.empty(most, dtype=np.uint64)
         self.item_tokens = np.zeros(len(items) + 1, dtype=np.int64)
-        count = tokenize(
-            text,
-            item_ends,
-            whole,
-            group,
-            process_secret() if secret is None else secret,
-            character_table(),
-            np.empty(text.size, dtype=np.uint8),
-            self.bytes,
-            self.ends,
-            self.places,
-            self.item_tokens,
-        )
+        secret, lowered = process_secret() if secret is None else secret, np.empty(text.size, dtype=np.uint8)
+        filled = self.bytes, self.ends, self.places, self.item_tokens
+        count = tokenize(text, item_ends, whole, group, secret, character_table(), lowered, *filled)
         self.ends, self.places = self.ends[:count], self.places[:count]
 
     @property

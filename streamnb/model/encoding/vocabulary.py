@@ -283,24 +283,11 @@ class Vocabulary(Growable):
         Shape (number of tokens,).
         """
         rows = np.empty(tokens.ends.size, dtype=np.int32)
+        words = tokens.bytes, tokens.ends, tokens.places, tokens.item_tokens, item_group, item_adds
         token = 0
         while token != DONE:
-            token, self.size = look_up(
-                token,
-                tokens.bytes,
-                tokens.ends,
-                tokens.places,
-                tokens.item_tokens,
-                item_group,
-                item_adds,
-                self.size,
-                self.slots,
-                self.cells,
-                self.arena,
-                self.used,
-                self.groups,
-                rows,
-            )
+            own = self.slots, self.cells, self.arena, self.used, self.groups
+            token, self.size = look_up(token, *words, self.size, *own, rows)
             if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
                 self.reserve(1, int(tokens.ends[token]) - start)

@@ -194,18 +194,10 @@ class RunningSequence:
             log_rows, rows = self._tables.rows_of(code) if code >= 0 else scratch.no_rows
             begins = self._events == 0 or not self._now.size
             scratch.symbol[0], scratch.begins[0] = min(code, 0), begins
-            self._log_evidence += filter_forward(
-                scratch.symbol,
-                scratch.begins,
-                log_rows,
-                rows,
-                chain,
-                scratch.filtered[0] if begins else self._now,  # where it begins nothing is read from there
-                self._is_log and not begins,
-                scratch.filtered,
-                scratch.is_log,
-                scratch.work,
-            )
+            observed = scratch.symbol, scratch.begins, log_rows, rows
+            entry = scratch.filtered[0] if begins else self._now  # where it begins nothing is read from there
+            entry_is_log, filled = self._is_log and not begins, (scratch.filtered, scratch.is_log)
+            self._log_evidence += filter_forward(*observed, chain, entry, entry_is_log, *filled, scratch.work)
             self._states, self._is_log = states, bool(scratch.is_log[0])
             self._now = scratch.filtered[0].copy()
         self._events += 1

@@ -290,18 +290,9 @@ class HiddenMarkovNB(SmoothedModel):
             kept.reserve(K)
         _, given, mode = self._reading()
         first, table = transitions.first.copy(), transitions.table.copy()
-        chains = Chains(
-            weights,
-            given,
-            mode,
-            first,
-            table,
-            float(self.transition_m),
-            kept.beliefs,
-            kept.last,
-            kept.seen,
-            float(self.time_to_live),
-        )
+        m, time_to_live = float(self.transition_m), float(self.time_to_live)
+        entities = kept.beliefs, kept.last, kept.seen
+        chains = Chains(weights, given, mode, first, table, m, *entities, time_to_live)
         steps = Steps(row, begins, batch.label, batch.weight, batch.time, joints, usual)
         probabilities = np.empty_like(usual)
         filter_batch(chains, steps, learn, np.empty(K), np.empty(K), probabilities, predicted)

@@ -139,24 +139,10 @@ class Statistics(Growable):
         """As the kernels take them, with the smoothing and priors to read them by."""
         counts, moments, K = self.counts, self.moments, len(self.classes)
         smoothing, prior, mode = reading
-        return Tables(
-            self.class_weights[:K],
-            counts.table,
-            counts.totals,
-            counts.live,
-            counts.kinds,
-            counts.slot,
-            counts.histograms,
-            moments.n,
-            moments.mean,
-            moments.M2,
-            smoothing[0],
-            smoothing[1],
-            smoothing[2],
-            smoothing[3],
-            prior,
-            mode,
-        )
+        counted = counts.table, counts.totals, counts.live, counts.kinds, counts.slot, counts.histograms
+        observed = moments.n, moments.mean, moments.M2
+        smoothed = smoothing[0], smoothing[1], smoothing[2], smoothing[3]
+        return Tables(self.class_weights[:K], *counted, *observed, *smoothed, prior, mode)
 
     def learned_alone(self, size: int) -> None:
         """An event was learned without a batch: how many rows there are, or -1 - rows where it was not."""

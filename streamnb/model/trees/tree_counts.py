@@ -150,20 +150,8 @@ class TreeCounts:
         work, misses, done = np.empty((3, K)), np.zeros(K, dtype=np.int64), 0
         while done < labels.size:
             due = moments(self.events)
-            stop = run_tree(
-                done,
-                self.tables,
-                reading,
-                codes,
-                labels,
-                weights,
-                due - self.events,
-                learn,
-                work,
-                misses,
-                joints,
-                probabilities,
-            )
+            until, filled = due - self.events, (work, misses, joints, probabilities)
+            stop = run_tree(done, self.tables, reading, codes, labels, weights, until, learn, *filled)
             if learn:
                 self.events += int(np.count_nonzero(labels[done:stop] >= 0))
                 if self.events == due:
