@@ -22,6 +22,7 @@ _GROUPS = {
 _WITH_ACTIONS = {"dlq", "journal", "labels", "snapshot"}
 """Commands whose actions take different arguments."""
 _AHEAD = 86400.0  # seconds: forgives a clock
+_FILES = "JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
 _WIDEST = 100  # columns: longer lines are hard to read
 _Command = Callable[..., argparse.ArgumentParser]
 """Makes the parser of a command, of its name and what it is for."""
@@ -60,12 +61,11 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
+    text = "A streaming Bayesian classifier: it predicts each event of a log, then learns it."
     parser = _Parser(
         prog="streamnb",
         usage="%(prog)s [-h] [--version] COMMAND ...",
-        description=textwrap.fill(
-            "A streaming Bayesian classifier: it predicts each event of a log, then learns it.", _width()
-        ),
+        description=textwrap.fill(text, _width()),
         formatter_class=_Overview,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
@@ -78,58 +78,28 @@ def build_parser() -> argparse.ArgumentParser:
             _add_common(made, configured=configured)
         return made
 
-    demo = command(
-        "demo", "stream real and generated data through the embedded log, and show it learn", configured=False
-    )
-    demo.add_argument("--folder", help="keep the logs here (default: a temporary folder)")
-    demo.add_argument(
-        "--events", type=_positive_int, default=20_000, help="generated messages (default: %(default)s)"
-    )
-
-    sample = command("sample", "write a file of made-up support tickets to try things out", configured=False)
-    sample.add_argument(
-        "file", help="a new file: CSV where its name ends with .csv, else JSON lines; - is standard output"
-    )
-    sample.add_argument("--events", type=_positive_int, default=1000, help="how many (default: %(default)s)")
-    sample.add_argument("--seed", type=_whole, default=0, help="of what is drawn (default: %(default)s)")
-
+    _add_trials(command)
     _add_init(command("init", "look at events, and write a configuration that fits them"))
 
     run = command("run", "learn from the log: predictions and metrics go to their topics")
     _add_log(run)
     how_far = run.add_mutually_exclusive_group()
-    how_far.add_argument(
-        "--dry-run",
-        type=_positive_int,
-        metavar="N",
-        help="only print what would be predicted of the next N records; nothing is written or joined",
-    )
-    how_far.add_argument(
-        "--until-end",
-        action="store_true",
-        help="stop where there is nothing more to read; it waits for transactions that producers have open",
-    )
+    text = "only print what would be predicted of the next N records; nothing is written or joined"
+    how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
+    text = "stop where there is nothing more to read; it waits for transactions that producers have open"
+    how_far.add_argument("--until-end", action="store_true", help=text)
     run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
-    run.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="go on where events were deleted before they were learned, or a topic was made anew",
-    )
+    text = "go on where events were deleted before they were learned, or a topic was made anew"
+    run.add_argument("--accept-loss", action="store_true", help=text)
 
     replay = command("replay", "write the events of a file to a topic of the log")
-    replay.add_argument(
-        "file", help="JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
-    )
+    replay.add_argument("file", help=_FILES)
     _add_log(replay)
     replay.add_argument("--topic", help="the topic (default: the first of topics.events)")
-    replay.add_argument(
-        "--rate", type=_positive, metavar="N", help="events a second (default: as fast as possible)"
-    )
-    replay.add_argument(
-        "--key",
-        metavar="PATH",
-        help="where an event has its record's key, as $.features.sender (default: its entity, else its id)",
-    )
+    text = "events a second (default: as fast as possible)"
+    replay.add_argument("--rate", type=_positive, metavar="N", help=text)
+    text = "where an event has its record's key, as $.features.sender (default: its entity, else its id)"
+    replay.add_argument("--key", metavar="PATH", help=text)
     _add_csv(replay)
 
     evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
@@ -137,18 +107,16 @@ def build_parser() -> argparse.ArgumentParser:
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     _add_log(inspect)
-    inspect.add_argument(
-        "--top", type=_positive_int, default=10, help="attributes for each class (default: %(default)s)"
-    )
+    text = "attributes for each class (default: %(default)s)"
+    inspect.add_argument("--top", type=_positive_int, default=10, help=text)
 
     _add_questions(command)
 
     read = command("read", "print the records of one topic of the log, as JSON lines")
     read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
     _add_log(read)
-    read.add_argument(
-        "--from", dest="start", type=_whole, default=0, metavar="N", help="begin at this offset (default: 0)"
-    )
+    text = "begin at this offset (default: 0)"
+    read.add_argument("--from", dest="start", type=_whole, default=0, metavar="N", help=text)
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
 
     _add_labels(command)
@@ -182,33 +150,40 @@ def _in_groups(commands: Mapping[str, argparse.ArgumentParser]) -> str:
     return "\n\n".join([*groups, f"{told}\n{codes}"])
 
 
+def _add_trials(command: _Command) -> None:
+    """What there is to begin with."""
+    text = "stream real and generated data through the embedded log, and show it learn"
+    demo = command("demo", text, configured=False)
+    demo.add_argument("--folder", help="keep the logs here (default: a temporary folder)")
+    text = "generated messages (default: %(default)s)"
+    demo.add_argument("--events", type=_positive_int, default=20_000, help=text)
+
+    sample = command("sample", "write a file of made-up support tickets to try things out", configured=False)
+    text = "a new file: CSV where its name ends with .csv, else JSON lines; - is standard output"
+    sample.add_argument("file", help=text)
+    sample.add_argument("--events", type=_positive_int, default=1000, help="how many (default: %(default)s)")
+    sample.add_argument("--seed", type=_whole, default=0, help="of what is drawn (default: %(default)s)")
+
+
 def _add_questions(command: _Command) -> None:
     """The commands that ask the newest snapshot."""
     predict = command("predict", "say what a message, or each event of a file, is by the newest snapshot")
-    predict.add_argument(
-        "event",
-        metavar="TEXT|FILE",
-        help="a text or a JSON object; or a file, as `evaluate` reads it; - is standard input",
-    )
+    text = "a text or a JSON object; or a file, as `evaluate` reads it; - is standard input"
+    predict.add_argument("event", metavar="TEXT|FILE", help=text)
     _add_csv(predict)
     explain = command("explain", "say what speaks for the label of a message, and what would turn it")
-    explain.add_argument(
-        "event", nargs="?", metavar="TEXT", help="a text or a JSON object; - is standard input"
-    )
+    text = "a text or a JSON object; - is standard input"
+    explain.add_argument("event", nargs="?", metavar="TEXT", help=text)
     _add_event_of_log(explain)
     explain.add_argument("--against", metavar="LABEL", help="another label (default: the next one)")
-    explain.add_argument(
-        "--top", type=_positive_int, default=10, help="words and values to show (default: %(default)s)"
-    )
+    text = "words and values to show (default: %(default)s)"
+    explain.add_argument("--top", type=_positive_int, default=10, help=text)
     token = command("token", "say what the model knows of one word or value")
     token.add_argument("word", metavar="WORD", help="a word of a text, or a nominal value")
     for made in (predict, explain, token):
         _add_log(made)
-        made.add_argument(
-            "--snapshot",
-            metavar="N|FILE",
-            help="that of journal record N, or a file or folder (default: the newest of the log)",
-        )
+        text = "that of journal record N, or a file or folder (default: the newest of the log)"
+        made.add_argument("--snapshot", metavar="N|FILE", help=text)
     for name, what in (
         ("serve", "follow a running learner, and answer questions over HTTP"),
         ("dashboard", "show a running learner as a live page, and correct labels there"),
@@ -219,25 +194,15 @@ def _add_questions(command: _Command) -> None:
 def _add_event_of_log(explain: argparse.ArgumentParser) -> None:
     """Which event of the log is explained in place of a text, and by which state."""
     explain.add_argument("--id", metavar="ID", help="an event of the log, the last one that has this id")
-    explain.add_argument(
-        "--place", metavar="[TOPIC/]N/OFFSET", help="an event of the log, by its partition and offset"
-    )
-    explain.add_argument(
-        "--look-back",
-        type=_positive_int,
-        default=1_000_000,
-        metavar="N",
-        help="look for --id among so many of the newest predictions (default: %(default)s)",
-    )
+    text = "an event of the log, by its partition and offset"
+    explain.add_argument("--place", metavar="[TOPIC/]N/OFFSET", help=text)
+    text = "look for --id among so many of the newest predictions (default: %(default)s)"
+    explain.add_argument("--look-back", type=_positive_int, default=1_000_000, metavar="N", help=text)
     which = explain.add_mutually_exclusive_group()
-    which.add_argument(
-        "--at", metavar="N|FILE", help="show what this snapshot says, too, beside what the newest does"
-    )
-    which.add_argument(
-        "--as-served",
-        action="store_true",
-        help="derive the published prediction of the event again, and show the evidence of then",
-    )
+    text = "show what this snapshot says, too, beside what the newest does"
+    which.add_argument("--at", metavar="N|FILE", help=text)
+    text = "derive the published prediction of the event again, and show the evidence of then"
+    which.add_argument("--as-served", action="store_true", help=text)
 
 
 def _add_serving(serve: argparse.ArgumentParser) -> None:
@@ -253,9 +218,8 @@ def _add_serving(serve: argparse.ArgumentParser) -> None:
     ):
         serve.add_argument(flag, metavar="FILE", help=what)
     serve.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this does TLS")
-    serve.add_argument(
-        "--rate", type=_positive, default=1000.0, metavar="N", help="requests a second (default: %(default)g)"
-    )
+    text = "requests a second (default: %(default)g)"
+    serve.add_argument("--rate", type=_positive, default=1000.0, metavar="N", help=text)
 
 
 def _add_labels(command: _Command) -> None:
@@ -267,9 +231,8 @@ def _add_labels(command: _Command) -> None:
     label.add_argument("--withdraw", action="store_true", help="take back what the source said of the event")
     label.add_argument("--source", metavar="NAME", help="who says so (default: default)")
     label.add_argument("--weight", type=_not_negative, default=1.0, help="in examples (default: %(default)g)")
-    label.add_argument(
-        "--ts", type=_moment, metavar="T", help="when it was said, seconds since the epoch (now)"
-    )
+    text = "when it was said, seconds since the epoch (now)"
+    label.add_argument("--ts", type=_moment, metavar="T", help=text)
     label.add_argument("--file", metavar="FILE", help="JSON lines, each a label; - is standard input")
 
     labels = command("labels", "withdraw all that one source said")
@@ -281,9 +244,8 @@ def _add_labels(command: _Command) -> None:
     _add_common(withdraw)
     _add_log(withdraw)
     withdraw.add_argument("--source", required=True, metavar="NAME", help="whose labels")
-    withdraw.add_argument(
-        "--since", type=_moment, metavar="T", help="only those said since, seconds since the epoch"
-    )
+    text = "only those said since, seconds since the epoch"
+    withdraw.add_argument("--since", type=_moment, metavar="T", help=text)
 
     _add_log(
         command("rebuild", "learn the model anew, with the labels that hold by now, and let it be taken up")
@@ -303,73 +265,39 @@ def _add_operations(command: _Command) -> None:
 
     verify = command("verify", "recount the log, and compare that with what was learned")
     _add_log(verify)
-    verify.add_argument(
-        "--rebuilt",
-        action="store_true",
-        help="also learn anew what the last rebuild or forget did, and compare the model",
-    )
-    verify.add_argument(
-        "--forgotten",
-        metavar="FILE",
-        help="also show that the model never saw these events: ids, one a line; - is standard input",
-    )
+    text = "also learn anew what the last rebuild or forget did, and compare the model"
+    verify.add_argument("--rebuilt", action="store_true", help=text)
+    text = "also show that the model never saw these events: ids, one a line; - is standard input"
+    verify.add_argument("--forgotten", metavar="FILE", help=text)
 
-    action_of = _actions(command("dlq", "list the dead letters, show one, or send them once more"))
-    for name, summary in (
-        ("list", "show how many there are, and the last ones"),
-        ("show", "show all of one, and what would come of it now"),
-        ("replay", "send those that were not sent before once more, each exactly once"),
-    ):
-        action = action_of(name, summary)
-        if name == "list":
-            action.add_argument(
-                "--limit",
-                type=_positive_int,
-                default=20,
-                metavar="N",
-                help="show so many (default: %(default)s)",
-            )
-        if name == "show":
-            action.add_argument("place", metavar="PARTITION/OFFSET", help="as `streamnb dlq list` has it")
-        if name == "replay":
-            action.add_argument("--dry-run", action="store_true", help="only say what would come of it")
+    action = _actions(command("dlq", "list the dead letters, show one, or send them once more"))
+    listed = action("list", "show how many there are, and the last ones")
+    text = "show so many (default: %(default)s)"
+    listed.add_argument("--limit", type=_positive_int, default=20, metavar="N", help=text)
+    shown = action("show", "show all of one, and what would come of it now")
+    shown.add_argument("place", metavar="PARTITION/OFFSET", help="as `streamnb dlq list` has it")
+    again = action("replay", "send those that were not sent before once more, each exactly once")
+    again.add_argument("--dry-run", action="store_true", help="only say what would come of it")
 
-    action_of = _actions(
-        command("snapshot", "list or compare the snapshots, or take up an earlier state again")
-    )
-    for name, summary in (
-        ("list", "show which snapshots there are"),
-        ("diff", "show what was learned between two journal records"),
-        ("rollback", "take up the state of an earlier journal record again; no learner may be running"),
-    ):
-        action = action_of(name, summary)
-        if name == "diff":
-            action.add_argument("before", type=_whole, metavar="N", help="journal record")
-            action.add_argument(
-                "after", type=_whole, metavar="M", help="journal record (default: the last)", nargs="?"
-            )
-            action.add_argument(
-                "--top", type=_positive_int, default=10, help="attributes to show (default: %(default)s)"
-            )
-        if name == "rollback":
-            action.add_argument("--to", type=_whole, required=True, metavar="N", help="journal record")
-            action.add_argument(
-                "--without-return",
-                action="store_true",
-                help="even where the present state cannot be recovered, so that there is no way back to it",
-            )
+    action = _actions(command("snapshot", "list or compare the snapshots, or take up an earlier state again"))
+    action("list", "show which snapshots there are")
+    diff = action("diff", "show what was learned between two journal records")
+    diff.add_argument("before", type=_whole, metavar="N", help="journal record")
+    text = "journal record (default: the last)"
+    diff.add_argument("after", type=_whole, metavar="M", help=text, nargs="?")
+    text = "attributes to show (default: %(default)s)"
+    diff.add_argument("--top", type=_positive_int, default=10, help=text)
+    text = "take up the state of an earlier journal record again; no learner may be running"
+    rollback = action("rollback", text)
+    rollback.add_argument("--to", type=_whole, required=True, metavar="N", help="journal record")
+    text = "even where the present state cannot be recovered, so that there is no way back to it"
+    rollback.add_argument("--without-return", action="store_true", help=text)
 
     journal = command("journal", "get past records in the journal's topic that are none of the journal's")
-    skip = _actions(journal)(
-        "skip", "pass over what lies at these offsets, from now on; no learner may be running"
-    )
-    skip.add_argument(
-        "offsets",
-        nargs="+",
-        type=_offsets,
-        metavar="OFFSET",
-        help="in the journal's topic; FIRST-LAST is every record from one to another",
-    )
+    text = "pass over what lies at these offsets, from now on; no learner may be running"
+    skip = _actions(journal)("skip", text)
+    text = "in the journal's topic; FIRST-LAST is every record from one to another"
+    skip.add_argument("offsets", nargs="+", type=_offsets, metavar="OFFSET", help=text)
 
     topics = command("topics", "show or create the topics that the model needs, and who may use them")
     topics.add_argument("action", choices=["plan", "create"])
@@ -379,37 +307,21 @@ def _add_operations(command: _Command) -> None:
 
     doctor = command("doctor", "look for what is wrong with log, topics, permissions and this machine")
     _add_log(doctor)
-    doctor.add_argument(
-        "--timeout",
-        type=_positive,
-        default=10.0,
-        metavar="SECONDS",
-        help="how long to wait for each answer (default: %(default)g)",
-    )
+    text = "how long to wait for each answer (default: %(default)g)"
+    doctor.add_argument("--timeout", type=_positive, default=10.0, metavar="SECONDS", help=text)
 
 
 def _add_joint(joint: argparse.ArgumentParser) -> None:
-    joint.add_argument(
-        "file", help="CSV: a column for each variable, and one of probabilities; - is standard input"
-    )
-    joint.add_argument(
-        "query",
-        nargs="+",
-        help='such as "P(burglary=yes | alarm)", "argmax burglary | alarm=yes" or "smart _|_ study"',
-    )
-    joint.add_argument(
-        "--counts", action="store_true", help="the numbers are counts: divide them by their sum"
-    )
-    joint.add_argument(
-        "--column", metavar="NAME", help="of the probabilities (default: probability, count, or the last)"
-    )
-    joint.add_argument(
-        "--tolerance",
-        type=_not_negative,
-        default=1e-9,
-        metavar="X",
-        help="what P(a, b) and P(a) P(b) may differ by where a and b are independent (default: %(default)g)",
-    )
+    text = "CSV: a column for each variable, and one of probabilities; - is standard input"
+    joint.add_argument("file", help=text)
+    text = 'such as "P(burglary=yes | alarm)", "argmax burglary | alarm=yes" or "smart _|_ study"'
+    joint.add_argument("query", nargs="+", help=text)
+    text = "the numbers are counts: divide them by their sum"
+    joint.add_argument("--counts", action="store_true", help=text)
+    text = "of the probabilities (default: probability, count, or the last)"
+    joint.add_argument("--column", metavar="NAME", help=text)
+    text = "what P(a, b) and P(a) P(b) may differ by where a and b are independent (default: %(default)g)"
+    joint.add_argument("--tolerance", type=_not_negative, default=1e-9, metavar="X", help=text)
     joint.add_argument(
         "--delimiter", type=_delimiter, default=",", metavar="C", help="of CSV (default: %(default)s)"
     )
@@ -420,93 +332,62 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
         made.add_argument(
             f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
         )
-    made.add_argument(
-        "--delimiter",
-        type=_delimiter,
-        metavar="C",
-        help="of CSV (default: what the header has, a comma, else a tab, else a semicolon)",
-    )
+    text = "of CSV (default: what the header has, a comma, else a tab, else a semicolon)"
+    made.add_argument("--delimiter", type=_delimiter, metavar="C", help=text)
 
 
 def _add_init(init: argparse.ArgumentParser) -> None:
-    init.add_argument(
-        "file", nargs="?", help="of events, as `evaluate` reads it (default: a topic of the log)"
-    )
+    text = "of events, as `evaluate` reads it (default: a topic of the log)"
+    init.add_argument("file", nargs="?", help=text)
     _add_log(init)
     init.add_argument("--topic", help="the topic to look at (default: the first of topics.events)")
-    init.add_argument(
-        "--events", type=_positive_int, default=10_000, help="look at so many (default: %(default)s)"
-    )
-    init.add_argument(
-        "--out", default="streamnb.toml", metavar="FILE", help="a new file (default: %(default)s)"
-    )
+    text = "look at so many (default: %(default)s)"
+    init.add_argument("--events", type=_positive_int, default=10_000, help=text)
+    text = "a new file (default: %(default)s)"
+    init.add_argument("--out", default="streamnb.toml", metavar="FILE", help=text)
     _add_csv(init)
 
 
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
-    evaluate.add_argument(
-        "file", help="JSON lines, CSV, TSV (plain, .gz, .zst) or Parquet; - is standard input"
+    evaluate.add_argument("file", help=_FILES)
+    text = "take the rows in this order (0-based numbers, one a line)"
+    evaluate.add_argument("--order", metavar="FILE", help=text)
+    text = (
+        "learn one part, then score the rest without learning it: by each row's `split` (train, test), "
+        "or this share of the rows first, such as 2/3"
     )
-    evaluate.add_argument(
-        "--order", metavar="FILE", help="take the rows in this order (0-based numbers, one a line)"
+    evaluate.add_argument("--holdout", metavar="split|SHARE", help=text)
+    text = (
+        "hide the labels of this share of the events from learning, such as 0.95, score them all the "
+        "same, and show what events without a label teach"
     )
-    evaluate.add_argument(
-        "--holdout",
-        metavar="split|SHARE",
-        help="learn one part, then score the rest without learning it: by each row's `split` (train, test), "
-        "or this share of the rows first, such as 2/3",
+    evaluate.add_argument("--hide-labels", metavar="SHARE", help=text)
+    text = "of what --hide-labels, --delay, --reveal and --noise draw (default: %(default)s)"
+    evaluate.add_argument("--seed", type=_whole, default=0, help=text)
+    text = (
+        "labels come so many events, or so long by event time, after their events: 500, 2h, or "
+        "exponential:500 on average"
     )
-    evaluate.add_argument(
-        "--hide-labels",
-        metavar="SHARE",
-        help="hide the labels of this share of the events from learning, such as 0.95, score them all the "
-        "same, and show what events without a label teach",
+    evaluate.add_argument("--delay", metavar="N|TIME", help=text)
+    text = (
+        "labels of this share of the events come, or of those with true at this path; the others are "
+        "scored, and not learned"
     )
-    evaluate.add_argument(
-        "--seed",
-        type=_whole,
-        default=0,
-        help="of what --hide-labels, --delay, --reveal and --noise draw (default: %(default)s)",
+    evaluate.add_argument("--reveal", metavar="SHARE|PATH", help=text)
+    text = "so many labels are wrong at first, and corrected after another delay"
+    evaluate.add_argument("--noise", type=_not_negative, default=0.0, metavar="SHARE", help=text)
+    text = 'group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one'
+    evaluate.add_argument("--map-labels", metavar="FILE", help=text)
+    text = (
+        "evaluate this classifier, or what this function makes, in place of the configured model: any "
+        "of streamnb or River, from a module that can be imported here"
     )
-    evaluate.add_argument(
-        "--delay",
-        metavar="N|TIME",
-        help="labels come so many events, or so long by event time, after their events: 500, 2h, or "
-        "exponential:500 on average",
-    )
-    evaluate.add_argument(
-        "--reveal",
-        metavar="SHARE|PATH",
-        help="labels of this share of the events come, or of those with true at this path; the others are "
-        "scored, and not learned",
-    )
-    evaluate.add_argument(
-        "--noise",
-        type=_not_negative,
-        default=0.0,
-        metavar="SHARE",
-        help="so many labels are wrong at first, and corrected after another delay",
-    )
-    evaluate.add_argument(
-        "--map-labels",
-        metavar="FILE",
-        help='group labels by a JSON object: {"rec.autos": "like", "sci.med": "dislike"}; null hides one',
-    )
-    evaluate.add_argument(
-        "--model",
-        metavar="MODULE:NAME",
-        help="evaluate this classifier, or what this function makes, in place of the configured model: any "
-        "of streamnb or River, from a module that can be imported here",
-    )
+    evaluate.add_argument("--model", metavar="MODULE:NAME", help=text)
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions here, as JSON lines")
-    evaluate.add_argument(
-        "--report",
-        metavar="FILE",
-        help="write a page of it here: one file of HTML, with pictures",
-    )
-    evaluate.add_argument(
-        "--details", action="store_true", help="show all scores, the calibration curve, and the hypotheses"
-    )
+    text = "write a page of it here: one file of HTML, with pictures"
+    evaluate.add_argument("--report", metavar="FILE", help=text)
+    text = "show all scores, the calibration curve, and the hypotheses"
+    evaluate.add_argument("--details", action="store_true", help=text)
     _add_csv(evaluate)
 
 
@@ -533,13 +414,8 @@ def _add_common(made: argparse.ArgumentParser, *, configured: bool = True) -> No
     every.add_argument("--json", action="store_true", help="answer in JSON on standard output")
     if configured:
         every.add_argument("--config", metavar="FILE", help="TOML configuration")
-        every.add_argument(
-            "--set",
-            metavar="KEY=VALUE",
-            action="append",
-            default=[],
-            help="set one key, such as model.alpha=0.1",
-        )
+        text = "set one key, such as model.alpha=0.1"
+        every.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=text)
 
 
 def _sentence(summary: str) -> str:
@@ -577,31 +453,29 @@ def _positive_int(text: str) -> int:
     return _whole(text, 1)
 
 
-def _positive(text: str) -> float:
+def _number(text: str) -> float:
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
-        number = 0.0
+        return math.nan
+
+
+def _positive(text: str) -> float:
+    number = _number(text)
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"expected a finite number above 0, got {text!r}")
     return number
 
 
 def _not_negative(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
+    number = _number(text)
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"expected a finite number of 0 or more, got {text!r}")
     return number
 
 
 def _moment(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
+    seconds = _number(text)
     if not -math.inf < seconds <= time.time() + _AHEAD:
         raise argparse.ArgumentTypeError(f"expected a time until now, seconds since the epoch, got {text!r}")
     return seconds
