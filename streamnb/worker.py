@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
 from streamnb.engine.journal.entries import (
     accept_loss,
     adopt,
@@ -99,6 +99,9 @@ class Worker:
         clock: seconds since the epoch; the time of a commit is read once and journalled.
         sensor: is told what happens.
         accepts_loss: go on where records are gone that were never learned, and journal that.
+
+    Attributes:
+        checkpoint: where the journal stands, once it has recovered.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class Worker:
         self._only_events = False  # until those come of which labels are there
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _Begun | None = None
-        self._checkpoint: Checkpoint | None = None  # after the commit under way
+        self.checkpoint = BEFORE  # after the commit under way
         self._saving: Saving | None = None  # the snapshot on its way
         self._saving_since = 0.0
         self._stuck = False  # the snapshot on its way, and that was told
@@ -141,7 +144,7 @@ class Worker:
     @property
     def has_recovered(self) -> bool:
         """Whether `start` came to its end: before, the model is none."""
-        return self._checkpoint is not None
+        return self.checkpoint.n >= 0
 
     def stop(self) -> None:
         """Let `run` return after the commit at hand; may be called from a signal handler."""
@@ -195,7 +198,7 @@ class Worker:
         checkpoint = self._take_up(checkpoint, now, is_due=bool(floors))
         checkpoint = checkpoint.with_new_partitions(partitions_of(self._log, self._identity))
         self._log.seek(checkpoint.positions)
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._topic_ids = checkpoint.origin.topic_ids
         self._check_topics()
         self.learner.tally = LearnerTally()  # what recovery learned was told before
@@ -236,7 +239,6 @@ class Worker:
 
     def _stand_still(self) -> None:
         """Commit nothing until the model is there that somebody learned anew, and take it up."""
-        assert self._checkpoint is not None  # noqa: S101
         self._settle()
         self._finish_saving(self._turn)
         self._sensor.noted("standing still, for a model that was learned anew is to be taken up")
@@ -245,7 +247,7 @@ class Worker:
         while self._snapshots.is_asked() and not self._stopping and time.monotonic() < deadline:
             self._turn()
             try:
-                rebuilt = self._offered(self._checkpoint)
+                rebuilt = self._offered(self.checkpoint)
             except SnapshotError as error:
                 why = str(error)
                 break
@@ -268,21 +270,15 @@ class Worker:
         It is journalled, and a snapshot is kept at once. Raises SnapshotError where the model is none of this
         learner: then nothing has changed.
         """
-        assert self._checkpoint is not None  # noqa: S101
         self._settle()
         self.learner.adopt(lambda: rebuilt)
         self._ahead = True
-        self._checkpoint = adopt(self._log, self._checkpoint, rebuilt, self._identity, self._clock())
+        self.checkpoint = adopt(self._log, self.checkpoint, rebuilt, self._identity, self._clock())
         self._ahead = False
-        self._sensor.noted(f"journal record {self._checkpoint.n} took up a model that was learned anew")
-        self._begin_saving(self._checkpoint)
+        self._sensor.noted(f"journal record {self.checkpoint.n} took up a model that was learned anew")
+        self._begin_saving(self.checkpoint)
         self._finish_saving(self._turn)
-        return self._checkpoint
-
-    @property
-    def checkpoint(self) -> Checkpoint | None:
-        """Where the journal stands, once it has recovered."""
-        return self._checkpoint
+        return self.checkpoint
 
     def _tell_strays(self, strays: Collection[Stray]) -> None:
         """Name the first of those that lie between the journal's records, and are none."""
@@ -298,7 +294,7 @@ class Worker:
             until_end: return where everything has been read.
         """
         try:
-            while self._checkpoint is not None and not self._stopping:
+            while self.has_recovered and not self._stopping:
                 records = self._read(until_end=until_end)
                 if records:
                     self._step(records)
@@ -325,8 +321,8 @@ class Worker:
         """
         try:
             self._finish_saving(self._sensor.alive)
-            if self._checkpoint is not None and self._unsaved and not self._ahead and self._begun is None:
-                self._begin_saving(self._checkpoint)
+            if self.has_recovered and self._unsaved and not self._ahead and self._begun is None:
+                self._begin_saving(self.checkpoint)
                 self._finish_saving(self._sensor.alive)
         finally:
             self._log.close()
@@ -345,11 +341,10 @@ class Worker:
 
     def _read(self, *, until_end: bool) -> Sequence[Record]:
         """See `_gather`. Raises JournalError where what is next is gone."""
-        assert self._checkpoint is not None  # noqa: S101
         try:
             return self._gather(until_end=until_end)
         except OutOfRange as error:
-            missing = missing_records(self._log, self._checkpoint, self._identity)
+            missing = missing_records(self._log, self.checkpoint, self._identity)
             if not missing:
                 raise
             eaten = any("were deleted" in line for line in missing)
@@ -408,7 +403,6 @@ class Worker:
         A crash before the transaction is committed loses nothing: the records are read again. A crash after
         it repeats nothing: the journal says that they were processed, and recovery learns them silently.
         """
-        assert self._checkpoint is not None, "start() comes first"  # noqa: S101
         self._began = time.monotonic()
         self._check_topics()
         now = self._clock()
@@ -421,11 +415,11 @@ class Worker:
         tally, self.learner.tally = self.learner.tally, LearnerTally()
         if tally.report is not None:
             self._reported = self._began
-        checkpoint, transaction = self._checkpoint.commit(self._identity, records, outputs, now, work)
+        checkpoint, transaction = self.checkpoint.commit(self._identity, records, outputs, now, work)
         self._settle()
         at = time.time()
         self._begun = _Begun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
-        self._checkpoint, self._ahead = checkpoint, False
+        self.checkpoint, self._ahead = checkpoint, False
         if (
             not self._only_events
             and self.learner.late is not None
@@ -440,7 +434,7 @@ class Worker:
         How old is told by a clock that nobody sets; a replay takes the commit as it is.
         """
         old = time.monotonic() - self._reported >= seconds
-        if old and self._checkpoint is not None and self.learner.owes_report:
+        if old and self.has_recovered and self.learner.owes_report:
             self._step([])
 
     def _settle_if_over(self) -> None:
@@ -511,7 +505,7 @@ class Worker:
         labels of events that never come.
         """
         late = self.learner.late
-        if late is None or self._checkpoint is None:
+        if late is None or not self.has_recovered:
             return
         labels = late.settings.topic
         is_behind = any(records for partition, records in lag.items() if partition.topic != labels)
@@ -522,8 +516,7 @@ class Worker:
 
     def _seek(self) -> None:
         """Read on where the journal stands, everything or events alone."""
-        assert self._checkpoint is not None  # noqa: S101
-        positions, late = self._checkpoint.positions, self.learner.late
+        positions, late = self.checkpoint.positions, self.learner.late
         if self._only_events and late is not None:
             positions = {p: at for p, at in positions.items() if p.topic != late.settings.topic}
         self._left = ()  # it is read again
@@ -531,8 +524,7 @@ class Worker:
 
     def _tell_what_waits(self, lag: Mapping[Partition, int], now: float) -> None:
         """Say where partitions have had records for a while that nobody can read."""
-        assert self._checkpoint is not None  # noqa: S101
-        at, before = self._checkpoint.positions, self._waiting
+        at, before = self.checkpoint.positions, self._waiting
         lagging = [partition for partition, records in lag.items() if records and partition in at]
         unmoved = {p for p in lagging if p in before and before[p][0] == at[p]}
         self._waiting = {p: before[p] if p in unmoved else (at[p], now) for p in lagging}
@@ -563,7 +555,6 @@ class Worker:
         Otherwise, where the record of the newest snapshot is among what is gone, nothing brings back what was
         learned once this learner has ended.
         """
-        assert self._checkpoint is not None  # noqa: S101
         assert self._journal is not None  # noqa: S101
         first = self._journal.trimmed()
         if first is None:
@@ -571,16 +562,15 @@ class Worker:
         self._settle()
         self._finish_saving(self._turn)
         self._sensor.noted(f"the journal was trimmed up to offset {first}: a snapshot follows at once")
-        self._checkpoint = restate(self._log, self._checkpoint, self._identity, self._clock())
-        self._begin_saving(self._checkpoint)
+        self.checkpoint = restate(self._log, self.checkpoint, self._identity, self._clock())
+        self._begin_saving(self.checkpoint)
 
     def _take_new_partitions(self) -> None:
         """Read partitions that were added, too, from their beginning; the next commit journals them."""
-        assert self._checkpoint is not None  # noqa: S101
         self._check_topics()
         found = partitions_of(self._log, self._identity)
-        if not set(found) <= set(self._checkpoint.positions):
-            self._checkpoint = self._checkpoint.with_new_partitions(found)
+        if not set(found) <= set(self.checkpoint.positions):
+            self.checkpoint = self.checkpoint.with_new_partitions(found)
             self._seek()
 
     def _save_if_due(self) -> None:
@@ -594,8 +584,7 @@ class Worker:
         seconds = time.monotonic() - self._saved_at
         if events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds):
             self._settle()
-            assert self._checkpoint is not None  # noqa: S101
-            self._begin_saving(self._checkpoint)
+            self._begin_saving(self.checkpoint)
 
     def _tell_if_stuck(self) -> None:
         """Say once that the disk does not answer; no other snapshot is begun before it does."""

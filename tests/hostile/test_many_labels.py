@@ -159,8 +159,8 @@ def test_what_a_commit_had_no_room_for_is_told_as_waiting_and_read_again_after_a
         worker._looked = worker._listed = float("-inf")
         worker._look_around()
     assert seen == [{Partition(worker._left[0].partition.topic, 0): len(LONG) - done}]
-    with patch.object(type(worker._checkpoint), "with_new_partitions", lambda self, _: self):
-        found = [*worker._checkpoint.positions, Partition("events", 7)]
+    with patch.object(type(worker.checkpoint), "with_new_partitions", lambda self, _: self):
+        found = [*worker.checkpoint.positions, Partition("events", 7)]
         with patch("streamnb.worker.partitions_of", lambda *_: found):
             worker._take_new_partitions()
     worker.run(until_end=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import errors
@@ -85,14 +83,12 @@ class KafkaAdmin:
         self._timeout = timeout
         bound = {"bootstrap_timeout_ms": int(timeout * 1000), "request_timeout_ms": int(timeout * 1000)}
         clients = Clients({**client, **bound})
-        with _reasons() as reasons:
-            try:
-                self._admin = call_blocking(clients.admin, seconds=timeout + 1)
-            except LogError as error:
-                why = "; ".join(reasons) or str(error)
-                servers = client["bootstrap_servers"]
-                named = servers if isinstance(servers, str) else ", ".join(servers)
-                raise LogError(f"no Kafka cluster answers at {named}: {why}") from error
+        try:
+            self._admin = call_blocking(clients.admin, seconds=timeout + 1)
+        except LogError as error:
+            servers = client["bootstrap_servers"]
+            named = servers if isinstance(servers, str) else ", ".join(servers)
+            raise LogError(f"no Kafka cluster answers at {named}: {error}") from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -202,31 +198,6 @@ class KafkaAdmin:
                 if not isinstance(error, _NOT_YET) or time.monotonic() > deadline:
                     raise translate(error) from error
             time.sleep(_PAUSE)
-
-
-class _Reasons(logging.Handler):
-    """Hears why the client cannot connect: it says so nowhere but in its own log."""
-
-    _FAILED = re.compile(r"Bootstrap (?:connection|attempt) to \S+ failed: (.*?)(?: \(backoff .*\))?$")
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.heard: dict[str, None] = {}  # in order, each once
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if match := self._FAILED.match(record.getMessage()):
-            self.heard[match[1]] = None
-
-
-@contextlib.contextmanager
-def _reasons() -> Iterator[Mapping[str, None]]:
-    """Why connecting failed, as far as heard."""
-    logger, handler = logging.getLogger("kafka"), _Reasons()
-    logger.addHandler(handler)
-    try:
-        yield handler.heard
-    finally:
-        logger.removeHandler(handler)
 
 
 def _topic(described: Mapping[str, Any], settings: Mapping[str, str] | None) -> FoundTopic:

@@ -105,7 +105,7 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
 def _by(worker: Worker, rebuilding: Rebuilding, folder: SnapshotFolder) -> int:
     """Have it taken up by a worker that is the learner."""
     _refuse_another(rebuilding.follow())
-    if worker.checkpoint is None or worker.checkpoint.n != rebuilding.checkpoint.n:
+    if worker.checkpoint.n != rebuilding.checkpoint.n:
         raise JournalError("the journal does not stand still; is another learner running?")
     rebuilt = rebuilding.rebuilt()
     folder.offer(rebuilding.snapshot(rebuilt))

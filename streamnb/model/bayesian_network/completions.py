@@ -15,12 +15,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.model.bayesian_network.family_counts import FINE, FamilyTables
-from streamnb.model.bayesian_network.kernels import ALPHA, GIVEN_TABLE, M_ESTIMATE, Smoothed
+from streamnb.model.bayesian_network.kernels import GIVEN_TABLE, Smoothed, smoothed_factor
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
-
-_UNIT = 1024.0  # of a count
 
 
 class Worlds(NamedTuple):
@@ -142,18 +140,7 @@ def _multiply_by(
         total += shape.counts[cell] + step * fine[cell]
     cell = begin + codes[v]
     count = shape.counts[cell] + step * fine[cell]
-    live, how, amount = shape.live[v], smoothed.how[v], smoothed.amount[v]
-    if how == GIVEN_TABLE:
-        factor = (count + amount * smoothed.given[cell]) / (total + amount)
-    elif how == ALPHA and amount > 0.0:
-        factor = (count + amount) / (total + amount * live)
-    elif how == M_ESTIMATE and amount > 0.0:
-        factor = (count + amount / live) / (total + amount)
-    elif total <= 0.0:
-        factor = 1.0 / live
-    elif count > 0.0:
-        factor = count / total
-    else:
-        factor = (_UNIT if how == ALPHA else _UNIT / live) / total
-        misses[w] += 1
+    given = smoothed.given[cell] if smoothed.how[v] == GIVEN_TABLE else 0.0
+    factor, is_miss = smoothed_factor(smoothed.how[v], smoothed.amount[v], given, count, total, shape.live[v])
+    misses[w] += is_miss
     logs[w] += math.log(factor) if factor > 0.0 else -math.inf

@@ -18,6 +18,7 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.numerics.logspace import normalise
 
 ALPHA, M_ESTIMATE, GIVEN_TABLE = 0, 1, 2
+_UNIT = 1024.0  # of a count: one of alpha
 _SMALL = 1e-100  # a product is turned into a logarithm below it, so that no factor takes it below a double
 
 
@@ -86,13 +87,14 @@ def _row(shape: Any, codes: Any, v: int, skipped: int) -> Any:
 
 @kernel
 def learn_event(shape: Any, codes: Any, weight: int) -> None:
-    """Count every variable that the event has, and every family that it has whole."""
+    """Count every variable that the event has, and every family that it has whole; with -weight take back."""
     for v in range(shape.capacity.size):
         if codes[v] < 0:
             continue
-        if shape.is_open[v] and shape.met[v, codes[v]] == 0:
-            shape.live[v] += 1
-        shape.met[v, codes[v]] += weight
+        before = shape.met[v, codes[v]]
+        shape.met[v, codes[v]] = before + weight
+        if shape.is_open[v]:
+            shape.live[v] += np.int64(before + weight > 0) - np.int64(before > 0)
         row = _row(shape, codes, v, -1)
         if row >= 0:
             shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] += weight
@@ -108,15 +110,7 @@ def unlearn(shape: Any, codes: Any, weight: int) -> bool:
             too_few = row >= 0 and shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] < weight
             if too_few or shape.met[v, codes[v]] < weight:
                 return False
-    for v in range(shape.capacity.size):
-        if codes[v] >= 0:
-            shape.met[v, codes[v]] -= weight
-            if shape.is_open[v] and shape.met[v, codes[v]] == 0:
-                shape.live[v] -= 1
-            row = _row(shape, codes, v, -1)
-            if row >= 0:
-                shape.counts[shape.offset[v] + row * shape.capacity[v] + codes[v]] -= weight
-                shape.totals[shape.first_row[v] + row] -= weight
+    learn_event(shape, codes, -weight)
     return True
 
 
@@ -144,25 +138,30 @@ def _all_known(shape: Any, codes: Any, target: int, needed: Any) -> bool:
 
 
 @inlined
+def smoothed_factor(how: Any, amount: float, given: float, count: Any, total: Any, live: Any) -> Any:
+    """P(value | parents) by its count, and whether it is a factor alpha with alpha = 0, which is a miss."""
+    if how == ALPHA and amount > 0.0:
+        return (count + amount) / (total + amount * live), False
+    if how == M_ESTIMATE and amount > 0.0:
+        return (count + amount / live) / (total + amount), False
+    if how == GIVEN_TABLE:
+        return (count + amount * given) / (total + amount), False
+    if total <= 0:
+        return 1.0 / live, False
+    if count > 0:
+        return count / total, False
+    return (_UNIT if how == ALPHA else _UNIT / live) / total, True
+
+
+@inlined
 def _multiply(
     shape: Any, smoothed: Any, v: int, cell: int, row: int, k: int, joint: Any, misses: Any, products: Any
 ) -> None:
     """Multiply class k's product by P(value | parents); factors alpha with alpha = 0 are counted."""
-    count, total, amount = shape.counts[cell], shape.totals[shape.first_row[v] + row], smoothed.amount[v]
-    live, how = shape.live[v], smoothed.how[v]
-    if how == ALPHA and amount > 0.0:
-        factor = (count + amount) / (total + amount * live)
-    elif how == M_ESTIMATE and amount > 0.0:
-        factor = (count + amount / live) / (total + amount)
-    elif how == GIVEN_TABLE:
-        factor = (count + amount * smoothed.given[cell]) / (total + amount)
-    elif total == 0:
-        factor = 1.0 / live
-    elif count > 0:
-        factor = count / total
-    else:  # one unit of alpha is 1024 of a count
-        factor = 1024.0 / total if how == ALPHA else 1024.0 / live / total
-        misses[k] += 1
+    count, total, how = shape.counts[cell], shape.totals[shape.first_row[v] + row], smoothed.how[v]
+    given = smoothed.given[cell] if how == GIVEN_TABLE else 0.0
+    factor, is_miss = smoothed_factor(how, smoothed.amount[v], given, count, total, shape.live[v])
+    misses[k] += is_miss
     products[k] *= factor
     if products[k] < _SMALL:
         joint[k] += math.log(products[k]) if products[k] > 0.0 else -np.inf

@@ -136,11 +136,11 @@ def test_a_standby_takes_over_from_one_that_leaves_and_from_one_that_falls_silen
     second = stand_by("second")
     awaited(lambda: first._log.heartbeat() or second._log._election is not None)
     first.close()
-    awaited(lambda: second._checkpoint is not None)
+    awaited(lambda: second.has_recovered)
     produce(connect(), RAWS[40:80])
     second.run(until_end=True)
     third = stand_by("third")
-    awaited(lambda: third._checkpoint is not None)  # the second does not turn, and loses its session's grace
+    awaited(lambda: third.has_recovered)  # the second does not turn, and loses its session's grace
     produce(connect(), RAWS[80:])
     third.run(until_end=True)
     with pytest.raises(

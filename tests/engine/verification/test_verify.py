@@ -130,7 +130,7 @@ def test_what_was_rolled_back_is_not_counted_and_its_outputs_are(open_log, tmp_p
     worker = new_worker(log, tmp_path / "snapshots")
     worker.start("test")
     worker.run(until_end=True)
-    roll_back(log, worker._checkpoint, 4, worker._identity, 1_790_009_000.0)
+    roll_back(log, worker.checkpoint, 4, worker._identity, 1_790_009_000.0)
     worker.close()  # with a snapshot of what was rolled back
     produce(open_log(), RAWS[150:])
     learn(open_log(), tmp_path / "snapshots")

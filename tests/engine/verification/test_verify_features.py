@@ -177,7 +177,7 @@ def test_what_was_rolled_back_is_in_no_feature_and_no_weight(tmp_path):
         worker = new_worker(log, tmp_path / "snapshots", MIXTURE)
         worker.start("test")
         worker.run(until_end=True)
-        roll_back(log, worker._checkpoint, 4, worker._identity, 1_790_009_000.0)
+        roll_back(log, worker.checkpoint, 4, worker._identity, 1_790_009_000.0)
         worker.close()
     with open_log(tmp_path) as log:
         produce(log, RAWS[150:])
