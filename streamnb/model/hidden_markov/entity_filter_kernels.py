@@ -19,6 +19,7 @@ from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.vectors import copy_to, fill
 
 NOBODY = -1
 """In place of a row: an event of no entity. In place of a state: it is not known."""
@@ -111,8 +112,7 @@ def _add_estimate(counts: Any, m: float, prior: Any, share: float, ahead: Any) -
 @inlined
 def _predict_state(chains: Any, row: int, is_first: bool, prior: Any, ahead: Any) -> None:
     """P(s_t | all of the chain before)."""
-    for k in range(ahead.size):
-        ahead[k] = 0.0
+    fill(ahead, 0.0)
     if not is_first and chains.last[row] >= 0:
         _add_estimate(chains.table[chains.last[row]], chains.m, prior, 1.0, ahead)
         return
@@ -135,8 +135,7 @@ def _weigh(joint: Any, usual: Any, ahead: Any, probabilities: Any) -> None:
         probabilities[k] = math.log(ahead[k]) + joint[k] if ahead[k] > 0.0 else -np.inf
         top = max(top, probabilities[k])
     if top == -np.inf:
-        for k in range(ahead.size):
-            probabilities[k] = usual[k]
+        copy_to(probabilities, usual)
         return
     total = 0.0
     for k in range(ahead.size):
@@ -173,8 +172,7 @@ def _learn_step(chains: Any, row: int, is_first: bool, label: int, weight: int, 
 @inlined
 def _believe(beliefs: Any, label: int, probabilities: Any, e: int) -> None:
     """What is believed of a chain after event e; nothing is where its state is known."""
-    for k in range(beliefs.size):
-        beliefs[k] = 0.0
+    fill(beliefs, 0.0)
     if label < 0:
         for k in range(probabilities.shape[1]):
             beliefs[k] = probabilities[e, k]
@@ -203,8 +201,7 @@ def filter_batch(
             _predict_state(chains, row, is_first, prior, ahead)
             _weigh(steps.joints[e], steps.usual[e], ahead, probabilities[e])
             if predicted.shape[0] > 0:
-                for k in range(ahead.size):
-                    predicted[e, k] = ahead[k]
+                copy_to(predicted[e], ahead)
         if learn:
             _learn_step(chains, row, is_first, steps.label[e], steps.weight[e], time)
             if row >= 0:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.vectors import fill
 from streamnb.model.hidden_markov.forward_backward import SAFE, exp_all, look_ahead, posterior_of, step_back
 
 
@@ -78,8 +79,7 @@ def expect(
     last = symbols.size - 1
     for t in range(last, -1, -1):
         if t == last or begins[t + 1]:
-            for k in range(log_beta.size):
-                log_beta[k] = 0.0
+            fill(log_beta, 0.0)
         else:  # log_ahead and ahead are of t + 1
             step_back(log_ahead, ahead, chain, log_beta)
         if t < stop:

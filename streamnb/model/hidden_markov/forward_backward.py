@@ -33,7 +33,7 @@ import numpy as np
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.compiled.vectors import copy_to, multiply_by
+from streamnb.model.compiled.vectors import copy_to, fill, multiply_by
 
 SAFE = 1e-280
 """Sums of at most 2^20 products of probabilities that come out above this lost less than 1e-20 of it."""
@@ -69,30 +69,16 @@ def as_logs(filtered: Floats, is_log: Flags) -> Floats:
 
 
 @inlined
-def _log_sum_of_column(log_now: Any, log_table: Any, j: int) -> float:
-    """Log sum_i exp(log_now[i] + log_table[i, j])."""
+def _log_sum(logs: Any, others: Any) -> float:
+    """Log of sum exp(logs + others), of two vectors."""
     top = -np.inf
-    for i in range(log_now.size):
-        top = max(top, log_now[i] + log_table[i, j])
+    for k in range(logs.size):
+        top = max(top, logs[k] + others[k])
     if top == -np.inf:
         return top
     total = 0.0
-    for i in range(log_now.size):
-        total += math.exp(log_now[i] + log_table[i, j] - top)
-    return float(top + math.log(total))
-
-
-@inlined
-def _log_sum_of_row(log_table: Any, log_ahead: Any, i: int) -> float:
-    """Log sum_j exp(log_table[i, j] + log_ahead[j])."""
-    top = -np.inf
-    for j in range(log_ahead.size):
-        top = max(top, log_table[i, j] + log_ahead[j])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for j in range(log_ahead.size):
-        total += math.exp(log_table[i, j] + log_ahead[j] - top)
+    for k in range(logs.size):
+        total += math.exp(logs[k] + others[k] - top)
     return float(top + math.log(total))
 
 
@@ -107,8 +93,7 @@ def exp_all(logs: Any, values: Any) -> None:
 def _log_predict(log_now: Any, now: Any, chain: Any, log_next: Any) -> None:
     """log_next[j] = log sum_i now[i] a_ij, of now = exp(log_now)."""
     K = log_now.size
-    for j in range(K):
-        log_next[j] = 0.0
+    fill(log_next, 0.0)
     for i in range(K):
         if now[i] > 0.0:
             for j in range(K):
@@ -117,7 +102,7 @@ def _log_predict(log_now: Any, now: Any, chain: Any, log_next: Any) -> None:
         if log_next[j] > SAFE:
             log_next[j] = math.log(log_next[j])
         else:
-            log_next[j] = _log_sum_of_column(log_now, chain.log_table, j)
+            log_next[j] = _log_sum(log_now, chain.log_table[:, j])
 
 
 @inlined
@@ -302,7 +287,7 @@ def step_back(log_ahead: Any, ahead: Any, chain: Any, log_beta: Any) -> None:
         total = 0.0
         for j in range(K):
             total += chain.table[i, j] * ahead[j]
-        log_beta[i] = math.log(total) if total > SAFE else _log_sum_of_row(chain.log_table, log_ahead, i)
+        log_beta[i] = math.log(total) if total > SAFE else _log_sum(chain.log_table[i], log_ahead)
 
 
 @inlined
@@ -328,8 +313,7 @@ def smooth_backward(
     last = symbols.size - 1
     for t in range(last, -1, -1):
         if t == last:
-            for k in range(log_beta.size):
-                log_beta[k] = 0.0
+            fill(log_beta, 0.0)
         else:
             look_ahead(symbols[t + 1], log_rows, log_beta, log_ahead, ahead)
             step_back(log_ahead, ahead, chain, log_beta)
