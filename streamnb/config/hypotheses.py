@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 
 _OWN: dict[str, dict[str, Any]] = {
     "naive_bayes": {
-        "likelihood": None,
-        "alpha": None,
-        "m": None,
-        "p": None,
-        "prior": None,
-        "half_life": None,
+        **dict.fromkeys("likelihood alpha m p prior half_life".split()),
         "density": "gaussian",
         "calibrated": False,
     },

@@ -132,6 +132,13 @@ def count(meta: Mapping[str, Any], name: str, most: int = MOST, least: int = 0) 
     return value
 
 
+def check_made(meta: Mapping[str, Any], **own: Any) -> None:
+    """Raise SnapshotError unless these values of a state are one's own."""
+    for name, value in own.items():
+        if meta.get(name) != value:
+            raise SnapshotError(f"this is a state with {name} = {meta.get(name)!r}, not {value!r}")
+
+
 def tally(meta: Mapping[str, Any], name: str) -> Counter[str]:
     """Numbers of events by name, among the values of a state. Raises SnapshotError."""
     return Counter({one: count(meta[name], one) for one in meta[name]})

@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from river import base
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Nominal, check_attributes
+from streamnb.model.attributes.expected import check_made
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.priors import Prior, check_prior
 from streamnb.model.attributes.ranges import is_missing
@@ -263,8 +264,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
         Raises SnapshotError, and changes nothing, where it is none.
         """
-        if meta.get("type") != type(self).__name__:
-            raise SnapshotError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
+        check_made(meta, type=type(self).__name__)
         self._network.load_state({**meta, "type": type(self._network).__name__}, arrays)
         self._read = None
         return self

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.expected import checked, count, counts, named, reading
+from streamnb.model.attributes.expected import check_made, checked, count, counts, named, reading
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import units
@@ -209,9 +209,7 @@ class NetworkEM(Savable):
 
         Raises SnapshotError where it is none.
         """
-        for name, own in (("type", type(self).__name__), ("window", self.window), ("keeps", self.keeps)):
-            if meta.get(name) != own:
-                raise SnapshotError(f"this is a state of the {name} {meta.get(name)!r}, not {own!r}")
+        check_made(meta, type=type(self).__name__, window=self.window, keeps=self.keeps)
         with reading("kept events of a network", ValueError):
             kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), 0)
             incomplete = count(meta, "incomplete", least=len(kept))

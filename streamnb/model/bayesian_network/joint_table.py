@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
-from streamnb.model.attributes.expected import FINITE, MOST, checked, counts, real, reject
+from streamnb.model.attributes.expected import FINITE, MOST, check_made, checked, counts, real, reject
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
@@ -246,9 +246,7 @@ class JointTable(Savable):
         Raises SnapshotError, and changes nothing, where it is none of a table of these variables and values.
         """
         expected, size = self.state()[0], self._counts.size
-        for name in ("type", "variables"):
-            if meta.get(name) != expected[name]:
-                raise SnapshotError(f"{name}: expected {expected[name]!r}, found {meta.get(name)!r}")
+        check_made(meta, type=expected["type"], variables=expected["variables"])
         found = checked(arrays, {"given": real(size, low=0.0, high=1.0), "counts": counts(size)})
         weight, given = meta.get("weight"), found["given"]
         if not isinstance(weight, float) or not 0.0 <= weight <= FINITE:

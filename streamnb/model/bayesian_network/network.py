@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Nominal, check_attributes
-from streamnb.model.attributes.expected import count
+from streamnb.model.attributes.expected import check_made, count
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
@@ -136,16 +136,8 @@ class BayesianNetwork(Savable):
         self._dag.numbers(attributes or {})
         self._tables = FamilyTables(self._dag, declared, cells)
         self._smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
-        self.made_with = {
-            "parents": parents,
-            "values": values,
-            "tables": tables,
-            "alpha": alpha,
-            "m": m,
-            "attributes": attributes,
-            "weight": weight,
-            "cells": cells,
-        }
+        self.made_with = {"parents": parents, "values": values, "tables": tables, "alpha": alpha, "m": m}
+        self.made_with |= {"attributes": attributes, "weight": weight, "cells": cells}
         self._events = 0
         self._read_for: Shape | None = None  # for which layout of the tables `_smoothed` is
         self._worlds: dict[Any, Worlds] = {}  # of events with gaps that came of late
@@ -439,8 +431,7 @@ class BayesianNetwork(Savable):
         Raises SnapshotError, and changes nothing, where it is none.
         """
         events = count(meta, "events")
-        if meta.get("type") != type(self).__name__:
-            raise SnapshotError(f"this is a state of {meta.get('type')!r}")
+        check_made(meta, type=type(self).__name__)
         self._tables.load_state(meta, arrays)
         self._events = events
         return self

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import named
+from streamnb.model.attributes.expected import check_made, named
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import nearest_double
 from streamnb.model.attributes.signatures import Array, State
@@ -154,8 +154,7 @@ class PlattScaling(SavableValue):
         After a state that has no kept pairs, such as those of versions that kept none, none are kept.
         """
         counts = meta.get("counts")
-        if meta.get("type") != cls.__name__:
-            raise SnapshotError(f"this is the state of {meta.get('type')!r}, not of {cls.__name__}")
+        check_made(meta, type=cls.__name__)
         if not isinstance(counts, list) or [type(n) for n in counts] != [int, int] or min(counts) < 0:
             raise SnapshotError(f"expected two counts of at least 0, found {counts!r}")
         size = meta.get("memory", 0)

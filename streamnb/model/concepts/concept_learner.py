@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from river import base
 
-from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import check_made
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats
@@ -271,10 +271,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
 
         Raises SnapshotError, and changes nothing, where it is none.
         """
-        expected = self._described()
-        found = {name: meta.get(name) for name in expected}
-        if found != expected:
-            raise SnapshotError(f"the state of a learner of {found}, not of {expected}")
+        check_made(meta, **self._described())
         self._counts = Disagreements.from_state(self._space.size, meta, arrays)
         self._read_with = math.nan
         return self

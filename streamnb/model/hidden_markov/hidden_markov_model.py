@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import check_made
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.attributes.weights import units
@@ -306,8 +306,7 @@ class HiddenMarkovModel(Savable):
         Sequences that are running go on with what was learned before. Raises SnapshotError, and changes
         nothing, where it is none.
         """
-        if meta.get("type") != type(self).__name__:
-            raise SnapshotError(f"this is a state of {meta.get('type')!r}, not of {type(self).__name__}")
+        check_made(meta, type=type(self).__name__)
         self._tables = HiddenMarkovTables.from_state(self._prior, meta, arrays)
         return self
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import FINITE, MOST, Expected, checked
+from streamnb.model.attributes.expected import FINITE, MOST, Expected, check_made, checked
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
@@ -228,9 +228,7 @@ class OnlineBaumWelch(Savable):
 
         Raises SnapshotError, and changes nothing, where it is none.
         """
-        for name, own in self._parameters().items():
-            if meta.get(name) != own:
-                raise SnapshotError(f"this is a state with {name} = {meta.get(name)!r}, not {own!r}")
+        check_made(meta, **self._parameters())
         symbols = checked_names(meta.get("symbols"))
         if not isinstance(meta.get("begins"), bool):
             raise SnapshotError("nothing tells whether the next event begins a sequence")

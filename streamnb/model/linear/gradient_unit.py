@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import checked, real
+from streamnb.model.attributes.expected import check_made, checked, real
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.linear.design_matrix import Design, Row
@@ -64,8 +63,7 @@ class WeightedSum:
         cls, kind: str, features: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> Self:
         """The sum that `state` described, of the same kind. Raises SnapshotError."""
-        if meta.get("type") != kind:
-            raise SnapshotError(f"this is the state of {meta.get('type')!r}, not of a {kind}")
+        check_made(meta, type=kind)
         restored = cls(features)
         restored._design = Design.from_description(meta.get("columns"), features)
         weights = checked(arrays, {"weights": real("columns")}, columns=len(restored._design))["weights"]

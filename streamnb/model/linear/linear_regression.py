@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Self
 
 from river import base
 
-from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.errors import UnlearnError
+from streamnb.model.attributes.expected import check_made
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
@@ -193,8 +194,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by a `state`; returns self. Raises SnapshotError."""
-        if meta.get("type") != type(self).__name__:
-            raise SnapshotError(f"this is the state of {meta.get('type')!r}, not of a {type(self).__name__}")
+        check_made(meta, type=type(self).__name__)
         design = Design.from_description(meta.get("columns"), self.features)
         self._moments = SecondMoments.from_arrays(meta.get("units"), arrays, len(design))
         self._design = design

@@ -11,7 +11,7 @@ import numpy as np
 from river import base
 
 from streamnb.errors import SnapshotError
-from streamnb.model.attributes.expected import named
+from streamnb.model.attributes.expected import check_made, named
 from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.ranges import is_missing
@@ -230,9 +230,7 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
 
         Raises SnapshotError, and changes nothing, where it is none.
         """
-        for name, own in (("type", type(self).__name__), ("C", self.C)):
-            if meta.get(name) != own:
-                raise SnapshotError(f"this is a state of the {name} {meta.get(name)!r}, not {own!r}")
+        check_made(meta, type=type(self).__name__, C=self.C)
         classes = checked_names(meta.get("classes"))
         design = Design.from_description(meta.get("columns"), self.features)
         count = {0: 1, 1: 1, 2: 2}.get(len(classes), len(classes) + 1)
