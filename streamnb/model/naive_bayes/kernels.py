@@ -15,7 +15,7 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.rows import UNKNOWN
-from streamnb.model.naive_bayes.scoring import known, score_event
+from streamnb.model.naive_bayes.scoring import Score, known, score_event
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import normalise
 from streamnb.model.stats.histograms import has_capacity, highest_count, histogram_move
@@ -145,21 +145,13 @@ def _fetch_event(table: Any, batch: Any, e: int) -> None:
 
 @inlined
 def _predict_event(
-    tables: Tables,
-    batch: Any,
-    e: int,
-    joint: Floats,
-    misses: Ints,
-    product: Floats,
-    exponent: Ints,
-    probabilities: Floats,
-    joints: Floats,
+    tables: Tables, batch: Any, e: int, score: Score, probabilities: Floats, joints: Floats
 ) -> None:
-    score_event(tables, batch, e, joint, misses, product, exponent)
-    normalise(joint, misses, probabilities[e])
+    score_event(tables, batch, e, score)
+    normalise(score.joint, score.misses, probabilities[e])
     if joints.shape[0] > 0:
-        for k in range(joint.size):
-            joints[e, k] = joint[k] if misses[k] == 0 else -np.inf
+        for k in range(score.joint.size):
+            joints[e, k] = score.joint[k] if score.misses[k] == 0 else -np.inf
 
 
 @allocating
@@ -182,9 +174,8 @@ def run(
     K = tables.classes.size
     joint, product = np.empty(K, dtype=np.float64), np.empty(K, dtype=np.float64)
     misses, exponent = np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
-    return run_within(
-        first, most, tables, batch, predict, learn, probabilities, joints, joint, misses, product, exponent
-    )
+    score = Score(joint, misses, product, exponent)
+    return run_within(first, most, tables, batch, predict, learn, probabilities, joints, score)
 
 
 @kernel
@@ -197,12 +188,9 @@ def run_within(
     learn: bool,
     probabilities: Floats,
     joints: Floats,
-    joint: Floats,
-    misses: Ints,
-    product: Floats,
-    exponent: Ints,
+    score: Score,
 ) -> Any:
-    """The same; the last four arrays (K,) are scratch."""
+    """The same; `score` is scratch."""
     is_far = tables.table.size > _NEAR
     for e in range(first, batch.label.size):
         if is_far and e + 1 < batch.label.size:
@@ -211,7 +199,7 @@ def run_within(
         if learns and not has_capacity(tables.histograms, tables.slot, tables.totals, batch.label[e], most):
             return e
         if predict:
-            _predict_event(tables, batch, e, joint, misses, product, exponent, probabilities, joints)
+            _predict_event(tables, batch, e, score, probabilities, joints)
         if learns:
             learn_event(tables, batch, e)
     return batch.label.size

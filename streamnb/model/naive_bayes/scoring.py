@@ -22,7 +22,7 @@ classes with the fewest misses keep any probability (see `logspace.normalise`).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,22 @@ _LARGE = 1e140
 _FEW = 4  # words
 _NEAR_ZERO = 1.0 / 64.0
 _SQUARE_LIMIT = 1e300  # bounds a squared deviation, so that a sum of them stays finite
+
+
+class Score(NamedTuple):
+    """The score of each of K classes: joint + log(product 2^exponent), and how many factors were left out.
+
+    Attributes:
+        joint: float64[K].
+        misses: int64[K], in units of one factor.
+        product: float64[K].
+        exponent: int64[K].
+    """
+
+    joint: Floats
+    misses: Ints
+    product: Floats
+    exponent: Ints
 
 
 @inlined
@@ -132,17 +148,9 @@ def _score_unmet(
 
 
 @kernel
-def _score_shares(
-    tables: Any,
-    batch: Any,
-    first: int,
-    last: int,
-    joint: Floats,
-    misses: Ints,
-    product: Floats,
-    exponent: Ints,
-) -> None:
+def _score_shares(tables: Any, batch: Any, first: int, last: int, score: Score) -> None:
     """Add the factors of items first..last, all of one multinomial or nominal group."""
+    joint, misses, product, exponent = score
     K = joint.size
     g = batch.item_group[first]
     s, S, _, share, floor = _smoothing(tables, g)
@@ -198,10 +206,9 @@ def _multiply(factor: float, k: int, product: Floats, exponent: Ints) -> None:
 
 
 @inlined
-def _score_nominal(
-    tables: Any, batch: Any, item: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
-) -> None:
+def _score_nominal(tables: Any, batch: Any, item: int, score: Score) -> None:
     """Multiply by the factor of one nominal value: what `_score_shares` does, without logarithms."""
+    joint, _, product, exponent = score
     K = joint.size
     g = batch.item_group[item]
     s, S, _, _, _ = _smoothing(tables, g)
@@ -211,7 +218,7 @@ def _score_nominal(
         return
     if s < _SMALL or batch.item_amount[item] != UNIT:
         _split(product, exponent, K)
-        _score_shares(tables, batch, item, item + 1, joint, misses, product, exponent)
+        _score_shares(tables, batch, item, item + 1, score)
         return
     for k in range(K):
         count = tables.table[row, k] if is_met else 0
@@ -283,17 +290,9 @@ def log_absent(histograms: Histograms, b: int, n: Any, s: float, rest: float, fl
 
 
 @kernel
-def _score_presence(
-    tables: Any,
-    batch: Any,
-    first: int,
-    last: int,
-    joint: Floats,
-    misses: Ints,
-    product: Floats,
-    exponent: Ints,
-) -> None:
+def _score_presence(tables: Any, batch: Any, first: int, last: int, score: Score) -> None:
     """Add the factors of items first..last, all of one Bernoulli group: all absent, then the present."""
+    joint, misses, product, exponent = score
     K = joint.size
     g = batch.item_group[first]
     s, S, rest, share, floor = _smoothing(tables, g)
@@ -407,10 +406,9 @@ def score_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Float
 
 
 @inlined
-def _multiply_value(
-    n: Any, mean: Any, M2: Any, classes: Any, x: float, joint: Floats, product: Floats, exponent: Ints
-) -> None:
+def _multiply_value(n: Any, mean: Any, M2: Any, classes: Any, x: float, score: Score) -> None:
     """The same; what is no exponential is multiplied."""
+    joint, _, product, exponent = score
     pooled = _pooled(n, mean, M2)
     if pooled <= 0.0:
         return
@@ -425,10 +423,9 @@ def _multiply_value(
 
 
 @inlined
-def score_event(
-    tables: Any, batch: Any, e: int, joint: Floats, misses: Ints, product: Floats, exponent: Ints
-) -> None:
+def score_event(tables: Any, batch: Any, e: int, score: Score) -> None:
     """joint[k] = log P(class k, event e), without the factors counted in `misses` (units of one factor)."""
+    joint, misses, product, exponent = score
     K = joint.size
     score_priors(tables.classes, tables.classes, tables.prior_mode, tables.prior, joint)
     for k in range(K):
@@ -441,7 +438,7 @@ def score_event(
         last = first + 1
         kind = tables.kinds[batch.item_group[first]]
         if kind == NOMINAL:
-            _score_nominal(tables, batch, first, joint, misses, product, exponent)
+            _score_nominal(tables, batch, first, score)
             is_split = False
             first = last
             continue
@@ -451,22 +448,14 @@ def score_event(
             _split(product, exponent, K)
             is_split = True
         if kind == BERNOULLI:
-            _score_presence(tables, batch, first, last, joint, misses, product, exponent)
+            _score_presence(tables, batch, first, last, score)
         else:
-            _score_shares(tables, batch, first, last, joint, misses, product, exponent)
+            _score_shares(tables, batch, first, last, score)
         first = last
     for v in range(batch.event_values[e], batch.event_values[e + 1]):
         f = batch.value_field[v]
-        _multiply_value(
-            tables.n[f],
-            tables.mean[f],
-            tables.M2[f],
-            tables.classes,
-            batch.value[v],
-            joint,
-            product,
-            exponent,
-        )
+        n, mean, M2 = tables.n[f], tables.mean[f], tables.M2[f]
+        _multiply_value(n, mean, M2, tables.classes, batch.value[v], score)
     _split(product, exponent, K)  # or the last digit would hang on where it was split before
     for k in range(K):
         joint[k] += math.log(product[k]) + exponent[k] * LN2

@@ -19,6 +19,7 @@ from streamnb.model.encoding.repeats import mark_repeats_within
 from streamnb.model.encoding.tokenizer import most_tokens_within, tokenize
 from streamnb.model.encoding.vocabulary import DONE, Vocabulary, look_up
 from streamnb.model.naive_bayes.kernels import run_within
+from streamnb.model.naive_bayes.scoring import Score
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.stats.histograms import Histograms
 
@@ -212,7 +213,7 @@ def run_single(
         )
     answers, joints = carve(scratch, 0, (1, K), np.float64)[0], carve(scratch, 0, (0, K), np.float64)[0]
     learned = run_within(
-        0, most, tables, batch, not learns, learns, answers, joints, joint, missed, product, exponent
+        0, most, tables, batch, not learns, learns, answers, joints, Score(joint, missed, product, exponent)
     )
     if learned == 0:
         return -1 - size
