@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import Nominal
-from streamnb import config as public
 from streamnb.cli import wiring
 from streamnb.config import (
     KEYS,
@@ -1465,10 +1464,6 @@ def test_the_manual_shows_messages_as_they_are(tmp_path):
 
 
 # The package
-
-
-def test_all_that_is_public_is_there():
-    assert all(hasattr(public, name) for name in public.__all__)
 
 
 def test_importing_is_light():
