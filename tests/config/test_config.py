@@ -1449,9 +1449,9 @@ def test_the_manual_has_the_defaults_of_a_hypothesis():
 def test_the_manual_and_the_code_agree_on_the_settings_of_a_kafka_client():
     chapter = MANUAL.partition("\n## Kafka clients\n")[2].partition("\n## ")[0]
     manual = re.findall(r"^\| `(\w+)` \| (.+?) \|$", chapter, re.MULTILINE)
-    assert [(name, kind.replace("`", "")) for name, kind in manual] == [
-        (name, kind.name) for name, kind in SETTINGS.items()
-    ]
+    assert {name: kind.replace("`", "") for name, kind in manual} == {
+        name: kind.name for name, kind in SETTINGS.items()
+    }
 
 
 def test_the_manual_shows_messages_as_they_are(tmp_path):
