@@ -15,6 +15,7 @@ from every_case import failures
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streamnb.config as public
 from streamnb import Nominal
 from streamnb.cli import wiring
 from streamnb.config import (
