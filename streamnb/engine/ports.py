@@ -7,7 +7,7 @@ record to read. The journal is a topic of one partition in the same log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -199,6 +199,13 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Release everything held. The ownership is given up, so that a successor need not wait."""
+
+
+def between(log: Log, partition: Partition, offset: int, end: int, at_once: int) -> Iterator[Record]:
+    """The records of a partition from an offset up to another, read so many at once."""
+    while offset < end and (found := log.read(partition, offset, at_once)):
+        yield from (record for record in found if record.offset < end)
+        offset = found[-1].offset + 1
 
 
 def check_since(log: Log, since: Mapping[Partition, int], until: Mapping[Partition, int]) -> None:

@@ -12,7 +12,7 @@ from itertools import islice
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.ports import Log, Partition, Record, between
 
 _AT_ONCE = 1000
 
@@ -33,10 +33,7 @@ def records_of(log: Log, topic: str, start: Mapping[Partition, int]) -> Iterator
     """The records of each partition from its start on, up to where it ends when its turn comes."""
     for partition in log.partitions(topic):
         earliest, end = log.offsets(partition)
-        offset = max(start[partition], earliest)
-        while offset < end and (records := log.read(partition, offset, min(_AT_ONCE, end - offset))):
-            yield from records
-            offset = records[-1].offset + 1
+        yield from between(log, partition, max(start[partition], earliest), end, _AT_ONCE)
 
 
 def _line(record: Record) -> bytes:

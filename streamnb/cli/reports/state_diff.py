@@ -37,18 +37,21 @@ class StateAt(NamedTuple):
 
 def differences(before: StateAt, after: StateAt, top: int) -> dict[str, Any]:
     """All that is not the same in both; of each class the `top` words and values that changed most."""
-    tables = (_statistics(state.learner) for state in (before, after))
-    old, new = (_Counted(Statistics() if found is None else found) for found in tables)
+    then, now = before.learner, after.learner
+    old, new = (_Counted(_statistics(learner) or Statistics()) for learner in (then, now))
+    weights = _moved(then.model.class_weights, now.model.class_weights, 0.0)
+    posterior = _moved(_probabilities(then), _probabilities(now))
+    transitions = _moved(_transitions(then), _transitions(now), 0.0)
     return {
         "before": _summary(before),
         "after": _summary(after),
         "configuration": _configuration(before.checkpoint, after.checkpoint),
-        "classes": _weights(before.learner, after.learner),
+        "classes": [{"label": str(label), **sides} for label, sides in weights],
         "attributes": _met_and_gone(before, after, old, new),
         "strongest": _strongest(old, new, top),
-        "moments": list(_moments(before.learner, after.learner)),
-        "posterior": _posterior(before.learner, after.learner),
-        "chains": _chains(before.learner, after.learner),
+        "moments": list(_moments(then, now)),
+        "posterior": [{"hypothesis": str(name), **sides} for name, sides in posterior],
+        "chains": [{"label": label, "follower": to, **sides} for (label, to), sides in transitions],
     }
 
 
@@ -71,18 +74,18 @@ def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambd
     return StateAt(found, learner)
 
 
-def _chains(before: Learner, after: Learner) -> list[dict[str, Any]]:
-    """The transitions, in examples, that are not the same in both; none of models without chains."""
-    old, new = (
-        described["transitions"] if (described := chains(one.model)) else {} for one in (before, after)
-    )
-    moved = []
-    for label, followers in new.items():
-        for follower, weight in followers.items():
-            was = old.get(label, {}).get(follower, 0.0)
-            if was != weight:
-                moved.append({"label": label, "follower": follower, "before": was, "after": weight})
-    return moved
+def _transitions(learner: Learner) -> dict[tuple[Any, Any], float]:
+    """Label and follower -> examples; none of models without chains."""
+    described = chains(learner.model) or {"transitions": {}}
+    return {(label, to): n for label, row in described["transitions"].items() for to, n in row.items()}
+
+
+def _moved(old: Mapping[Any, Any], new: Mapping[Any, Any], missing: Any = None) -> Iterator[tuple[Any, Any]]:
+    """What is not the same in both, with its two sides."""
+    for key in {**old, **new}:
+        before, after = old.get(key, missing), new.get(key, missing)
+        if before != after:
+            yield key, {"before": before, "after": after}
 
 
 def _met_and_gone(before: StateAt, after: StateAt, old: _Counted, new: _Counted) -> dict[str, int] | None:
@@ -120,25 +123,10 @@ def _configuration(before: Checkpoint, after: Checkpoint) -> list[dict[str, str]
     return [{"key": c.key, "before": c.before, "after": c.after} for c in changes(then, later)]
 
 
-def _weights(before: Learner, after: Learner) -> list[dict[str, Any]]:
-    """Weight of each class, in examples."""
-    old, new = before.model.class_weights, after.model.class_weights
-    return [
-        {"label": str(label), "before": old.get(label, 0.0), "after": new.get(label, 0.0)}
-        for label in {**old, **new}
-        if old.get(label, 0.0) != new.get(label, 0.0)
-    ]
-
-
-def _posterior(before: Learner, after: Learner) -> list[dict[str, Any]]:
-    """P(h | D) of each hypothesis; None where there is none of that name, or none are weighed."""
-    posteriors = [posterior_of(learner.model) for learner in (before, after)]
-    old, new = ({} if posterior is None else posterior.probabilities for posterior in posteriors)
-    return [
-        {"hypothesis": str(name), "before": old.get(name), "after": new.get(name)}
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
-    ]
+def _probabilities(learner: Learner) -> Mapping[Any, float]:
+    """P(h | D) of each hypothesis; none where none are weighed."""
+    posterior = posterior_of(learner.model)
+    return {} if posterior is None else posterior.probabilities
 
 
 class _Counted:
@@ -194,12 +182,9 @@ def _moments(before: Learner, after: Learner) -> Iterator[dict[str, Any]]:
     found = (_statistics(learner) for learner in (before, after))
     names = [name for statistics in found if statistics is not None for name in statistics.layout.fields]
     for name in dict.fromkeys(names):
-        old, new = _moments_of(before, name), _moments_of(after, name)
-        for label in {**old, **new}:
-            if old.get(label) != new.get(label):
-                sides = {"before": old.get(label), "after": new.get(label)}
-                shown = {side: None if moment is None else moment._asdict() for side, moment in sides.items()}
-                yield {"attribute": str(name), "label": str(label), **shown}
+        for label, sides in _moved(_moments_of(before, name), _moments_of(after, name)):
+            shown = {side: moment and moment._asdict() for side, moment in sides.items()}
+            yield {"attribute": str(name), "label": str(label), **shown}
 
 
 def _moments_of(learner: Learner, name: Any) -> Mapping[Any, Moment]:

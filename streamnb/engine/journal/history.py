@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from streamnb.engine.ports import Log, Partition
+from streamnb.engine.ports import Log, Partition, between
 from streamnb.errors import ForeignRecord, JournalError
 from streamnb.wire.journal import JournalRecord, decode_journal
 
@@ -45,15 +45,11 @@ def decoded(
     log: Log, journal: Partition, offset: int, end: int, at_once: int = _READ_AT_ONCE
 ) -> Iterator[Decoded]:
     """Each offset and its record, or why it is none, from an offset up to another."""
-    while offset < end and (found := log.read(journal, offset, at_once)):
-        for record in found:
-            if record.offset >= end:
-                return
-            try:
-                yield record.offset, decode_journal(record.value)
-            except JournalError as error:
-                yield record.offset, error
-        offset = found[-1].offset + 1
+    for record in between(log, journal, offset, end, at_once):
+        try:
+            yield record.offset, decode_journal(record.value)
+        except JournalError as error:
+            yield record.offset, error
 
 
 def entries(

@@ -21,7 +21,7 @@ import msgspec
 
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Origin
-from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.engine.settings import Settings
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey, steps
@@ -241,13 +241,8 @@ class Published:
     ) -> Iterator[Record]:
         for partition in partitions:
             try:
-                offset = self.log.offsets(partition)[0]
-                while offset < ends[partition]:
-                    read = self.log.read(partition, offset, _READ_AT_ONCE)
-                    yield from (record for record in read if record.offset < ends[partition])
-                    if not read:
-                        break
-                    offset = read[-1].offset + 1
+                first = self.log.offsets(partition)[0]
+                yield from between(self.log, partition, first, ends[partition], _READ_AT_ONCE)
             except LogError as error:
                 self.findings.differs(kind, f"{partition.topic}/{partition.number} cannot be read: {error}")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.replay import SliceReader
-from streamnb.engine.ports import Log, Partition, Record
+from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.engine.settings import Settings
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.chain import Step, Survey, steps
@@ -113,24 +114,12 @@ class ProcessedReader:
             if isinstance(error.__cause__, OutOfRange) and self.log.offsets(partition)[0] > part.first:
                 self.gone += 1  # since verification began
                 return []
-            records = self._present(partition, part)
+            records = []
+            with suppress(LogError):
+                records.extend(between(self.log, partition, part.first, part.next, part.next - part.first))
             findings.differs(SLICES, str(error), _place(part, n), found=len(records), expected=part.count)
         else:
             self.slices += 1
-        return records
-
-    def _present(self, partition: Partition, part: Slice) -> list[Record]:
-        records: list[Record] = []
-        offset = part.first
-        while offset < part.next:
-            try:
-                read = self.log.read(partition, offset, part.next - offset)
-            except LogError:
-                break
-            if not read:
-                break
-            records += [record for record in read if record.offset < part.next]
-            offset = read[-1].offset + 1
         return records
 
 
