@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -212,7 +212,7 @@ class JointTable(Savable):
             >>> bool(coins.independent("a", "b")), round(coins.log_bayes_factor("a", "b"), 1)
             (False, -3.9)
         """
-        left, right, fixed = (self._side(one) for one in (a, b, given))
+        left, right, fixed = (side(one, self._values) for one in (a, b, given))
         if not left or not right:
             raise ValueError("dependence is asked of two variables, or sets of them")
         sizes = [math.prod(len(self._values[name]) for name in side) for side in (left, right, fixed)]
@@ -299,11 +299,7 @@ class JointTable(Savable):
             {'0': 0.25, '1': 0.75}
         """
         values, table = self._restricted(names, given)
-        keys = [tuple(values[axis][i] for axis, i in enumerate(at)) for at in np.ndindex(*table.shape)]
-        return {
-            (key[0] if len(names) == 1 else key): p
-            for key, p in zip(keys, table.ravel().tolist(), strict=True)
-        }
+        return by_values(values, table)
 
     def restricted(self, *names: Name, given: Mapping[Name, Any] | None = None) -> JointTable:
         """The table of P(names | given) alone, with the axes in the order named.
@@ -385,7 +381,7 @@ class JointTable(Savable):
             >>> bool(answer), answer.comparisons[0].joint, answer.comparisons[0].product
             (True, 0.25, 0.25)
         """
-        left, right, fixed = (self._side(one) for one in (a, b, given))
+        left, right, fixed = (side(one, self._values) for one in (a, b, given))
         if not left or not right:
             raise ValueError("independence is asked of two variables, or sets of them")
         values, table = self._restricted((*left, *right, *fixed), {})
@@ -436,11 +432,6 @@ class JointTable(Savable):
             holds[self._index(one)] = True
         return holds
 
-    def _side(self, names: Any) -> tuple[Name, ...]:
-        """One variable, or several."""
-        is_one = isinstance(names, str) or (isinstance(names, Hashable) and names in self._values)
-        return (names,) if is_one else tuple(names)
-
     def _axis(self, name: Name) -> int:
         if name not in self._values:
             known = ", ".join(map(repr, self._values))
@@ -457,6 +448,18 @@ class JointTable(Savable):
     def _index(self, given: Mapping[Name, Any]) -> tuple[Any, ...]:
         codes = {name: self._code(name, value) for name, value in given.items()}
         return tuple(codes.get(name, slice(None)) for name in self._values)
+
+
+def side(names: Any, known: Mapping[Name, Any]) -> tuple[Name, ...]:
+    """One variable, or several."""
+    is_one = isinstance(names, str) or (isinstance(names, Hashable) and names in known)
+    return (names,) if is_one else tuple(names)
+
+
+def by_values(values: Sequence[Sequence[str]], table: Floats) -> dict[Any, float]:
+    """P of each value of one variable; of several, of each combination of values as a tuple."""
+    keys = product(*values) if len(values) != 1 else values[0]
+    return dict(zip(keys, table.ravel().tolist(), strict=True))
 
 
 def _array(values: Mapping[Name, Sequence[str]], given: Any) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from streamnb.model.bayesian_network.declared_cpts import given_tables
 from streamnb.model.bayesian_network.factors import Factor, total
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.bayesian_network.independence import Independence
-from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable
+from streamnb.model.bayesian_network.joint_table import JointTable, MostProbable, by_values, side
 from streamnb.model.bayesian_network.kernels import Shape, Smoothed
 from streamnb.model.bayesian_network.smoothing import NetworkSmoothing
 from streamnb.model.bayesian_network.variable_elimination import maximum, sum_of_products
@@ -191,12 +192,8 @@ class BayesianNetwork(Savable):
         if not own or not all(above):
             return {}
         shares = self._read_shares(v, {})
-        return {
-            tuple(above[axis][i] for axis, i in enumerate(at)): dict(
-                zip(own, shares[at].tolist(), strict=True)
-            )
-            for at in np.ndindex(*map(len, above))
-        }
+        rows = shares.reshape(-1, len(own)).tolist()
+        return {at: dict(zip(own, row, strict=True)) for at, row in zip(product(*above), rows, strict=True)}
 
     def joint(self, *names: Name, given: Values | None = None) -> JointTable:
         """The joint table of these variables, given others; of all that are not given by default.
@@ -220,12 +217,7 @@ class BayesianNetwork(Savable):
         if found is None:
             return {}
         variables, shares = found
-        values = list(variables.values())
-        keys = [tuple(values[axis][i] for axis, i in enumerate(at)) for at in np.ndindex(*shares.shape)]
-        return {
-            (key[0] if len(names) == 1 else key): p
-            for key, p in zip(keys, shares.ravel().tolist(), strict=True)
-        }
+        return by_values(list(variables.values()), shares)
 
     def probability(self, event: Values, given: Values | None = None) -> float:
         """P(event | given), both as variable -> value. Errors as of `joint`."""
@@ -287,7 +279,7 @@ class BayesianNetwork(Savable):
 
         What the arrows alone say, `d_separated` tells. Errors as of `joint`.
         """
-        left, right, fixed = (self._side(one) for one in (a, b, given))
+        left, right, fixed = (side(one, self._dag.number) for one in (a, b, given))
         return self.joint(*left, *right, *fixed).independent(left, right, fixed, tolerance)
 
     def d_separated(
@@ -297,7 +289,7 @@ class BayesianNetwork(Savable):
 
         Raises KeyError for an unknown name, ValueError where a variable stands on two sides.
         """
-        return self._dag.d_separated(*(self._side(one) for one in (a, b, given)))
+        return self._dag.d_separated(*(side(one, self._dag.number) for one in (a, b, given)))
 
     def sample(self, n: int, seed: int, first: int = 0) -> list[dict[Any, str]]:
         """Events `first` to `first` + n - 1 drawn from the network: a function of `seed` and their numbers.
@@ -448,10 +440,6 @@ class BayesianNetwork(Savable):
     def _live(self, v: int) -> list[str]:
         live = self._tables.is_live(v)
         return [value for value, is_live in zip(self._tables.values(v), live, strict=True) if is_live]
-
-    def _side(self, names: Any) -> tuple[Name, ...]:
-        is_one = isinstance(names, str) or (isinstance(names, Hashable) and names in self._dag.number)
-        return (names,) if is_one else tuple(names)
 
     def _texts(self, x: Values) -> list[Any]:
         """Of each variable its value's text, None where missing."""
