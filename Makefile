@@ -87,6 +87,8 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	$(BIN)/python tests/benchmarks/measure.py bench --growth
 	$(BIN)/python tests/benchmarks/sequences.py
 	$(BIN)/python tests/benchmarks/recovery.py
+	$(BIN)/python tests/benchmarks/serving.py
+	$(BIN)/python tests/benchmarks/watched.py
 	$(BIN)/python tests/benchmarks/recovery.py --kafka
 	$(BIN)/python tests/benchmarks/measure.py bench $(SERVED) --log sqlite:///bench.db
 	$(BIN)/python tests/brokers/measured.py bench $(SERVED)

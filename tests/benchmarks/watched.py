@@ -41,7 +41,7 @@ def turn(folder, *, is_watched):
     with closing(Programs(folder)) as programs:
         stopping, watching = threading.Event(), None
         if is_watched:
-            _, port = programs.answering("dashboard")
+            _, port = programs.answering("dashboard", path="/page/page.css")
             watching = threading.Thread(target=watch, args=(port, stopping))
             watching.start()
         began = time.monotonic()

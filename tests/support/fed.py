@@ -63,8 +63,8 @@ class Programs:
         self._started.append(program)
         return program, said
 
-    def answering(self, *command, tree=None):
-        """`serve`, or the like, once it answers and is ready: it, and its port."""
+    def answering(self, *command, tree=None, path="/ready"):
+        """`serve`, or the like, once it answers there: it, and its port."""
         program, said = self.start(*command, "--listen", "127.0.0.1:0", tree=tree)
         deadline = time.monotonic() + PATIENCE
         while not (found := re.search(r"127\.0\.0\.1:(\d+)", said.read_text())):
@@ -72,7 +72,7 @@ class Programs:
             assert time.monotonic() < deadline, "it does not answer"
             time.sleep(0.1)
         port = int(found[1])
-        until_ready(port)
+        until_ready(port, path)
         return program, port
 
     def close(self):
@@ -85,12 +85,12 @@ def end(program):
     program.wait()
 
 
-def until_ready(port):
+def until_ready(port, path="/ready"):
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-                connection.request("GET", "/ready")
+                connection.request("GET", path)
                 if connection.getresponse().status in (200, 404):
                     return
         except OSError:
