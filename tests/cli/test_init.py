@@ -89,12 +89,50 @@ def test_what_it_cannot_know_it_asks_for(init, capsys):
     assert "streamnb.toml: File exists" in capsys.readouterr().err
 
 
+def test_a_topic_is_looked_at_as_a_file_is(init, monkeypatch, capsys):
+    lines = "\n".join(map(json.dumps, NESTED))
+    _, of_file, told = init("e.jsonl", lines)
+    monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///log.db")
+    assert main(["replay", "e.jsonl", "--topic", "events"]) == 0
+    capsys.readouterr()
+    assert main(["init", "--out", "topic.toml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == told | {"file": "topic.toml"}
+    monkeypatch.delenv("STREAMNB_LOG__URL")
+    of_topic = configuration.load(Path("topic.toml"), {}, [])
+    assert (of_topic.attributes, of_topic.events) == (of_file.attributes, of_file.events)
+    assert of_topic.log.url == "sqlite:///log.db"
+
+
+def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init, capsys):
+    """Of a CSV whose columns have names of their own; once it is configured there is nothing to tell."""
+    rows = "".join(
+        f"2026-01-{i % 28 + 1:02d} 10:00;{'good bad'.split()[i % 2]} thing number {i};{i % 2}\n"
+        for i in range(40)
+    )
+    code, made, _ = init("e.csv", f"When;Message;target\n{rows}", "--label-column", "target")
+    assert (code, made.events.label, kinds(made)) == (
+        0,
+        "$.label",
+        {"Message": ("text", "$.features.Message")},
+    )
+    assert "# left out: $.features.When (a date or time)" in Path("streamnb.toml").read_text()
+    assert main(["init", "e.csv", "--out", "again.toml"]) == 0
+    assert "target may be one: say which one is, with --label-column NAME" in capsys.readouterr().err
+    assert "# left out: $.features.target (called like a label)" in Path("again.toml").read_text()
+    said = "$.features.Message looks like a text, and each was taken for one value: `streamnb init FILE`"
+    for flags, is_told in [
+        ([], True),
+        (["--text-column", "Message"], False),
+        (["--config", "streamnb.toml"], False),
+    ]:
+        assert main(["evaluate", "e.csv", "--label-column", "target", *flags]) == 0
+        assert (said in capsys.readouterr().err) == is_told, flags
+
+
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers(), max_size=2)
 )
-OBJECTS = st.dictionaries(
-    st.text(), st.recursive(LEAVES, lambda v: st.dictionaries(st.text(), v), max_leaves=5)
-)
+OBJECTS = st.dictionaries(st.text(), LEAVES | st.dictionaries(st.text(), LEAVES, max_size=3), max_size=6)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

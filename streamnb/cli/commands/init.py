@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -36,7 +36,8 @@ _MOST_ATTRIBUTES = 100
 def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
     given = wiring.load_config(options)
-    raws = list(islice(_raws(options, given), options.events))
+    with closing(_raws(options, given)) as source:
+        raws = list(islice(source, options.events))
     seen: dict[Keys, Seen] = defaultdict(Seen)
     n = sum(look(raw, seen) for raw in raws)
     if not n:
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _raws(options: argparse.Namespace, config: Config) -> Iterator[bytes]:
+def _raws(options: argparse.Namespace, config: Config) -> Generator[bytes, None, None]:
     """The events of the file, or of the topic."""
     if options.file is not None:
         yield from events_of(options.file, columns_of(options))
