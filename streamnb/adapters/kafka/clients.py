@@ -63,30 +63,28 @@ class Clients:
         settings: bootstrap_servers, security_protocol, sasl_mechanism, ssl_cafile and so on; they stand over
             the defaults here, and below what a client's role in the protocol demands. Of
             ``sasl_oauth_token_file`` a provider of tokens is made.
+
+    Attributes:
+        settings: what all clients share, the password among it.
+        largest_batch: bytes that every topic takes at once, as far as anybody has asked.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         listen()
-        self._settings = {
+        self.settings: dict[str, Any] = {
             "request_timeout_ms": _ANSWER_MS,
             "bootstrap_timeout_ms": _BOOTSTRAP_MS,
             "reconnect_backoff_max_ms": 1_000,
             **settings,
         }
-        if file := self._settings.pop("sasl_oauth_token_file", None):
-            self._settings["sasl_oauth_token_provider"] = TokenFile(file)
+        if file := self.settings.pop("sasl_oauth_token_file", None):
+            self.settings["sasl_oauth_token_provider"] = TokenFile(file)
         self.largest_batch = _LARGEST_REQUEST
-        """Bytes that every topic takes at once, as far as anybody has asked."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What all clients share, the password among it."""
-        return self._settings
 
     @property
     def line(self) -> ToolLine:
         """Makes lines for Kafka's own tools."""
-        return ToolLine.of(self._settings)
+        return ToolLine.of(self.settings)
 
     def reader(self, wait_ms: int) -> Any:
         """A consumer without a group, that reads what is committed and resets nothing by itself."""
@@ -173,7 +171,7 @@ class Clients:
         self._check_somebody_listens()
         try:
             with translated():
-                return kind(**{**self._settings, **role})
+                return kind(**{**self.settings, **role})
         except (AssertionError, TypeError, ValueError) as error:
             raise LogError(f"kafka.client: {error}") from error
 
@@ -183,10 +181,10 @@ class Clients:
         A client that cannot be made leaves its thread and its sockets behind; where it is tried again and
         again for a cluster that is down, they would pile up.
         """
-        if self._settings.get("proxy_url"):
+        if self.settings.get("proxy_url"):
             return
         refusals = []
-        for server in _servers(self._settings.get("bootstrap_servers", [])):
+        for server in _servers(self.settings.get("bootstrap_servers", [])):
             host, _, port = server.rpartition(":")
             try:
                 socket.create_connection((host.strip("[]"), int(port)), _LISTEN_SECONDS).close()

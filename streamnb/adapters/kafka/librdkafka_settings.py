@@ -11,18 +11,16 @@ from typing import Any
 from streamnb.errors import LogError
 
 _NAMES = {
-    "client_dns_lookup": "client.dns.lookup",
-    "connections_max_idle_ms": "connections.max.idle.ms",
+    **{
+        name: name.replace("_", ".")
+        for name in """client_dns_lookup connections_max_idle_ms receive_message_max_bytes
+        reconnect_backoff_max_ms reconnect_backoff_ms sasl_kerberos_service_name sasl_mechanism
+        security_protocol""".split()
+    },
     "receive_buffer_bytes": "socket.receive.buffer.bytes",
-    "receive_message_max_bytes": "receive.message.max.bytes",
-    "reconnect_backoff_max_ms": "reconnect.backoff.max.ms",
-    "reconnect_backoff_ms": "reconnect.backoff.ms",
     "request_timeout_ms": "socket.timeout.ms",
-    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
-    "sasl_mechanism": "sasl.mechanism",
     "sasl_plain_password": "sasl.password",
     "sasl_plain_username": "sasl.username",
-    "security_protocol": "security.protocol",
     "send_buffer_bytes": "socket.send.buffer.bytes",
     "ssl_cafile": "ssl.ca.location",
     "ssl_certfile": "ssl.certificate.location",

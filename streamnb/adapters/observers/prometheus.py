@@ -64,15 +64,10 @@ class PrometheusSensor(Sensor):
 
     def _measure_commits(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
-        self._lag = gauge(
-            "streamnb_consumer_lag_records", "Records that wait to be consumed.", ["topic", "partition"]
-        )
-        self._commit = Histogram(
-            "streamnb_commit_duration_seconds",
-            "How long the log took to commit.",
-            registry=self._metrics,
-            buckets=_COMMIT_BUCKETS,
-        )
+        text = "Records that wait to be consumed."
+        self._lag = gauge("streamnb_consumer_lag_records", text, ["topic", "partition"])
+        histogram = partial(Histogram, registry=self._metrics, buckets=_COMMIT_BUCKETS)
+        self._commit = histogram("streamnb_commit_duration_seconds", "How long the log took to commit.")
         text = "From a record's timestamp in the log to the moment its outcome was visible."
         self._latency = _BatchHistogram("streamnb_event_latency_seconds", text, _LATENCY_BUCKETS)
         self._metrics.register(self._latency)
@@ -86,17 +81,12 @@ class PrometheusSensor(Sensor):
         self._classes = gauge("streamnb_classes", "Classes that the model knows.")
         self._model_bytes = gauge("streamnb_model_bytes", "Memory that the model holds.")
         self._recovery = gauge("streamnb_recovery_duration_seconds", "How long the last recovery took.")
-        self._snapshot = Histogram(
-            "streamnb_snapshot_duration_seconds",
-            "How long a snapshot took to keep.",
-            registry=self._metrics,
-            buckets=_SNAPSHOT_BUCKETS,
-        )
+        histogram = partial(Histogram, registry=self._metrics, buckets=_SNAPSHOT_BUCKETS)
+        self._snapshot = histogram("streamnb_snapshot_duration_seconds", "How long a snapshot took to keep.")
         self._snapshot_bytes = gauge("streamnb_snapshot_bytes", "Size of the last snapshot.")
         self._saved_at = gauge("streamnb_last_snapshot_timestamp_seconds", "When the last snapshot was kept.")
-        self._unsaved = Counter(
-            "streamnb_snapshot_failures_total", "Snapshots that could not be kept.", registry=self._metrics
-        )
+        text = "Snapshots that could not be kept."
+        self._unsaved = Counter("streamnb_snapshot_failures_total", text, registry=self._metrics)
         self._state = gauge("streamnb_state", "1 for what the worker is doing, 0 for the rest.", ["state"])
         self._set_state(WorkerState.STARTING)
         build = Info("streamnb_build", "Which streamnb this is.", registry=self._metrics)

@@ -82,6 +82,8 @@ class HiddenMarkovTables:
 
     Attributes:
         prior: see `Prior`.
+        transitions: the counts of states; not all of them need be among `Derived.states`.
+        emissions: the counts of symbols, likewise.
     """
 
     def __init__(self, prior: Prior) -> None:
@@ -90,8 +92,8 @@ class HiddenMarkovTables:
         self._symbols = {symbol: i for i, symbol in enumerate(prior.emission.columns)}
         self._names = list(self._symbols)
         self._declared = len(self._states)
-        self._transitions = Transitions(self._declared)
-        self._emissions = Emissions(len(self._symbols), self._declared, len(self._symbols))
+        self.transitions = Transitions(self._declared)
+        self.emissions = Emissions(len(self._symbols), self._declared, len(self._symbols))
         self._derived: Derived | None = None
         self._rows: dict[int, tuple[Floats, Floats]] = {}
 
@@ -113,13 +115,13 @@ class HiddenMarkovTables:
         for symbol, state in zip(observations, states, strict=True):
             if not (is_missing(symbol) or is_missing(state)):
                 self._meet(symbol)
-        self._transitions.grow(len(self._states))
-        self._emissions.grow(len(self._symbols), len(self._states))
+        self.transitions.grow(len(self._states))
+        self.emissions.grow(len(self._symbols), len(self._states))
         moves, seen = self._counted(observations, states, begins=begins)
         for (before, state), times in moves.items():
-            self._transitions.update(before, state, times * weight)
+            self.transitions.update(before, state, times * weight)
         for (symbol, state), times in seen.items():
-            self._emissions.update(symbol, state, times * weight)
+            self.emissions.update(symbol, state, times * weight)
         self._changed()
 
     def take_back(self, observations: Sequence[Any], states: Sequence[Any], weight: int) -> None:
@@ -130,17 +132,17 @@ class HiddenMarkovTables:
             for symbol, state in zip(observations, states, strict=True)
         )
         moves, seen = self._counted(observations, states) if known else (Counter(), Counter())
-        first, table = self._transitions.first, self._transitions.table
+        first, table = self.transitions.first, self.transitions.table
         enough = all(
             times * weight <= (first[state] if before is None else table[before, state])
             for (before, state), times in moves.items()
-        ) and all(times * weight <= self._emissions.counted(*place) for place, times in seen.items())
+        ) and all(times * weight <= self.emissions.counted(*place) for place, times in seen.items())
         if not known or not enough:
             raise UnlearnError(f"such a sequence was not learned with a weight of {weight / UNIT:g}")
         for (before, state), times in moves.items():
-            self._transitions.unlearn(before, state, times * weight)
+            self.transitions.unlearn(before, state, times * weight)
         for (symbol, state), times in seen.items():
-            self._emissions.unlearn(symbol, state, times * weight)
+            self.emissions.unlearn(symbol, state, times * weight)
         self._changed()
 
     def merge(self, other: Self) -> None:
@@ -152,10 +154,10 @@ class HiddenMarkovTables:
             self._meet(symbol)
         places = np.array([self._states[state] for state in kept.states], dtype=np.int64)
         rows = np.array([self._symbols[symbol] for symbol in kept.symbols], dtype=np.int64)
-        self._transitions.grow(len(self._states))
-        self._emissions.grow(len(self._symbols), len(self._states))
-        self._transitions.merge(kept.transitions, places)
-        self._emissions.merge(kept.emissions, rows, places)
+        self.transitions.grow(len(self._states))
+        self.emissions.grow(len(self._symbols), len(self._states))
+        self.transitions.merge(kept.transitions, places)
+        self.emissions.merge(kept.emissions, rows, places)
         self._changed()
 
     def _meet(self, symbol: Any) -> None:
@@ -186,24 +188,14 @@ class HiddenMarkovTables:
     @property
     def symbols(self) -> list[Any]:
         """Every symbol that is declared or counted, in the order in which they were met."""
-        return [symbol for i, symbol in enumerate(self._names) if self._emissions.is_live(i)]
-
-    @property
-    def transitions(self) -> Transitions:
-        """The counts of states; not all of them need be among `Derived.states`."""
-        return self._transitions
-
-    @property
-    def emissions(self) -> Emissions:
-        """The counts of symbols, likewise."""
-        return self._emissions
+        return [symbol for i, symbol in enumerate(self._names) if self.emissions.is_live(i)]
 
     def derived(self) -> Derived:
         """The states, and the probabilities of the chain."""
         if self._derived is None:
-            first, table = self._transitions.first, self._transitions.table
+            first, table = self.transitions.first, self.transitions.table
             alive = first.astype(bool) | table.any(axis=0) | table.any(axis=1)
-            alive |= self._emissions.totals.astype(bool)
+            alive |= self.emissions.totals.astype(bool)
             alive[: self._declared] = True
             numbers = np.flatnonzero(alive)
             names = list(self._states)
@@ -214,8 +206,8 @@ class HiddenMarkovTables:
     def _living(self, numbers: Counts) -> Transitions:
         """The counts of some of the states."""
         living = Transitions(numbers.size)
-        living.first[:] = self._transitions.first[numbers]
-        living.table[:] = self._transitions.table[np.ix_(numbers, numbers)]
+        living.first[:] = self.transitions.first[numbers]
+        living.table[:] = self.transitions.table[np.ix_(numbers, numbers)]
         return living
 
     def _chain(self, states: list[Any], numbers: Counts) -> Chain:
@@ -232,29 +224,29 @@ class HiddenMarkovTables:
         get = self._symbols.get
         told = observations if isinstance(observations, (list, str, tuple)) else list(observations)
         codes = np.fromiter(map(get, told, repeat(_MISSING)), dtype=np.int64, count=len(told))
-        if counted and self._emissions.live < self._emissions.symbols:
-            is_live = np.append(self._emissions.by_symbol > 0, values=False)
-            is_live[: self._emissions.declared] = True
+        if counted and self.emissions.live < self.emissions.symbols:
+            is_live = np.append(self.emissions.by_symbol > 0, values=False)
+            is_live[: self.emissions.declared] = True
             codes[~is_live[codes]] = _MISSING
         return codes
 
     def code(self, x: Any) -> int:
         """The same of one."""
         code = self._symbols.get(x, _MISSING)
-        return code if self._emissions.is_live(code) else _MISSING
+        return code if self.emissions.is_live(code) else _MISSING
 
     def log_rows(self, symbols: Counts) -> Floats:
         """float64[U, K]: log P(symbol | state) of some symbols."""
         states, numbers, _ = self.derived()
         if not len(states) or not symbols.size:
             return np.zeros((symbols.size, len(states)))
-        live, prior = self._emissions.live, self.prior
+        live, prior = self.emissions.live, self.prior
         if prior.emission.rows:
             names = [self._names[i] for i in symbols.tolist()]
             p = prior.emission.table(states, names, live).T
         else:
             p = np.full((symbols.size, len(states)), 1.0 / live)
-        return self._emissions.log_rows(symbols, numbers, prior.emission_m, p)
+        return self.emissions.log_rows(symbols, numbers, prior.emission_m, p)
 
     def rows_of(self, symbol: int) -> tuple[Floats, Floats]:
         """The same of one, shape (1, K), and without the logarithm; made once until something is learned."""
@@ -269,18 +261,18 @@ class HiddenMarkovTables:
     def kept(self) -> KeptParameters:
         """Copies."""
         states, numbers, _ = self.derived()
-        rows = np.array([i for i in range(len(self._names)) if self._emissions.is_live(i)], dtype=np.int64)
+        rows = np.array([i for i in range(len(self._names)) if self.emissions.is_live(i)], dtype=np.int64)
         symbols = [self._names[i] for i in rows.tolist()]
-        return KeptParameters(states, symbols, self._living(numbers), self._emissions.part(rows, numbers))
+        return KeptParameters(states, symbols, self._living(numbers), self.emissions.part(rows, numbers))
 
     def state(self) -> State:
         """All names met, in order, and their counts, as JSON-able values and copied arrays.
 
         Raises TypeError for names that are not strings, booleans or numbers.
         """
-        first, following = self._transitions.first, self._transitions.table
+        first, following = self.transitions.first, self.transitions.table
         meta = {"states": [*map(plain, self._states)], "symbols": [*map(plain, self._names)]}
-        arrays = {"first": first, "next": following, "seen": self._emissions.table}
+        arrays = {"first": first, "next": following, "seen": self.emissions.table}
         return meta, {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
@@ -292,8 +284,8 @@ class HiddenMarkovTables:
             raise SnapshotError(f"expected the arrays first, next and seen, found {sorted(arrays)}")
         sizes = {"states": len(states), "symbols": len(symbols), "declared": len(prior.emission.columns)}
         made = cls(prior)
-        made._transitions = Transitions.from_state(sizes, {"first": arrays["first"], "table": arrays["next"]})
-        made._emissions = Emissions.from_state(sizes, {"table": arrays["seen"]})
+        made.transitions = Transitions.from_state(sizes, {"first": arrays["first"], "table": arrays["next"]})
+        made.emissions = Emissions.from_state(sizes, {"table": arrays["seen"]})
         made._states = {state: i for i, state in enumerate(states)}
         made._names = symbols
         made._symbols = {symbol: i for i, symbol in enumerate(symbols)}
