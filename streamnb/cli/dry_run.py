@@ -31,6 +31,8 @@ def dry_run(config: Config, learner: Learner, most: int, *, accepts_loss: bool) 
     identity = wiring.identity(config)
     with closing(wiring.existing_log(config)) as log:
         wiring.check_topics(config, log)
+        config = wiring.fitted(config, log)
+        learner.settings = wiring.settings(config)
         at = recover(log, wiring.snapshots(config), learner, identity)
         missing = missing_records(log, at, identity) if at.n >= 0 else []
         if missing and not accepts_loss:

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     if not learner.model.n_events:
         say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
     _show(options, learner, seconds, (tally, drifts))
-    if not config.attributes:
+    if options.model is None and not config.attributes:
         _say_what_texts_were_taken_for(watched)
     _write(page, options.file, seconds)
     return 0 if learner.model.n_events else 1
