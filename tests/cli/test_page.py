@@ -274,6 +274,7 @@ def test_what_was_learned_between_two_snapshots_is_what_the_command_says(learned
     made = shown.live("model", {"before": before, "after": after})
     texts = Reader(made).texts
     assert f"What was learned from record {before} to {after}" in texts
+    assert [told[side]["events"] for side in ("before", "after")] == [50, 100]
     assert told["strongest"]
     windows = list(zip(*(texts[n:] for n in range(5)), strict=False))
     for row in told["strongest"]:

@@ -527,6 +527,9 @@ class Shorter:
         found = self._log.offsets(partition)
         return found if partition != EVENTS else (found[0], self._end)
 
+    def extents(self, topic):
+        return {partition: self.offsets(partition) for partition in self._log.partitions(topic)}
+
 
 def test_a_topic_that_is_shorter_than_what_was_learned(open_log, tmp_path):
     folder = tmp_path / "snapshots"

@@ -28,7 +28,7 @@ def main() -> int:
         limits = ["--max-time", seconds, "--seed", seed, "--request-timeout", "60"]
         checks = ["--exclude-checks", UNKNOWN, "--phases", "examples,coverage,fuzzing"]
         command = [sys.executable, "-m", "schemathesis.cli", *asked, *limits, *checks]
-        return subprocess.run(command, check=False).returncode
+        return subprocess.run(command, check=False, cwd=programs.folder).returncode
 
 
 if __name__ == "__main__":

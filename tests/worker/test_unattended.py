@@ -59,7 +59,7 @@ def test_events_of_a_topic_made_anew_are_never_learned_at_the_old_offset(open_lo
     assert predictions(open_log()) == []
 
 
-@pytest.mark.parametrize("at", ["seek", "offsets"])
+@pytest.mark.parametrize("at", ["seek", "extents"])
 def test_a_topic_made_anew_during_the_start_is_refused(open_log, tmp_path, at):
     produce(open_log(**TOPICS), RAWS)
     first = new_worker(open_log(), tmp_path / "s", pace=PACE)

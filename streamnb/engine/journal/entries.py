@@ -5,6 +5,7 @@ Each is one journal record in a transaction of its own, without outputs; the log
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +29,7 @@ def begin(log: Log, identity: Identity, now: float) -> Checkpoint:
         "genesis",
         identity,
         now,
-        positions={p: log.offsets(p)[0] for p in partitions_of(log, identity)},
+        positions={p: first for p, (first, _) in _extents(log, identity.topics).items()},
         config_hash=identity.config_hash,
         config=identity.shaping,
         fingerprint=identity.fingerprint,
@@ -70,7 +71,7 @@ def restate(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) ->
     A topic that it reads and the one before did not is read from its earliest record on.
     """
     added = [topic for topic in identity.topics if topic not in checkpoint.origin.topic_ids]
-    begins = {p: log.offsets(p)[0] for topic in added for p in log.partitions(topic)}
+    begins = {p: first for p, (first, _) in _extents(log, added).items()}
     return _write(
         log,
         checkpoint,
@@ -103,11 +104,12 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
             found.append(f"topic {topic!r} was deleted and made anew since the journal knew it")
     read = [topic for topic in identity.topics if topic in checkpoint.origin.topic_ids]
     checkpoint = checkpoint.with_new_partitions(partitions_of(log, identity))
+    extents = _extents(log, [topic for topic in read if topic not in anew])
     for partition, position in sorted(checkpoint.positions.items()):
         if partition.topic in anew or partition.topic not in read:
             continue
         place = f"{partition.topic}/{partition.number}"
-        earliest, end = log.offsets(partition)
+        earliest, end = extents.get(partition, (0, 0))
         if position < earliest:
             found.append(
                 f"{place}: offsets {position} to {earliest - 1} were deleted before they were learned"
@@ -117,12 +119,16 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
     return found
 
 
+def _extents(log: Log, topics: Iterable[str]) -> dict[Partition, tuple[int, int]]:
+    """Where the partitions of topics begin and end: there may be hundreds."""
+    return {partition: extent for topic in topics for partition, extent in log.extents(topic).items()}
+
+
 def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float) -> Checkpoint:
     """Go on with the records that there are, and write that down; what is gone is not learned."""
     topic_ids = _topic_ids(log, identity)
     positions = {}
-    for partition in partitions_of(log, identity):
-        earliest, end = log.offsets(partition)
+    for partition, (earliest, end) in _extents(log, identity.topics).items():
         same = topic_ids[partition.topic] == checkpoint.origin.topic_ids.get(partition.topic)
         known = checkpoint.positions.get(partition, 0) if same else earliest
         positions[partition] = min(max(known, earliest), end)
