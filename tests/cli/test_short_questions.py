@@ -50,8 +50,11 @@ def replica():
 
 
 def answer_of(app, body, *, kind=JSON, method="POST"):
-    """Status, type and body of an answer."""
-    guarded = Guard(app, token="", is_local=True, most_bytes=1 << 20, rate=1e6, count=lambda *_: None)
+    """Status, type and body of an answer, and what was counted."""
+    counted = []
+    guarded = Guard(
+        app, token="", is_local=True, most_bytes=1 << 20, rate=1e6, count=lambda *one: counted.append(one)
+    )
     headers = [(b"host", b"localhost"), (b"content-type", kind.encode())]
     scope = {
         "type": "http", "method": method, "path": "/predict", "raw_path": b"/predict", "query_string": b"", "root_path": "",
@@ -69,7 +72,7 @@ def answer_of(app, body, *, kind=JSON, method="POST"):
     head = dict(sent[0]["headers"])
     raw = b"".join(one["body"] for one in sent[1:])
     assert int(head[b"content-length"]) == len(raw)
-    return sent[0]["status"], head[b"content-type"], raw
+    return sent[0]["status"], head[b"content-type"], raw, counted
 
 
 def test_both_ways_answer_alike(replica):
