@@ -157,7 +157,8 @@ class Watch(Follower):
             self.drifts.append(found)
             return
         named = len(found.labels)
-        if {len(row) for row in found.confusion} - {named + 1} or len(found.class_rates) not in {0, named}:
+        is_whole = [len(row) for row in found.confusion] == [named + 1] * named
+        if not is_whole or len(found.class_rates) not in {0, named}:
             return  # no learner wrote it
         while self.points and self.points[-1].events >= found.events:  # what was rolled back
             self.points.pop()
