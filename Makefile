@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test-fast test test-all storm fuzz-http soak wheel dist docs interpreters picture screenshots kafka check bench ablation format warm clean
+.PHONY: demo test-fast test test-all storm fuzz fuzz-http soak wheel dist docs interpreters picture screenshots kafka check bench ablation format warm clean
 
 demo: $(VENV)/demo.stamp  ## stream real and generated data through the embedded log
 	$(BIN)/streamnb demo
@@ -30,6 +30,9 @@ storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then r
 	CRASHES=all $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py
 
 FUZZ_SECONDS ?= 600
+fuzz: $(VENV)/dev.stamp  ## whatever bytes as events, labels, snapshots, journal and configuration: no crash, no hang, no traceback
+	$(BIN)/python tests/hostile/fuzz.py $(FUZZ_SECONDS)
+
 fuzz-http: $(VENV)/dev.stamp  ## `streamnb serve` beside a learner, asked by schemathesis all that its OpenAPI allows, and more
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'schemathesis>=4.32,<5'
 	$(BIN)/python tests/hostile/fuzz_http.py $(FUZZ_SECONDS)

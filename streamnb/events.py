@@ -9,6 +9,9 @@ from typing import Literal, get_args
 
 import msgspec
 
+TOO_MANY_CLASSES = "too-many-classes"
+"""Why a record became a dead letter whose label is new, where there may be no more of them."""
+
 UNPUBLISHED = "prediction-oversize"
 """Why a record became a dead letter that is an event, and was learned: its prediction is too large."""
 
@@ -27,6 +30,7 @@ REASONS = (
     "missing",  # a required value is absent or null
     "wrong-type",  # a value of another JSON type than its attribute's kind
     "out-of-range",  # a number that no finite double holds, an empty id, a weight below zero, an odd time
+    TOO_MANY_CLASSES,
     "label-record",  # a record of the topic of labels
     *OF_VERDICTS,
     UNPUBLISHED,
@@ -112,7 +116,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
         id: the event's id.
         label: the most probable class; None while no class is known.
         probability: the probability of `label`.
-        probabilities: every class known to the model -> probability; they sum to 1.
+        probabilities: every class known to the model -> probability; they sum to 1, with `rest`.
+        rest: the probability of all classes together that are not told; None where all are.
         status: "ready", or "empty" while the model knows no class.
         truth: the event's own label, where it had one.
         evidence: the strongest attribute values, where evidence was asked for.
@@ -125,6 +130,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     label: str | None
     probability: float | None
     probabilities: dict[str, float]
+    rest: float | None = None
     status: str
     truth: str | None = None
     evidence: tuple[Evidence, ...] | None = None

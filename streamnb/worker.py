@@ -99,6 +99,8 @@ class Worker:
         clock: seconds since the epoch; the time of a commit is read once and journalled.
         sensor: is told what happens.
         accepts_loss: go on where records are gone that were never learned, and journal that.
+        elected: asked once the log is acquired, when nobody else can begin the journal: the identity that
+            holds then, whose settings and model the learner has by then.
 
     Attributes:
         checkpoint: where the journal stands, once it has recovered.
@@ -115,10 +117,11 @@ class Worker:
         sensor: Sensor = SILENT,
         *,
         accepts_loss: bool = False,
+        elected: Callable[[], Identity] | None = None,
     ) -> None:
         self.learner, self._log, self._snapshots = learner, log, snapshots
         self._identity, self._pace, self._clock = identity, pace, clock
-        self._sensor, self._accepts_loss = sensor, accepts_loss
+        self._sensor, self._accepts_loss, self._elected = sensor, accepts_loss, elected
         self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
         self._stood = False  # in vain, for somebody who still asks
@@ -179,6 +182,7 @@ class Worker:
         nothing has been published.
         """
         self._log.acquire(owner)
+        self._identity = self._identity if self._elected is None else self._elected()
         self._sensor.entered(WorkerState.RECOVERING)
         began, now = time.monotonic(), self._clock()
         strays: dict[int, Stray] = {}

@@ -16,6 +16,7 @@ import msgspec
 
 from streamnb import config as configuration
 from streamnb.adapters.fingerprint import fingerprint
+from streamnb.adapters.machine_memory import machine_memory
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.observers import Waiting
@@ -24,7 +25,9 @@ from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
 from streamnb.config import Config, changes, config_hash, restored, shaping_of
 from streamnb.config.models import model
+from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Change, Identity
+from streamnb.engine.journal.recovery import standing
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
@@ -33,7 +36,7 @@ from streamnb.errors import ConfigError, LogError
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.warm import warm
-from streamnb.wire.dead_letter import largest_body
+from streamnb.wire.dead_letter import USUAL_LIMIT, largest_body
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from streamnb.adapters.kafka.librdkafka import Librdkafka
 
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
+_MOST_BUDGET = 1 << 30  # bytes
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter
 _BESIDE_A_BODY = 40 << 10  # bytes of a dead letter's key and headers
 _CALM = 40.0  # seconds; four times what a request waits by itself
@@ -108,13 +112,23 @@ def settings(config: Config) -> Settings:
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
         max_bytes=config.predictions.max_bytes,
+        letter_bytes=_letter_bytes(config),
+        top=config.predictions.top,
+        max_classes=config.classes.max,
         labels=_labels(config) if config.keeps_events else None,
     )
 
 
+def _letter_bytes(config: Config) -> int:
+    """The limit of dead letters where topics take less than usual; journals without `top` had none."""
+    most = config.predictions.max_bytes
+    return most if config.predictions.top and most < USUAL_LIMIT else 0
+
+
 def _labels(config: Config) -> LabelSettings:
     topic, labels, repeats = config.topics.labels, config.labels, config.events.repeats
-    return LabelSettings(topic, labels.window, labels.memory, repeats, labels.ranks, labels.weights)
+    memory = config.labels_memory
+    return LabelSettings(topic, labels.window, memory, repeats, labels.ranks, labels.weights)
 
 
 class Configured:
@@ -126,9 +140,12 @@ class Configured:
     def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
         """What is different from what was journalled, newer keys apart that have their defaults.
 
-        Both as a journal gives them back: a number is written as it was given, 0 or 0.0.
+        Both as a journal gives them back: a number is written as it was given, 0 or 0.0. A budget that is not
+        given is the journal's.
         """
         then, now = (shaping_of(restored(shaping)) for shaping in (before, self.shaping))
+        if "memory" in then and "memory" not in now:
+            now["memory"] = then["memory"]
         return [Change(*changed) for changed in changes(then, now)]
 
     def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
@@ -229,17 +246,21 @@ def check_topics(config: Config, log: Log) -> None:
 def fitted(config: Config, log: Log) -> Config:
     """The configuration with a limit of predictions that the topics take; says so where it is another."""
     sizes = log.sizes([name for key, name in config.topics.names if key not in {"events", "labels"}])
+    letters, needed = config.topics.dead_letters, largest_body(config.events.max_bytes) + _BESIDE_A_BODY
     taken = [topic for topic in (config.topics.predictions, config.topics.metrics) if topic in sizes]
+    if config.predictions.top and sizes.get(letters, USUAL_LIMIT) < USUAL_LIMIT:
+        taken.append(letters)
+        needed = 0
     most = config.predictions.max_bytes
     for topic in taken:
         if not 0 < most <= sizes[topic]:
             most = sizes[topic]
             print(
-                f"topic {topic} takes records of up to {most:,} bytes: predictions that are larger become "
-                "dead letters; `streamnb doctor` says how to raise its max.message.bytes",
+                f"topic {topic} takes records of up to {most:,} bytes: larger predictions tell fewer labels, "
+                "and of dead letters the beginning is kept; `streamnb doctor` says how to raise its "
+                "max.message.bytes",
                 file=sys.stderr,
             )
-    letters, needed = config.topics.dead_letters, largest_body(config.events.max_bytes) + _BESIDE_A_BODY
     if sizes.get(letters, needed) < needed:
         print(
             f"topic {letters} takes records of up to {sizes[letters]:,} bytes: an event that is larger stops "
@@ -249,6 +270,29 @@ def fitted(config: Config, log: Log) -> Config:
         )
     predictions = msgspec.structs.replace(config.predictions, max_bytes=most)
     return msgspec.structs.replace(config, predictions=predictions)
+
+
+def budgeted(config: Config, log: Log) -> Config:
+    """The configuration with the budget of the stream, where none is given.
+
+    It is that with which its journal began; and where it is yet to begin half of the memory there is, up to
+    `_MOST_BUDGET`. A journal that began without one has none.
+    """
+    if config.memory.budget is not None:
+        return config
+    first = next(entries(log, log.partitions(config.topics.journal)[0]), None)
+    if first is None:
+        budget: int | None = min(machine_memory() // 2, _MOST_BUDGET)
+    else:
+        begun = first.record.config if first.record.n == 0 else _standing_config(config, log)
+        budget = begun.get("memory", {}).get("budget")
+    memory = msgspec.structs.replace(config.memory, budget=budget)
+    return msgspec.structs.replace(config, memory=memory)
+
+
+def _standing_config(config: Config, log: Log) -> Mapping[str, Any]:
+    """The configuration that holds at the end of a journal whose beginning is gone."""
+    return standing(log, snapshots(config), identity(config)).origin.config
 
 
 def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog:
@@ -263,9 +307,16 @@ def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog
 def worker(
     config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
 ) -> Worker:
-    """A worker on a log, not started yet."""
+    """A worker on a log, not started yet. The budget is looked for once it is the learner."""
+
+    def elected() -> Identity:
+        found = budgeted(config, log)
+        if found != config:
+            learner.settings, learner.model = settings(found), model(found)
+        return identity(found)
+
     of = log, snapshots(config), learner, identity(config), pace(config)
-    return Worker(*of, sensor=sensor, accepts_loss=accepts_loss)
+    return Worker(*of, sensor=sensor, accepts_loss=accepts_loss, elected=elected)
 
 
 def warm_up(config: Config | None = None) -> float:

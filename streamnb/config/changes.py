@@ -33,6 +33,8 @@ _MAY_CHANGE = re.compile(
         | topics\.(predictions|metrics|dead_letters|labels)
         | events\.(id|max_bytes|clock|repeats)
         | labels\..*
+        | classes\.max
+        | memory\.budget
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -87,8 +89,9 @@ def restored(shaping: Mapping[str, Any]) -> Config:
     """The configuration that a journal holds; keys that are newer than the journal have their defaults.
 
     A new key's default is what was done before there was the key; but for ``model.kind``: before it, a model
-    was a mixture where hypotheses were declared, and else naive Bayes; and for ``predictions.max_bytes``:
-    before it, a prediction could be of any size. Raises JournalError where the journal has what this program
+    was a mixture where hypotheses were declared, and else naive Bayes; and for ``predictions.max_bytes``,
+    ``predictions.top`` and ``classes.max``: before them, a prediction could be of any size, and there could
+    be any number of classes. Raises JournalError where the journal has what this program
     does not know.
     """
     given, model = shaping, shaping.get("model", {})
@@ -96,8 +99,9 @@ def restored(shaping: Mapping[str, Any]) -> Config:
         kind = "mixture" if shaping.get("hypotheses") else "naive_bayes"
         shaping = {**shaping, "model": {**model, "kind": kind}}
     predictions = shaping.get("predictions", {})
-    if isinstance(predictions, Mapping) and "max_bytes" not in predictions:
-        shaping = {**shaping, "predictions": {**predictions, "max_bytes": 0}}
+    if isinstance(predictions, Mapping):
+        shaping = {**shaping, "predictions": {"top": 0, "max_bytes": 0, **predictions}}
+    shaping = {"classes": {"max": 0}, **shaping}
     try:
         config: Config = msgspec.convert(shaping, Config)
     except msgspec.ValidationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
 
@@ -31,14 +31,24 @@ def model(config: Config) -> StreamModel:
         if read_by.kind in CLASSIFIERS:
             made: Any = _classifier(read_by, declared)
             return made if CLASSIFIERS[read_by.kind].learns_batches else RiverStreamModel(made, read_by.kind)
-        if not hypotheses:
-            smoothing, prior = (read_by.alpha, read_by.m, read_by.p), _prior(read_by.prior, read_by)
-            return NaiveBayes(declared, *smoothing, prior, read_by.event_model)
-        told = config.posterior
-        how = config.switching_rate, told.prediction, told.seed, told.memory
-        return BayesOptimalNB(declared, hypotheses, *how)
+        counting = _counting(config, declared, hypotheses)
     except ValueError as error:
         raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
+    if config.memory.budget:
+        counting.keep_within(config.memory.budget)
+    return counting
+
+
+def _counting(
+    config: Config, declared: Mapping[str, Attribute | str], hypotheses: Sequence[AnyHypothesis]
+) -> NaiveBayes | BayesOptimalNB:
+    """Naive Bayes, or a mixture of these hypotheses."""
+    read_by, told = config.model, config.posterior
+    if not hypotheses:
+        smoothing, prior = (read_by.alpha, read_by.m, read_by.p), _prior(read_by.prior, read_by)
+        return NaiveBayes(declared, *smoothing, prior, read_by.event_model)
+    how = config.switching_rate, told.prediction, told.seed, config.features_memory
+    return BayesOptimalNB(declared, hypotheses, *how)
 
 
 def _attribute(declared: AttributeConfig) -> Attribute:

@@ -6,6 +6,7 @@ Durations are seconds and sizes are bytes once they are read. docs/configuration
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -269,12 +270,36 @@ class PredictionsConfig(Section, frozen=True):
     Attributes:
         evidence: the most items of evidence.
         hypotheses: whether it says how probable each hypothesis was.
+        top: the most classes whose probabilities it tells, and as many as `max_bytes` allow; 0 is all,
+            whatever they take.
         max_bytes: a larger one becomes a dead letter; 0 is no limit.
     """
 
     evidence: Annotated[int, whole(0, 100)] = 0
     hypotheses: bool = False
+    top: Annotated[int, whole(0)] = 1000
     max_bytes: Annotated[int, LIMIT] = 1000 << 10
+
+
+class MemoryConfig(Section, frozen=True):
+    """How much memory there is for all that is learned and that waits.
+
+    Attributes:
+        budget: bytes; 0 is no limit. Where it is not set, a stream that begins has half of the machine's, up
+            to 1 GiB, and one that goes on what it had.
+    """
+
+    budget: Annotated[int | None, LIMIT] = None
+
+
+class ClassesConfig(Section, frozen=True):
+    """How many classes there may be.
+
+    Attributes:
+        max: an event or verdict with a label beyond so many becomes a dead letter; 0 is no limit.
+    """
+
+    max: Annotated[int, whole(0)] = 10_000
 
 
 def _detectors(value: object) -> tuple[DetectorName, ...] | None:
@@ -323,6 +348,8 @@ class Config(Section, frozen=True):
     model: ModelConfig = ModelConfig()
     hypotheses: Annotated[tuple[HypothesisConfig, ...], HYPOTHESES] = ()
     posterior: PosteriorConfig = PosteriorConfig()
+    classes: ClassesConfig = ClassesConfig()
+    memory: MemoryConfig = MemoryConfig()
     commit: CommitConfig = CommitConfig()
     snapshots: SnapshotsConfig = SnapshotsConfig()
     metrics: MetricsConfig = MetricsConfig()
@@ -347,6 +374,16 @@ class Config(Section, frozen=True):
         if self.posterior.switching_rate is not None:
             return self.posterior.switching_rate
         return 0.0 if self.hypotheses or not self.weighs else _DEFAULT_SWITCHING_RATE
+
+    @property
+    def labels_memory(self) -> int:
+        """Bytes of what waits for labels: an eighth of the budget at most."""
+        return min(self.labels.memory, (self.memory.budget or sys.maxsize) // 8)
+
+    @property
+    def features_memory(self) -> int:
+        """Bytes of the features of softmax regressions: a sixth of the budget at most."""
+        return min(self.posterior.memory, (self.memory.budget or sys.maxsize) // 6)
 
     @property
     def keeps_events(self) -> bool:

@@ -58,6 +58,10 @@ def shaping_of(config: Config) -> dict[str, Any]:
         del shaping[section][key]
     if not config.keeps_events:
         del shaping["labels"]
+    if config.memory.budget is None:  # journals without a budget, or a limit of classes, are older
+        del shaping["memory"]
+    if not config.classes.max:
+        del shaping["classes"]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     for hypothesis in shaping["hypotheses"]:
         if hypothesis["prior_weight"] is None:  # journals without trees are older than the key
@@ -75,6 +79,8 @@ def _newer(config: Config) -> Iterator[tuple[str, str]]:
         yield "events", "clock"
     if config.events.repeats == "learn":
         yield "events", "repeats"
+    if not config.predictions.top:
+        yield "predictions", "top"
     if not config.predictions.max_bytes:
         yield "predictions", "max_bytes"
     if not config.topics.labels:

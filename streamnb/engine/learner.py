@@ -12,12 +12,14 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress, repeat
 from operator import attrgetter
+from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from streamnb.engine.admission import Admission
 from streamnb.engine.labels.copying import LateLabelsCopy
 from streamnb.engine.labels.heard import Heard
 from streamnb.engine.labels.late_labels import LateLabels
@@ -26,7 +28,7 @@ from streamnb.engine.labels.report import verdict_report
 from streamnb.engine.labels.verdicts import Said, Truth
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
-from streamnb.engine.settings import LabelSettings, Settings
+from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     UNPUBLISHED,
@@ -59,6 +61,7 @@ from streamnb.wire.values import LONGEST_NAME
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
+_LETTERS = b"_" + (ascii_letters + digits).encode()
 _UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME = attrgetter("timestamp")
@@ -200,6 +203,7 @@ class Learner:
     def work(self) -> None:
         """One step of it."""
         if self.late is not None:
+            self._admission.hold()
             self.late.work(self.model)
 
     def _is_due(self, now: float) -> bool:
@@ -335,6 +339,8 @@ class Learner:
         times = _times(records)
         earliest = self.late.pending.horizon.passing(times)
         places: list[int] = []
+        admission = self._admission
+        has_room = admission.has_room_for_verdicts({one.label for one in said if isinstance(one, Verdict)})
 
         def take() -> None:
             verdicts: Any = [said[place] for place in places]
@@ -343,11 +349,16 @@ class Learner:
             outputs.extend(self._taken(heard, now, alive))
             places.clear()
 
-        if set(map(type, said)) == {Verdict}:  # as they mostly are
+        if has_room and set(map(type, said)) == {Verdict}:  # as they mostly are
             places += range(len(said))
         for place, one in enumerate(said[len(places) :]):
             if isinstance(one, Verdict):
+                if not has_room and not admission.admits({one.label}):
+                    outputs.append(self._dead_letter(records[place], admission.refused()))
+                    continue
                 places.append(place)
+                if not has_room:  # the next one is decided by what this one teaches
+                    take()
             elif isinstance(one, MalformedEvent):
                 outputs.append(self._dead_letter(records[place], one))
             else:
@@ -404,6 +415,11 @@ class Learner:
             if done:
                 alive()
             stop = done + self._few(events[done:])
+            stop = done + self._admitted(events[done:stop], [records[place] for place in places[done:stop]])
+            if stop == done:
+                outputs.append(self._dead_letter(records[places[done]], self._admission.refused()))
+                done += 1
+                continue
             if self.late is not None:
                 stop = done + self.late.first_repeat(events[done:stop], earliest[done:stop])
             at = [records[place] for place in places[done:stop]]
@@ -426,6 +442,23 @@ class Learner:
             self.late.passed(times[:taken])
         self.consumed += taken
         return letters + outputs
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(self.model, self.late, self.settings.max_classes)
+
+    def _admitted(self, events: Sequence[Event], records: Sequence[Record]) -> int:
+        """How many of these events, which were in these records, may be learned at once; 0: not the first."""
+        admission = self._admission
+        labels, values = admission.labels_of_all(events), list(map(_VALUE, records))
+        n_bytes = sum(map(len, values))
+        if admission.has_room(labels, n_bytes):
+            return len(events)
+        others = sum([len(value.translate(None, _LETTERS)) for value in values])
+        if admission.has_room(labels, n_bytes, others + len(values)):
+            return len(events)
+        before = admission.before_new(events, self._n_learned)
+        return before or int(admission.admits(admission.labels(events[0])))
 
     def _decode(self, record: Record) -> Event:
         """Raises MalformedEvent."""
@@ -516,6 +549,7 @@ class Learner:
                 label=label,
                 probability=None if label is None else probabilities[label],
                 probabilities=probabilities,
+                rest=rest,
                 status="empty" if label is None else "ready",
                 truth=truth,
                 evidence=evidence,
@@ -523,24 +557,45 @@ class Learner:
                 model=ModelInfo(name, age),
                 ts=now,
             )
-            for event, truth, label, probabilities, hypotheses, age in zip(
-                events, labels, predicted, _by_class(posteriors), self._weighed(posteriors), ages, strict=True
+            for event, truth, label, (probabilities, rest), hypotheses, age in zip(
+                events,
+                labels,
+                predicted,
+                _by_class(posteriors, self.settings.top),
+                self._weighed(posteriors),
+                ages,
+                strict=True,
             )
         ]
         self.tally.predicted.update(predicted)
         self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
         keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
         outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
-        outputs = self._fitting(outputs, records, now)
+        outputs = self._fitting(outputs, predictions, records, now)
         consumed = [self.consumed + place + 1 for place in places] if self.drift.names else []
         return self._with_drifts(outputs, predictions, consumed) if self.drift.names else outputs
 
-    def _fitting(self, outputs: list[NewRecord], records: Sequence[Record], now: float) -> list[NewRecord]:
-        """Predictions; in place of those that are too large for their topic dead letters of their events."""
+    def _fitting(
+        self,
+        outputs: list[NewRecord],
+        predictions: Sequence[Prediction],
+        records: Sequence[Record],
+        now: float,
+    ) -> list[NewRecord]:
+        """Predictions; of those that are too large for their topic as many classes as fit.
+
+        Where none does, the dead letters of their events stand in place of them.
+        """
         most = self.settings.max_bytes
         if most and max(map(len, map(_VALUE, outputs)), default=0) + LONGEST_NAME * 4 > most:
             for i, (output, record) in enumerate(zip(outputs, records, strict=True)):
-                if len(output.key or b"") + len(output.value) > most:
+                beyond = len(output.key or b"") + len(output.value) - most
+                if beyond > 0 and self.settings.top:
+                    smaller = encode_predictions([_shortened(predictions[i], beyond)])[0]
+                    output = output._replace(value=smaller)  # noqa: PLW2901
+                    beyond = len(output.key or b"") + len(output.value) - most
+                    outputs[i] = output
+                if beyond > 0:
                     outputs[i] = self._unpublished(output, record, now)
         return outputs
 
@@ -592,6 +647,8 @@ class Learner:
         learned = self._n_learned
         if pruning.every and learned > learned_before and learned % pruning.every == 0:
             self.prune()
+        if learned > learned_before and learned % ROOM_EVERY == 0:
+            self.model.make_room(len(self.model.classes))
 
     def prune(self) -> int:
         """Forget words now, as the settings say; how many."""
@@ -614,9 +671,9 @@ class Learner:
         letter = DeadLetter(
             record.value, reason, path, *record.partition, record.offset, record.key, record.headers, about
         )
-        return NewRecord(
-            self.settings.dead_letters, *dead_letter_record(letter, self.settings.schema.max_bytes)
-        )
+        settings = self.settings
+        made = dead_letter_record(letter, settings.schema.max_bytes, settings.letter_bytes)
+        return NewRecord(settings.dead_letters, *made)
 
     def _unpublished(self, output: NewRecord, record: Record, now: float) -> NewRecord:
         """The dead letter of an event that was learned, and of which the prediction is too large."""
@@ -654,8 +711,39 @@ def _class_bytes(label: Any) -> int:
     return len(msgspec.json.encode(str(label))) + _NUMBER_BYTES
 
 
-def _by_class(posteriors: Posteriors) -> Iterable[dict[Any, float]]:
-    """Class -> probability, for each event, of the classes that had been met before it."""
+def _shortened(prediction: Prediction, n_bytes: int) -> Prediction:
+    """A prediction that is so many bytes shorter, as far as its least probable classes take them."""
+    kept = dict(prediction.probabilities)
+    left = n_bytes + _NUMBER_BYTES + len(',"rest":')
+    for label in sorted(kept, key=kept.__getitem__, reverse=True)[::-1]:  # of equals those met last go first
+        if left <= 0:
+            break
+        left -= len(msgspec.json.encode({label: kept.pop(label)})) - 1  # a comma for two braces
+    rest = math.fsum(p for label, p in prediction.probabilities.items() if label not in kept)
+    return msgspec.structs.replace(prediction, probabilities=kept, rest=rest + (prediction.rest or 0.0))
+
+
+def _by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, float], float | None]]:
+    """Class -> probability of each event, of the classes that had been met before it, and of the rest.
+
+    Of the `top` most probable ones, and of equals those met first; 0 is all.
+    """
+    if not 0 < top < len(posteriors.classes):
+        return zip(_all_by_class(posteriors), repeat(None))
+    classes, known = posteriors.classes, posteriors.known.tolist()
+    rows = zip(posteriors.probabilities, known, strict=True)
+    return [_most_probable(classes, row[:n], top) for row, n in rows]
+
+
+def _most_probable(classes: Sequence[Any], row: Floats, top: int) -> tuple[dict[Any, float], float | None]:
+    if row.size <= top:
+        return dict(zip(classes, row.tolist(), strict=False)), None
+    kept = np.sort(np.argsort(-row, kind="stable")[:top])
+    told = zip((classes[k] for k in kept.tolist()), row[kept].tolist(), strict=True)
+    return dict(told), math.fsum(np.delete(row, kept))
+
+
+def _all_by_class(posteriors: Posteriors) -> Iterable[dict[Any, float]]:
     classes, rows = posteriors.classes, posteriors.probabilities.tolist()
     if posteriors.known.min(initial=len(classes)) == len(classes):
         return list(map(dict, map(zip, repeat(classes), rows)))

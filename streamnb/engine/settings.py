@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from streamnb.wire.schema import EventSchema
 
+ROOM_EVERY = 128
+"""Events learned between two looks whether memory is short; a label that is new is a look, too."""
+
 
 @dataclass(frozen=True)
 class Pruning:
@@ -58,6 +61,9 @@ class Settings:
         pruning: what is forgotten, and when.
         detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
         max_bytes: of a prediction with its key, and of a report; 0 is no limit.
+        letter_bytes: of a dead letter, where its topic takes less than usual; 0 is what is usual.
+        top: the most classes whose probabilities a prediction tells; 0 is all, whatever they take.
+        max_classes: the most classes; an event or verdict with another label is a dead letter. 0 is no limit.
         labels: how labels are taken that come apart; None where all come in their events.
     """
 
@@ -75,4 +81,7 @@ class Settings:
     pruning: Pruning = Pruning()
     detectors: tuple[str, ...] = ()
     max_bytes: int = 0
+    letter_bytes: int = 0
+    top: int = 0
+    max_classes: int = 0
     labels: LabelSettings | None = None

@@ -64,6 +64,7 @@ OPTIONAL = {
     "events.clock",
     "model.m",
     "model.p",
+    "memory.budget",
     "posterior.switching_rate",
     *OF_EM,
     *OF_LOGISTIC,
@@ -1276,7 +1277,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "4f39e2b9a05fa7f8159743d71904c5104b06314ffbe018b86569714922c087e5"
+    assert config_hash(Config()) == "dcf080ea4203a95dc2f7f86c2e4acbda2d0632ca3b596c606ac22eaae2ba1d62"
 
 
 CHANGES = {
@@ -1294,9 +1295,9 @@ CHANGES = {
     "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
-    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
+    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "classes.max": "9", "memory.budget": "64MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin",
+    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.top": "3", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin",
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
 }  # fmt: skip
 BESIDE = {

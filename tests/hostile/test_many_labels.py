@@ -179,7 +179,14 @@ def test_a_journal_record_names_a_bounded_number_of_slices():
 def test_the_commands_take_a_dead_letter_in_place_of_a_prediction(tmp_path):
     """`verify` misses none, also beside another limit; `evaluate` tells them."""
     (tmp_path / "long.jsonl").write_bytes(b"\n".join(LONG) + b"\n")
-    flags = ["--log", "sqlite:///long.db", "--set", f"predictions.max_bytes={LIMIT}B"]
+    flags = [
+        "--log",
+        "sqlite:///long.db",
+        "--set",
+        "predictions.top=0",
+        "--set",
+        f"predictions.max_bytes={LIMIT}B",
+    ]
     streamnb("replay", "long.jsonl", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", *flags, cwd=tmp_path)
     for limit in (LIMIT, 0, 10_000):

@@ -60,10 +60,11 @@ ROOMS = {
         "reports": 0,
         "sensor": 1,
         "labels": 1,
-        "learner": 2,
-        "journal": 3,
-        "rebuilding": 4,
-        "verification": 5,
+        "admission": 2,
+        "learner": 3,
+        "journal": 4,
+        "rebuilding": 5,
+        "verification": 6,
     },
     "engine/verification": {
         "findings": 0,
@@ -75,6 +76,7 @@ ROOMS = {
     "adapters": {
         "blocking_call": 0,
         "fingerprint": 0,
+        "machine_memory": 0,
         "parquet_file": 0,
         "event_files": 1,
         "snapshot_folder": 0,

@@ -342,19 +342,26 @@ def changed_since(before, *given):
 
 
 def test_a_journal_from_before_there_were_hypotheses_goes_on():
-    single, unlimited = "model.kind=naive_bayes", "predictions.max_bytes=0"
-    config = load(None, {}, [single, "model.alpha=0.5", unlimited])
+    single = "model.kind=naive_bayes"
+    unlimited = "predictions.max_bytes=0", "predictions.top=0", "classes.max=0"
+    config = load(None, {}, [single, "model.alpha=0.5", *unlimited])
     before = Older(config).shaping
     assert shaping_of(config) != before
     assert wiring.Configured(config).changes_since(before) == []
     assert changed_since(before, single, "model.alpha=0.5") == [  # predictions were not limited then
-        ("predictions.max_bytes", "absent", "1024000", True)
+        ("classes.max", "absent", "10000", True),
+        ("predictions.max_bytes", "absent", "1024000", True),
+        ("predictions.top", "absent", "1000", True),
     ]
-    assert changed_since(before, single, unlimited, "posterior.switching_rate=0.1") == [
+    budget = "memory.budget=1GiB"
+    assert ("memory.budget", "absent", "1073741824", True) in changed_since(before, single, budget)
+    with_budget = shaping_of(load(None, {}, [single, budget]))
+    assert changed_since(with_budget, single) == [], "one that is not given is the journal's"
+    assert changed_since(before, single, *unlimited, "posterior.switching_rate=0.1") == [
         ("model.alpha", "0.5", "1.0", True),
         ("posterior.switching_rate", "0.0", "0.1", True),
     ]
-    weighing = wiring.Configured(load(None, {}, ["hypotheses=[{alpha=1.0}]", unlimited])).changes_since(
+    weighing = wiring.Configured(load(None, {}, ["hypotheses=[{alpha=1.0}]", *unlimited])).changes_since(
         before
     )
     assert {change.key: change.allowed for change in weighing} == {"model.alpha": False, "model.kind": False}

@@ -170,7 +170,7 @@ def _size_harm(topic: TopicSpec, there: FoundTopic, largest: int) -> Iterator[_H
     wanted = int(topic.settings.get("max.message.bytes", "0"))
     if topic.role in {"predictions", "metrics"} and limit is not None and limit < wanted:
         difference = Difference("max.message.bytes", str(wanted), str(limit))
-        why = "larger predictions become dead letters, larger reports lose labels"
+        why = "larger predictions tell fewer labels, larger reports none"
         yield Severity.WARNING, difference, why
     if topic.role == "dead_letters" and limit is not None and limit < largest + HEADER_BYTES:
         difference = Difference("max.message.bytes", str(largest + HEADER_BYTES), str(limit))

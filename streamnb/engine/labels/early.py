@@ -52,6 +52,11 @@ class EarlyVerdicts:
     def __contains__(self, event_id: str) -> bool:
         return event_id in self._entries
 
+    def labels(self, event_id: str) -> set[str | None]:
+        """Those that are said of an event that has not come."""
+        entry = self._entries.get(event_id)
+        return set() if entry is None else {one.label for one in entry.said}
+
     def __len__(self) -> int:
         return len(self._entries)
 

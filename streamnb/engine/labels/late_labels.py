@@ -130,6 +130,15 @@ class LateLabels:
             found.append(said)
         return found
 
+    @property
+    def has_early(self) -> bool:
+        """Whether anything is said of events that have not come."""
+        return len(self._early) > 0
+
+    def labels_before(self, event_id: str) -> set[str | None]:
+        """The labels that are said of an event that has not come."""
+        return self._early.labels(event_id)
+
     def truth(self, said: tuple[Said, ...]) -> Truth | None:
         """What holds of what is said."""
         return effective(said, self.settings.ranks)

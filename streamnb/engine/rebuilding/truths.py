@@ -191,6 +191,7 @@ class LearningAnew(Learner):
         self._at = 0
         self.left_out: dict[Partition, list[int]] = {}
         self.prunings = array("i")
+        self._waiting: list[int] = []  # events that were read, and are not learned yet
         self.learned = 0
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
@@ -211,11 +212,12 @@ class LearningAnew(Learner):
         if not is_next:
             raise MalformedEvent("not-predicted", "$", "")
         self._at += 1
-        self.prunings.append(self.model.n_prunings)
+        self.prunings.append(0)
         event = super()._decode(record)
         if self._chosen(event, record) or record.offset in self._forgotten.get(record.partition, ()):
             self.left_out.setdefault(record.partition, []).append(record.offset)
             raise MalformedEvent("left-out", "$", "")
+        self._waiting.append(at)
         label = truths.labels[at]
         name = None if label == NONE else truths.names[label]
         return msgspec.structs.replace(event, label=name, weight=truths.weights[at] if name else 1.0)
@@ -229,6 +231,9 @@ class LearningAnew(Learner):
         earliest: npt.NDArray[np.float64],  # noqa: ARG002
     ) -> Iterable[NewRecord]:
         before = self._n_learned
+        taken, self._waiting = self._waiting[: len(events)], self._waiting[len(events) :]
+        for at in taken:  # what is forgotten may be forgotten between two events that were read together
+            self.prunings[at] = self.model.n_prunings
         self.model.predict_then_learn_many(
             [event.x for event in events],
             [event.label for event in events],

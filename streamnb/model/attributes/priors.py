@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,8 @@ def prior_mode(prior: Prior) -> int:
     return _MODES[prior] if type(prior) is str else GIVEN
 
 
-def prior_weights(prior: Prior, classes: Iterable[Any]) -> npt.NDArray[np.float64]:
+def prior_weights(prior: Prior, classes: Collection[Any]) -> npt.NDArray[np.float64]:
     """Relative weight of each class where the prior is given, else zero. Shape (K,)."""
-    given = prior if isinstance(prior, Mapping) else {}
-    return np.array([given.get(label, 0.0) for label in classes], dtype=np.float64)
+    if not isinstance(prior, Mapping):
+        return np.zeros(len(classes))
+    return np.array([prior.get(label, 0.0) for label in classes], dtype=np.float64)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 _STAYS = 1 << 18  # bytes
+_AT_ONCE = 4096  # rows
 _LARGE = 2 << 20  # bytes: a large page
 _RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows
 _NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
@@ -63,9 +64,9 @@ class Growable:
             self.pin.forget()
 
 
-def capacity_for(rows: int) -> int:
-    """So many rows and as many again, or an eighth of many."""
-    return rows + max(rows // 8, min(rows, 8192)) + 32
+def capacity_for(rows: int, most: int = 1 << 62) -> int:
+    """So many rows and as many again, or an eighth of many; but no more than there may be."""
+    return max(rows, min(rows + max(rows // 8, min(rows, 8192)) + 32, most))
 
 
 def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -87,6 +88,30 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     moved = np.zeros(shape, dtype=array.dtype)  # another one: a kernel may be reading the one given
     moved.reshape(-1)[: array.size] = array.reshape(-1)
     return moved
+
+
+def keep_rows(array: npt.NDArray[Any], rows: npt.NDArray[np.int64], used: int) -> None:
+    """Move these of the `used` first rows, in rising order, to the beginning, and let zeros follow them.
+
+    In place and a few at a time, so that there are never two of a large table.
+    """
+    for start in range(0, rows.size, _AT_ONCE):
+        moved = rows[start : start + _AT_ONCE]
+        array[start : start + moved.size] = array[moved]
+    array[rows.size : used] = 0
+
+
+def widened(array: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
+    """The array with so many columns in its last axis, the new ones zero, where it is; as `grown`."""
+    shape, have = (*array.shape[:-1], columns), array.shape[-1]
+    whole = grown(array, shape)
+    rows, wide = whole.reshape(-1)[: array.size].reshape(-1, have), whole.reshape(-1, columns)
+    for stop in range(len(rows), 0, -_AT_ONCE):  # from the last: none is written over before it is read
+        part = slice(max(0, stop - _AT_ONCE), stop)
+        moved = rows[part].copy()
+        wide[part, have:] = 0
+        wide[part, :have] = moved
+    return whole
 
 
 def empty_slots(count: int) -> npt.NDArray[np.uint64]:

@@ -8,6 +8,7 @@ from streamnb.model.compiled.arrays import Ints
 from streamnb.model.stats.counts import Counts
 
 Name = Hashable
+_ANY = 1 << 62
 
 
 class Layout:
@@ -16,11 +17,13 @@ class Layout:
     Attributes:
         groups: (kind, name) -> number, for the kinds of `counts`.
         fields: name -> number of a continuous attribute.
+        most: how many there may be of either; what comes later is not known.
     """
 
     def __init__(self, counts: Counts) -> None:
         self.groups: dict[tuple[int, Name], int] = {}
         self.fields: dict[Name, int] = {}
+        self.most = _ANY
         self._counts = counts
 
     @property
@@ -36,13 +39,13 @@ class Layout:
     def group(self, group: tuple[int, Name], *, adds: bool) -> int:
         """The number of a (kind, name); where there is none a new one, or -1 if nothing is to be added."""
         number = self.groups.get(group, -1)
-        if number < 0 and adds:
+        if number < 0 and adds and len(self.groups) < self.most:
             number = self.groups[group] = self._counts.add_group(group[0])
         return number
 
     def field(self, name: Name, *, adds: bool) -> int:
         """The number of a continuous field; where there is none a new one, or -1."""
         number = self.fields.get(name, -1)
-        if number < 0 and adds:
+        if number < 0 and adds and len(self.fields) < self.most:
             number = self.fields[name] = len(self.fields)
         return number

@@ -47,6 +47,7 @@ _LONG = (
 )
 _LENGTH = np.uint64(0x00FFFFFFFFFFFFFF)
 _LAST = np.uint64(56)
+_ANY = np.iinfo(np.int64).max
 
 
 @inlined
@@ -137,6 +138,12 @@ def _has_capacity_for_key(length: int, size: int, cells: Any, arena: Any, used: 
 
 
 @inlined
+def _may_add(length: int, size: int, used: Any) -> bool:
+    """Whether one more key is allowed."""
+    return bool(size < used[1] and (length <= _SHORT or used[0] + length <= used[2]))
+
+
+@inlined
 def _add_key(buffer: Any, start: int, length: int, row: int, cells: Any, arena: Any, used: Any) -> None:
     """Write the key of a new row."""
     low, high = _cell_of(buffer, start, min(length, _SHORT))
@@ -214,6 +221,9 @@ def look_up(
         group = np.int64(item_group[item])
         row, place = _find(buffer, start, stop, hashes[token], group, slots, cells, arena, groups)
         if row == UNKNOWN and item_adds[item]:
+            if not _may_add(stop - start, size, used):
+                rows[token] = UNKNOWN
+                continue
             if size >= limit or not _has_capacity_for_key(stop - start, size, cells, arena, used):
                 return token, size
             _add_key(buffer, start, stop - start, size, cells, arena, used)
@@ -255,7 +265,8 @@ class Vocabulary(Growable):
             many they are; or, of a longer one, where it begins in the arena (uint64), how long it is (seven
             bytes) and 255.
         arena: uint8, the bytes of long keys in the order of their rows, and at least eight more.
-        used: int64[1], how many bytes of the arena are in use.
+        used: int64[3], how many bytes of the arena are in use; how many rows there may be, and bytes of the
+            arena: beyond these a key is not added, and UNKNOWN.
         groups: int32[>= size], the group of each row, or its complement where the row is stopped.
         slots: uint64, the open-addressing table; never in a state.
         secret: uint64[2], of the hash; nor is it.
@@ -266,7 +277,7 @@ class Vocabulary(Growable):
         self.size = 0
         self.cells = np.zeros(32 * _CELL, dtype=np.uint8)
         self.arena = np.zeros(256, dtype=np.uint8)
-        self.used = np.zeros(1, dtype=np.int64)
+        self.used = np.array([0, _ANY, _ANY], dtype=np.int64)
         self.groups = np.zeros(32, dtype=np.int32)
         self.slots = np.zeros(64, dtype=np.uint64)
 
@@ -384,12 +395,22 @@ class Vocabulary(Growable):
         places[long, 0] = begins
         return self.from_state({"cells": cells, "arena": arena, "groups": self.groups[rows]})
 
+    def allow(self, rows: int, n_bytes: int) -> None:
+        """Let there be so many rows at most, with so many bytes of long keys."""
+        self.used[1:] = rows, n_bytes
+
+    def long_bytes(self) -> Ints:
+        """How many bytes of the arena each row has."""
+        cells = self._cells()
+        lengths = (cells.view(np.uint64)[:, 1] & _LENGTH).astype(np.int64)
+        return np.where(cells[:, _SHORT] == _LONG, lengths, 0)
+
     def reserve(self, keys: int, n_bytes: int) -> None:
         """Let so many more keys fit, of so many bytes together."""
         if n_bytes > _SHORT and self.used[0] + n_bytes + 8 > self.arena.size:
             self.arena = grown(self.arena, (capacity_for(self.arena.size) + n_bytes,))
         if _CELL * (self.size + keys) > self.cells.size:
-            self.groups = grown(self.groups, (capacity_for(self.size + keys - 1),))
+            self.groups = grown(self.groups, (capacity_for(self.size + keys - 1, int(self.used[1])),))
             self.cells = grown(self.cells, (self.groups.size * _CELL,))
         if self.size + keys > int(self.slots.size * _MAX_LOAD):
             self._rehash(keys)

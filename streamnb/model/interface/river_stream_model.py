@@ -27,7 +27,7 @@ from streamnb.model.interface.river_classifier import (
     teach_one,
     unteach_one,
 )
-from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
 from streamnb.model.posterior.sequential import SequentialPosterior
 
 
@@ -46,7 +46,7 @@ class WholeState:
         return self._state
 
 
-class RiverStreamModel:
+class RiverStreamModel(Unbounded):
     """A classifier with `predict_proba_one`, `learn_one`, `state` and `load_state`, as a `StreamModel`.
 
     It predicts each event, then lets the classifier learn it. Classes are those that were learned or that the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -38,6 +39,19 @@ class StateCopying(Protocol):
 
     def state(self) -> State:
         """JSON-able values and arrays, which belong to the caller."""
+
+
+class Unbounded:
+    """A model that takes what memory it takes: see `StreamModel`."""
+
+    most_classes = sys.maxsize
+
+    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+        """There is none to be short of."""
+        return True
+
+    def make_room(self, classes: int) -> None:
+        """Nothing is forgotten."""
 
 
 class StreamModel(Protocol):
@@ -119,6 +133,24 @@ class StreamModel(Protocol):
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
     ) -> int:
         """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
+
+    @property
+    def most_classes(self) -> int:
+        """How many classes there may be, by what memory it may take; `sys.maxsize` where nothing says so."""
+
+    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+        """Whether it can learn so many words and values, of so many bytes, and be as if unbounded.
+
+        With so many classes then.
+
+        Where it says no, it is asked before every event with a class that is new, and told to `make_room`.
+        """
+
+    def make_room(self, classes: int) -> None:
+        """Forget what matters least, where so many classes leave too little room for more.
+
+        What it does depends on what was learned and on bytes that it was given, and on nothing else.
+        """
 
     def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""

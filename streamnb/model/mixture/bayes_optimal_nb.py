@@ -43,6 +43,7 @@ from streamnb.model.mixture.scoring import HypothesisScratch
 from streamnb.model.mixture.tree_members import TreeOpinions
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.linear_view import LinearView
+from streamnb.model.naive_bayes.room import Room
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.naive_bayes.tables import Reading
@@ -272,6 +273,24 @@ class BayesOptimalNB(CountingModel):
     def _encode(self, xs: Events, ys: Labels | None = None, ws: Weights = None, ts: Times = None) -> Encoded:
         """As any model, and the keys of features."""
         return super()._encode(xs, ys, ws, ts).with_keys()
+
+    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+        """As any model, and for features."""
+        is_bounded = self._statistics.room is not None and self._plan.takes_features
+        has_room = super().has_room(classes, n_bytes, words)
+        # A word is a feature, and makes a pair; a value has some more.
+        return has_room and not (is_bounded and self._learners.features.is_short(classes, 4 * words))
+
+    def make_room(self, classes: int) -> None:
+        """As any model, and for features."""
+        super().make_room(classes)
+        if self._statistics.room is not None and self._plan.takes_features:
+            self._learners.features.make_room(classes)
+
+    def _room(self, n_bytes: int) -> Room:
+        """Of rows and features each a sixth."""
+        tables = 1 + self._sources.presence + 2 * len(self._sources.decays)
+        return Room(n_bytes // (6 if self._plan.takes_features else 3), n_bytes, tables)
 
     def _new_posterior(self) -> SequentialPosterior:
         return SequentialPosterior({h.label: h.weight for h in self.hypotheses}, self.switching_rate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -24,6 +25,7 @@ from streamnb.model.interface.evidence import Explanation, Item, Items
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.naive_bayes.kernels import unlearn_events
+from streamnb.model.naive_bayes.room import Room
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
@@ -159,7 +161,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
         Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
         """
-        if t is not None or not self._learned(x, y, w):
+        if t is not None or self._statistics.room is not None or not self._learned(x, y, w):
             self._learn(self._encode([x], [y], [w], [t]))
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
@@ -207,11 +209,13 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """
         events = Taught.of(xs, ys, ws, prunings)
         encoded = self._encode_earlier(events.xs)
-        if encoded.skipped and len(events.xs) > 1:  # an attribute that was never learned: of which event?
+        # There is an attribute that was never learned, and not for want of room: of which event?
+        is_unknown = encoded.skipped and self._statistics.room is None
+        if is_unknown and len(events.xs) > 1:
             for x, y, w, number in events.each():
                 self.unlearn_many([x], [y], [w], prunings=None if number is None else [number])
             return
-        columns = [-1 if encoded.skipped else self._statistics.classes.get(y, -1) for y in events.labels]
+        columns = [-1 if is_unknown else self._statistics.classes.get(y, -1) for y in events.labels]
         batch = encoded.batch._replace(
             label=np.array(columns, dtype=np.int64),
             weight=events.weights,
@@ -241,6 +245,30 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """
         return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
 
+    def keep_within(self, n_bytes: int) -> None:
+        """Let all that is learned, with a copy of it, take so many bytes, from now on; see `make_room`."""
+        self._statistics.room = self._room(n_bytes)
+
+    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+        """Whether so many words and values, of so many bytes, can be learned as if no bound were set.
+
+        With so many classes then.
+
+        Where they cannot, what is learned before the next `make_room` goes as far as there is room.
+        """
+        self._statistics.hold(len(self._statistics.classes))
+        return self._statistics.has_room(classes, n_bytes, words)
+
+    def make_room(self, classes: int) -> None:
+        """Forget what matters least, where so many classes leave too little room; see `Statistics`."""
+        self._statistics.make_room(classes)
+
+    @property
+    def most_classes(self) -> int:
+        """How many classes there may be."""
+        layout, room = self._statistics.layout, self._statistics.room
+        return sys.maxsize if room is None else room.classes(len(layout.groups) + len(layout.fields))
+
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:
@@ -261,13 +289,19 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """
         if meta.get("type") != type(self).__name__:
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
+        room = self._statistics.room
         self._statistics = Statistics.from_state(meta, arrays)
+        self._statistics.room = room
         self._reader.go_on(self._statistics.layout)
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
 
     _multiclass = True
+
+    def _room(self, n_bytes: int) -> Room:
+        """A third for rows, as much for a copy of them, and the rest for what is met beside them."""
+        return Room(n_bytes // 3, n_bytes)
 
     @abstractmethod
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:

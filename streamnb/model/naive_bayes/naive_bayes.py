@@ -177,6 +177,9 @@ class NaiveBayes(SmoothedModel):
 
         So nothing is compiled for batches by those who have none.
         """
+        if self._statistics.room is not None:
+            super().learn_one(x, y, w, t)
+            return
         if t is None and self._learned(x, y, w):
             return
         targets, writer = Targets.of(1, [y], [w], [t]), EventWriter()

@@ -29,7 +29,7 @@ from streamnb.model.attributes.names import checked_attributes, checked_names, p
 from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.compiled.growable import Growable, Pin
+from streamnb.model.compiled.growable import Growable, Pin, keep_rows
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import Columns
 from streamnb.model.encoding.event_writer import EventWriter
@@ -37,6 +37,7 @@ from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.naive_bayes.room import KEPT, Room
 from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
 from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.stats.counts import Counts, add_rows
@@ -72,6 +73,7 @@ class Statistics(Growable):
         decayed: counts and moments that decay.
         survivors: int64[P], of the rows that there were before each of P prunings, how many are left. Rows
             stay in the order in which they were met, so these are the first ones.
+        room: how many rows and attributes there may be; None is any number.
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
@@ -87,6 +89,7 @@ class Statistics(Growable):
         self.presence = Presence(bernoulli=sources.bernoulli) if sources.presence else None
         self.decayed = Decayed(sources.decays)
         self.survivors = np.zeros(0, dtype=np.int64)
+        self.room: Room | None = None
         self._copy: StateCopy | None = None  # one that is not done yet
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,13 +130,14 @@ class Statistics(Growable):
         K = len(self.classes)
         if self.class_weights.size < K:
             self.class_weights = np.pad(self.class_weights, (0, K - self.class_weights.size + K // 2))
-        self.counts.reserve_classes(K)
         rows, fields = self.vocabulary.size + more, len(self.layout.fields)
-        self.counts.reserve_rows(rows)
+        most = int(self.vocabulary.used[1])
+        self.counts.reserve_classes(K, rows)
+        self.counts.reserve_rows(rows, most)
         self.moments.reserve(fields, K)
-        self.decayed.reserve(self.counts.kinds.size, rows, fields, K)
+        self.decayed.reserve(self.counts.kinds.size, rows, fields, K, most)
         if self.presence:
-            self.presence.reserve(self.counts.kinds, rows, K)
+            self.presence.reserve(self.counts.kinds, rows, K, most)
 
     def tables(self, reading: Reading) -> Tables:
         """As the kernels take them, with the smoothing and priors to read them by."""
@@ -240,22 +244,73 @@ class Statistics(Growable):
             kept = kept[: max(0, max_attributes - int(np.count_nonzero(values)))]
         dropped = np.setdiff1d(ranked, kept)
         for rows in (stopped, dropped):
-            self._take_from_totals(rows)
-            for table in self._row_tables():
-                table[rows] = 0
+            self._empty(rows)
         self.vocabulary.stop(stopped)
-        # Rows without any count say nothing: only stopped words have to be remembered.
+        self._compact()
+        return int(stopped.size + dropped.size)
+
+    def make_room(self, classes: int) -> None:
+        """Where seven eighths of the rows that may be with so many classes are taken, forget down to `KEPT`.
+
+        Those with the smallest weight go first, and of equals those met first: of rows that were met once,
+        those that were not seen the longest. Long words are thinned out likewise before, by their bytes.
+        """
+        if self.room is None:
+            return
+        size, vocabulary = self.vocabulary.size, self.vocabulary
+        if self.room.is_short(size, int(vocabulary.used[0]), classes):
+            self.settle()
+            totals, long = self.counts.table[:size].sum(axis=1), vocabulary.long_bytes()
+            is_stopped = vocabulary.groups[:size] < 0  # and is so for good
+            ranked = size - 1 - np.argsort(-totals[::-1], kind="stable")
+            ranked = ranked[~is_stopped[ranked]]
+            left = int(KEPT * self.room.long_bytes) - long[is_stopped].sum()
+            kept = ranked[(long[ranked] == 0) | (np.cumsum(long[ranked]) <= left)]
+            is_kept = is_stopped.copy()
+            most = int(KEPT * self.room.rows(classes)) - np.count_nonzero(is_stopped)
+            is_kept[kept[: max(0, most)]] = True
+            self._empty(np.flatnonzero(~is_kept))
+            self._compact()
+        self.hold(classes)
+
+    def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
+        """Whether nothing is to be forgotten, and nothing left out, while so many classes and words are met.
+
+        Words of so many bytes: lower case makes one no more than half as long again.
+        """
+        if self.room is None:
+            return True
+        rows, long = self.vocabulary.size + words, int(self.vocabulary.used[0]) + 2 * n_bytes
+        is_free = classes <= len(self.classes) or self.room.is_free(classes)
+        return is_free and not self.room.is_short(rows, long, classes)
+
+    def hold(self, classes: int) -> None:
+        """Let there be no more rows and attributes than there may be with so many classes."""
+        if self.room is not None:
+            self.vocabulary.allow(self.room.rows(classes), self.room.long_bytes)
+            self.layout.most = self.room.attributes(classes)
+
+    def _empty(self, rows: Ints) -> None:
+        """Take all counts out of these rows."""
+        self._take_from_totals(rows)
+        for table in self._row_tables():
+            table[rows] = 0
+
+    def _compact(self) -> None:
+        """Rows without any count say nothing, and go: only stopped words have to be remembered."""
+        size = self.vocabulary.size
         rest = np.flatnonzero(self.counts.table[:size].any(axis=1) | (self.vocabulary.groups[:size] < 0))
         self.survivors = np.searchsorted(rest, np.append(self.survivors, size))
+        allowed = self.vocabulary.used[1:]
         self.vocabulary = self.vocabulary.select(rest)
-        self.counts.table = self.counts.table[rest]
+        self.vocabulary.allow(*allowed)
+        keep_rows(self.counts.table, rest, size)
         self.counts.derive(self._groups)
         if self.sources.decays:
-            self.decayed.select(rest, self._groups)
+            self.decayed.select(rest, size, self._groups)
         if self.presence:
-            self.presence.counts.table = self.presence.counts.table[rest]
+            keep_rows(self.presence.counts.table, rest, size)
             self.presence.derive(self._groups)
-        return int(stopped.size + dropped.size)
 
     def rows_learned(self, batch: Batch, prunings: Ints | None) -> Codes:
         """The rows of a batch that was learned before, each event after so many prunings (by default all).
@@ -264,6 +319,8 @@ class Statistics(Growable):
         forgotten and came again, and holds nothing of the event. Raises ValueError for what is no number.
         """
         rows, P = batch.rows, self.survivors.size
+        if self.room is not None:  # what there was no room for was not learned
+            rows = np.where(rows == UNKNOWN, np.int32(STOPPED), rows)
         if prunings is None or not prunings.size:
             return rows
         if prunings.min() < 0 or prunings.max() > P:

@@ -24,7 +24,7 @@ from streamnb.model.attributes.expected import MOST, Expected, real, whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
-from streamnb.model.compiled.growable import grown
+from streamnb.model.compiled.growable import grown, keep_rows, widened
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
 
@@ -241,8 +241,8 @@ class Features:
         have = self.weights.shape[2] - 1
         if classes > have:
             more = max(classes, have + have // 8) - have
-            self.table = np.pad(self.table, ((0, 0), (0, more)))
-            self.weights = np.pad(self.weights, ((0, 0), (0, 0), (0, more)))
+            self.table = widened(self.table[: self.size], self.table.shape[1] + more)
+            self.weights = widened(self.weights[: self.size], 1 + have + more)
         most = int(most_rows(self.tables, known))
         need = min(self.size + features, most)
         if need > len(self.table):
@@ -251,6 +251,35 @@ class Features:
             self.weights = grown(self.weights, (rows, *self.weights.shape[1:]))
         if int(self._size.sum()) + features > self._slots.size * _MAX_LOAD:
             self._refill(int(self._size.sum()) + features, self._slots)
+
+    def is_short(self, classes: int, more: int = 0) -> bool:
+        """Whether 15 of 16 bytes are taken with so many classes, and so many features more."""
+        row = self._bytes_of_row(classes)
+        return 16 * (row * (self.size + more) + _ENTRY_BYTES * int(self._size[1])) > 15 * int(self._memory[0])
+
+    def _bytes_of_row(self, classes: int) -> int:
+        """As `_row_bytes`, without a kernel."""
+        return 8 * (COUNTS + classes) + 4 * self.weights.shape[1] * (1 + classes) + _ENTRY_BYTES
+
+    def make_room(self, classes: int) -> None:
+        """Where 15 of 16 bytes are taken with so many classes, forget down to seven eighths.
+
+        Those that were met once go, then those with the smallest weight, and of equals those met first.
+        Owners stay: they hold what was learned of all features of theirs.
+        """
+        if not self.is_short(classes):
+            return
+        size, is_kept = self.size, self.table[: self.size, OWNER] == NOBODY
+        most = int(self._memory[0]) * 7 // 8 // self._bytes_of_row(classes)
+        ranked = size - 1 - np.argsort(-self.table[:size, TOTAL][::-1], kind="stable")
+        ranked = ranked[~is_kept[ranked]]
+        is_kept[ranked[: max(0, most - (size - ranked.size))]] = True
+        rest, numbers = np.flatnonzero(is_kept), np.append(np.cumsum(is_kept) - 1, NOBODY)
+        keep_rows(self.table, rest, size)
+        keep_rows(self.weights, rest, size)
+        self.table[: rest.size, OWNER] = numbers[self.table[: rest.size, OWNER]]  # of NOBODY: the last
+        self._size[:] = rest.size, 0
+        self._refill(rest.size, self._slots[:0])
 
     def _refill(self, entries: int, once: Hashes) -> None:
         """Lay out slots for so many entries."""

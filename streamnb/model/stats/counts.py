@@ -57,19 +57,21 @@ class Counts(Growable):
             self._resize_histograms((bernoulli + 1) * self.columns, self.histograms.weight.shape[1], 0)
         return group
 
-    def reserve_rows(self, rows: int) -> None:
-        """Grow the table in place, if need be."""
+    def reserve_rows(self, rows: int, most: int) -> None:
+        """Grow the table in place, if need be, where there are going to be `most` rows at most."""
         if rows > self.table.shape[0]:
-            self.table = grown(self.table, (capacity_for(rows), self.columns))
+            self.table = grown(self.table, (capacity_for(rows, most), self.columns))
 
-    def reserve_classes(self, classes: int) -> None:
-        """Widen every array to hold `classes` columns.
+    def reserve_classes(self, classes: int, used: int) -> None:
+        """Widen every array to hold `classes` columns; so many rows are in use.
 
         The table is widened in place, from its last row to its first, so that it is never held twice.
         """
-        rows, columns = self.table.shape
+        columns = self.columns
         if classes <= columns:
             return
+        self.table = self.table[:used]
+        rows = len(self.table)
         wider = max(classes, columns + columns // 2)
         self.table = grown(self.table, (rows, wider))
         widen_rows(self.table.reshape(-1), rows, columns, wider)

@@ -26,7 +26,7 @@ from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.growable import grown
+from streamnb.model.compiled.growable import grown, keep_rows
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill, multiply_by
 from streamnb.model.stats.counts import widen_rows
@@ -196,19 +196,20 @@ class Decayed:
         """Memory of the tables."""
         return sum(array.nbytes for array in self.tables)
 
-    def reserve(self, groups: int, rows: int, fields: int, classes: int) -> None:
-        """Grow to these groups, rows, fields and classes."""
+    def reserve(self, groups: int, rows: int, fields: int, classes: int, most: int) -> None:
+        """Grow to these groups, rows, of which there are going to be `most` at most, fields and classes."""
         tables = self.tables
         have, D, columns = tables.table.shape
         if D == 0:
             return
         if rows > have:
-            have = rows + rows // 2
+            have = max(rows, min(rows + rows // 2, most))
             self.tables = tables = tables._replace(
                 table=grown(tables.table, (have, D, columns)), row_epoch=grown(tables.row_epoch, (have, D))
             )
         if classes > columns:
-            wider = max(classes, columns + columns // 2)
+            wider, have = max(classes, columns + columns // 2), min(have, rows)
+            tables = tables._replace(table=tables.table[:have], row_epoch=tables.row_epoch[:have])
             table = grown(tables.table, (have, D, wider))
             widen_rows(table.reshape(-1), have * D, columns, wider)
             self.tables = tables = tables._replace(table=table)
@@ -221,14 +222,16 @@ class Decayed:
             M2=_padded(tables.M2, fields, columns),
         )
 
-    def select(self, rows: Ints, groups: Codes) -> None:
-        """Keep these rows only, which are of these groups; totals are added up anew."""
+    def select(self, rows: Ints, size: int, groups: Codes) -> None:
+        """Keep these of so many rows only, which are of these groups; totals are added up anew."""
         tables = self.tables
-        self.tables = tables = tables._replace(table=tables.table[rows], row_epoch=tables.row_epoch[rows])
+        keep_rows(tables.table, rows, size)
+        keep_rows(tables.row_epoch, rows, size)
         tables.totals[...] = 0.0
         for d in range(tables.epoch.size):
             epochs = tables.epoch[d] - tables.row_epoch[: groups.size, d]
-            weights = np.ldexp(tables.table[:, d], -int(_EPOCH) * np.minimum(epochs, 40)[:, np.newaxis])
+            lost = -int(_EPOCH) * np.minimum(epochs, 40)[:, np.newaxis]
+            weights = np.ldexp(tables.table[: groups.size, d], lost)
             np.add.at(tables.totals[d], groups[groups >= 0], weights[groups >= 0])
 
     def state(self, groups: int, fields: int, classes: int) -> dict[str, Array]:

@@ -110,12 +110,12 @@ class Presence:
         arrays = [self.words, self._absent, self.counts.table, self.counts.totals]
         return sum(array.nbytes for array in arrays) + self.counts.histograms.n_bytes
 
-    def reserve(self, kinds: Ints, rows: int, classes: int) -> None:
-        """Grow to these groups, rows and classes."""
+    def reserve(self, kinds: Ints, rows: int, classes: int, most: int) -> None:
+        """Grow to these groups, rows, of which there are going to be `most` at most, and classes."""
         for kind in kinds[self.counts.kinds.size :].tolist():
             self.counts.add_group(NOMINAL if kind == NOMINAL else self._text_kind)
-        self.counts.reserve_classes(classes)
-        self.counts.reserve_rows(rows)
+        self.counts.reserve_classes(classes, rows)
+        self.counts.reserve_rows(rows, most)
         pad = [(0, have - had) for have, had in zip(self.counts.totals.shape, self.words.shape, strict=True)]
         if pad != [(0, 0), (0, 0)]:
             self.words = np.pad(self.words, pad)

@@ -22,13 +22,13 @@ from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import LIMIT, Item, Items, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import WholeState
-from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, Unbounded
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import TreeEstimator
 from streamnb.model.trees.value_codes import MISSING, key_columns
 
 
-class TreeAugmentedNB(TreeEstimator, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
+class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     r"""Naive Bayes whose attributes may each hang on one other, by a tree learned from pair counts.
 
         P(v, x) = P(v) prod_i P(a_i | a_pa(i), v)

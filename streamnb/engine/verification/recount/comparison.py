@@ -163,6 +163,7 @@ def recount_of(state: LearnedState) -> Recount:
             raise SnapshotError(f"{cell[0]!r} of class {cell[1]!r} has moments {n}, {mean}, {M2}")
         recount.moments[cell] = ExactMoments.of(n, mean, M2)
     recount.sources = state.statistics.sources
+    recount.begin_with(map(str, state.statistics.layout.fields))
     return recount
 
 

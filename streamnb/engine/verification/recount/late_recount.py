@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from streamnb.engine.ports import Record
-from streamnb.engine.settings import LabelSettings
+from streamnb.engine.settings import ROOM_EVERY, LabelSettings
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.weights import HEAVIEST, UNIT
@@ -104,7 +104,13 @@ class LateRecount:
         self._time, self._last = max(self._time, min(self._last, record.timestamp)), record.timestamp
         self._drop(0)
         if isinstance(read, Event):
-            self._event(read, record.timestamp)
+            said = {word.label for word in self._early.get(read.id, ({}, 0.0))[0].values() if word.is_label}
+            if recount.admits({read.label, *said}, self._plan):
+                self._event(read, record.timestamp)
+            else:
+                recount.dead_letters += 1
+        elif isinstance(read, Verdict) and not recount.admits({read.label}, self._plan):
+            recount.dead_letters += 1
         elif isinstance(read, Verdict):
             time = record.timestamp if read.ts is None else read.ts
             self._hear(read.id, read.source, time, read.label, read.weight, record.timestamp)
@@ -118,6 +124,7 @@ class LateRecount:
         """Take back what a withdrawn source said of some events that wait."""
         if not self._sweeps:
             return
+        self.recount.held = len(self.recount.classes)
         source, first = next(iter(self._sweeps.items()))
         there = (n for n in range(max(first, self._first), self._next) if self._waits(n))
         numbers = list(islice((n for n in there if self._may_speak(source, n)), _SWEPT))
@@ -266,6 +273,8 @@ class LateRecount:
         recount.learn(one.event, truth[0], round(truth[1] * UNIT), self._plan)
         if prunes and pruning.every and self._learned % pruning.every == 0:
             recount.prune(pruning)
+        if prunes and self._learned % ROOM_EVERY == 0:
+            recount.make_room(len(recount.classes), self._plan)
 
     def _truth(self, words: Words) -> tuple[str, float] | None:
         """Label and weight: of the highest rank, then the latest, then the last name."""

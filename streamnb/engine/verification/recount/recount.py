@@ -7,11 +7,12 @@ row is a word of a text or a value of a nominal attribute; rows keep the order i
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 
-from streamnb.engine.settings import Pruning, Settings
+from streamnb.engine.settings import ROOM_EVERY, Pruning, Settings
 from streamnb.engine.verification.exact.moments import ExactMoments
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import Nominal, Text
@@ -22,12 +23,14 @@ from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import SmoothedModel
+from streamnb.model.naive_bayes.room import KEPT, Room
 from streamnb.model.stats.sources import Sources
 
 Group = tuple[int, str]
 """Kind (multinomial, Bernoulli or nominal) and name of a discrete attribute."""
 Row = tuple[Group, str]
 _CONTINUOUS = -1
+_CELL = 15  # bytes
 _WORDS = re.compile(r"\w+")
 
 
@@ -40,12 +43,14 @@ class RecountPlan:
         kinds: declared attribute -> its kind.
         sources: what is counted beside words and values.
         entity: the attribute that says whose chain an event belongs to, which is not counted; None is none.
+        room: how many rows, attributes and classes there may be; None is any number.
     """
 
     settings: Settings
     kinds: Mapping[str, int]
     sources: Sources = field(default_factory=Sources)
     entity: str | None = None
+    room: Room | None = None
 
     @classmethod
     def of(cls, settings: Settings, model: StreamModel) -> RecountPlan:
@@ -65,7 +70,7 @@ class RecountPlan:
             else:
                 kinds[name] = NOMINAL if isinstance(spec, Nominal) else _CONTINUOUS
         entity = str(model.entity) if isinstance(model, HiddenMarkovNB) else None
-        return cls(settings, kinds, model.statistics.sources, entity)
+        return cls(settings, kinds, model.statistics.sources, entity, model.statistics.room)
 
     def kind(self, name: str, value: str | float | bool) -> int:  # noqa: FBT001
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
@@ -110,11 +115,19 @@ class Recount:
         self.presence: dict[Row, dict[str, int]] = {}
         self.texts: dict[Group, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.sources = Sources()
+        self.fields: set[str] = set()  # continuous attributes that are known
+        self.held = 0  # classes for which room is kept: those there are, and those of the record at hand
+        self._long_bytes = 0  # of words that are longer than a cell, stopped ones too
+
+    def begin_with(self, fields: Iterable[str]) -> None:
+        """Begin with the rows that there are, and with these continuous attributes."""
+        self.fields.update(fields)
+        self._long_bytes = sum(map(_long, [*self.rows, *self.stopped]))
 
     def take(self, event: Event | None, plan: RecountPlan) -> None:
         """Count one record; None is one that is no event."""
         self.consumed += 1
-        if event is None:
+        if event is None or not self.admits({event.label}, plan):
             self.dead_letters += 1
             return
         self.met += 1
@@ -125,6 +138,41 @@ class Recount:
         every = plan.settings.pruning.every
         if every and self.events % every == 0:
             self.prune(plan.settings.pruning)
+        if self.events % ROOM_EVERY == 0:
+            self.make_room(len(self.classes), plan)
+
+    def admits(self, labels: set[str | None], plan: RecountPlan) -> bool:
+        """Whether there may be these labels; room is made for those that are new."""
+        new = labels - self.classes.keys() - {None}
+        classes, most = len(self.classes) + len(new), plan.settings.max_classes or sys.maxsize
+        if plan.room is not None:
+            most = min(most, plan.room.classes(len(self._groups) + len(self.fields)))
+        if new and classes > most:
+            return False
+        if new:
+            self.make_room(classes, plan)
+        self.held = classes
+        return True
+
+    def make_room(self, classes: int, plan: RecountPlan) -> None:
+        """Where too little is left for so many classes, forget the lightest rows, and of equals the oldest.
+
+        Of long words those whose bytes are too many go first, then of all what are too many rows.
+        """
+        room = plan.room
+        if room is None or not room.is_short(len(self.rows) + len(self.stopped), self._long_bytes, classes):
+            return
+        self.prunings += 1
+        left = int(KEPT * room.long_bytes) - sum(map(_long, self.stopped))
+        kept = []
+        for row in sorted(self.rows, key=lambda row: sum(self.rows[row].values()))[::-1]:
+            left -= _long(row)
+            if left >= 0 or not _long(row):
+                kept.append(row)
+        kept = kept[: max(0, int(KEPT * room.rows(classes)) - len(self.stopped))]
+        stays = {row for row in kept if sum(self.rows[row].values())}
+        for row in [row for row in self.rows if row not in stays]:
+            self._drop(row)
 
     def learn(self, event: Event, label: str, weight: int, plan: RecountPlan) -> None:
         """Count what an event teaches with this label and weight."""
@@ -162,14 +210,24 @@ class Recount:
                 continue
             kind = plan.kind(name, value)
             if kind == _CONTINUOUS:
+                is_taken_back = prunings is not None
+                if name not in self.fields and (is_taken_back or not self._has_room(self.fields, plan)):
+                    continue
+                self.fields.add(name)
                 number = min(max(float(value), -LARGEST), LARGEST)
                 self.moments[name, label].add(number, weight)
                 if not self.moments[name, label].n:
                     del self.moments[name, label]
             else:
+                if (kind, name) not in self._groups and not self._has_room(self._groups, plan):
+                    continue
                 group = self.group(kind, name)
                 words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
-                self._count(group, words, label, weight, prunings)
+                self._count(group, words, label, weight, plan, prunings)
+
+    def _has_room(self, attributes: Sized, plan: RecountPlan) -> bool:
+        """Whether there may be one more attribute beside these."""
+        return plan.room is None or len(attributes) < plan.room.attributes(self.held)
 
     def group(self, kind: int, name: str) -> Group:
         """A group, and its totals."""
@@ -178,7 +236,13 @@ class Recount:
         return group
 
     def _count(
-        self, group: Group, words: Sequence[str], label: str, weight: int, prunings: int | None
+        self,
+        group: Group,
+        words: Sequence[str],
+        label: str,
+        weight: int,
+        plan: RecountPlan,
+        prunings: int | None,
     ) -> None:
         kind, _ = group
         if kind == BERNOULLI:
@@ -190,6 +254,8 @@ class Recount:
             row = (group, word)
             if row in self.stopped or (prunings is not None and not self._held(row, prunings)):
                 continue
+            if row not in self.rows and not self._fits(row, plan):
+                continue
             change = weight if kind == BERNOULLI else times * weight
             counts = self.rows.get(row) or self._row(row)
             counts[label] = counts.get(label, 0) + change
@@ -199,8 +265,17 @@ class Recount:
                 texts = self.presence.setdefault(row, {})
                 texts[label] = texts.get(label, 0) + weight
 
+    def _fits(self, row: Row, plan: RecountPlan) -> bool:
+        """Whether there may be one more row."""
+        room = plan.room
+        return room is None or (
+            len(self.rows) + len(self.stopped) < room.rows(self.held)
+            and (not _long(row) or self._long_bytes + _long(row) <= room.long_bytes)
+        )
+
     def _row(self, row: Row) -> dict[str, int]:
         """The counts of a row, which is made where there is none."""
+        self._long_bytes += 0 if row in self.rows else _long(row)
         if self.prunings and row not in self.rows:
             self._born[row] = self.prunings
         return self.rows.setdefault(row, {})
@@ -229,14 +304,22 @@ class Recount:
         for row in gone:
             self._drop(row)
         self.stopped.update(stopped)
+        self._long_bytes += sum(map(_long, stopped))
 
     def _drop(self, row: tuple[Group, str]) -> None:
         group, _ = row
         self.presence.pop(row, None)
         self._born.pop(row, None)
+        self._long_bytes -= _long(row)
         for label, count in self.rows.pop(row).items():
             if group[0] != BERNOULLI:  # whose totals are texts
                 self.totals[group][label] -= count
+
+
+def _long(row: Row) -> int:
+    """How many bytes a row takes beside its cell of 16, of which one holds the length."""
+    n_bytes = len(row[1].encode())
+    return n_bytes if n_bytes > _CELL else 0
 
 
 def _as_text(value: str | float | bool) -> str:  # noqa: FBT001

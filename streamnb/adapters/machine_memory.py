@@ -1,0 +1,27 @@
+"""How much memory there is: the machine's, or that of the container, where it is less."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_UNKNOWN = 4 << 30  # bytes
+
+
+def machine_memory() -> int:
+    """Bytes; of a system that does not say so, 4 GiB."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        whole = _UNKNOWN
+    return min([whole, *filter(None, map(_limit, _LIMITS))])
+
+
+def _limit(path: str) -> int:
+    """The limit in a file of the control group; 0 for none."""
+    try:
+        said = Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return 0
+    return int(said) if said.isdecimal() else 0

@@ -1,0 +1,187 @@
+"""A budget of memory is kept, and what is forgotten for it is a function of the events: of no cut, no restart."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from late import late_learner, random_stream
+from service import digests, new_learner, predictions, records
+from test_late_recount import differing
+
+from streamnb import BayesOptimalNB, NaiveBayes
+from streamnb.events import TOO_MANY_CLASSES, UNPUBLISHED
+from streamnb.model.mixture.hypotheses import Hypothesis
+from streamnb.model.naive_bayes.room import Room
+from streamnb.wire.codec import decode_prediction
+
+FEW = settings(max_examples=8)  # each is several lives
+SEEDS = st.integers(0, 10**6).map(random.Random)
+MODELS = {
+    "naive_bayes": lambda: NaiveBayes({"text": "text", "subject": "text"}),
+    "bernoulli": lambda: NaiveBayes({"text": "text"}, event_model="bernoulli"),
+    "half-life": lambda: BayesOptimalNB(
+        {"text": "text"}, [Hypothesis(half_life=1e4), Hypothesis("bernoulli")]
+    ),
+    "mixture": lambda: BayesOptimalNB({"text": "text"}, memory=30_000),
+}
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    """Whether memory is short, so that a few events show what many would."""
+    for module in (
+        "admission",
+        "learner",
+        "verification.recount.recount",
+        "verification.recount.late_recount",
+    ):
+        monkeypatch.setattr(f"streamnb.engine.{module}.ROOM_EVERY", 16)
+
+
+def bounded(name, n_bytes=12_000, attributes=8):
+    """A model with room for some hundred words, and for so many attributes."""
+    model = MODELS[name]()
+    tables = model._room(n_bytes).tables
+    model.statistics.room = Room(n_bytes, attributes * (128 << 10), tables)
+    return model
+
+
+def crowded(rng, n=300, labels=12):
+    """Events with more words, values, attributes and labels than there is room for, some of each again and again."""
+    made = []
+    for i in range(n):
+        words = [f"w{int(rng.paretovariate(0.4)) % 10**6}" for _ in range(rng.randrange(25))]
+        words += [f"{rng.randrange(50)}-{rng.randrange(50)}".replace("-", "x" * 20)] * (rng.random() < 0.3)
+        features = {f"n{rng.randrange(12)}": f"v{rng.randrange(200)}", f"f{rng.randrange(12)}": rng.random()}
+        label = f"l{min(int(rng.paretovariate(0.5)), labels)}" if rng.random() < 0.9 else None
+        event = {"id": str(i), "ts": 1000.0 + i, "text": " ".join(words), "label": label}
+        made.append(json.dumps(event | ({"features": features} if rng.random() < 0.5 else {})).encode())
+    return made
+
+
+def learned_in_cuts(learner, left, rng):
+    outputs = []
+    while left:
+        part, left = left[: (cut := rng.choice([1, 5, 40]))], left[cut:]
+        outputs += learner.process(part, 1.0)
+    return predictions(outputs)
+
+
+@FEW
+@given(rng=SEEDS, name=st.sampled_from(sorted(MODELS)))
+def test_neither_cuts_nor_a_restart_decide_what_is_forgotten_and_a_recount_forgets_it_too(rng, name):
+    stream = records(crowded(rng))
+    whole, cut, again = (
+        new_learner(model=bounded(name), max_classes=9, report_seconds=1e9) for _ in range(3)
+    )
+    expected = predictions(whole.process(stream, 1.0))
+    assert whole.model.n_prunings > 3
+    assert whole.tally.dead_letters[TOO_MANY_CLASSES] > 0
+    half = rng.randrange(300)
+    found = learned_in_cuts(cut, stream[:half], rng)
+    again.load(cut.parts())
+    assert found + learned_in_cuts(again, stream[half:], rng) == expected
+    assert digests(again) == digests(whole)
+    if name != "bernoulli":  # told as the stream's models are
+        late = late_learner(bounded(name), max_classes=9)
+        assert differing(late, stream) == []
+
+
+@settings(max_examples=20)
+@given(rng=SEEDS, name=st.sampled_from(["naive_bayes", "mixture"]))
+def test_so_it_is_where_labels_come_late_are_changed_and_taken_back(rng, name):
+    stream = random_stream(rng, 80, 200, classes="rstuvwxyz").records
+    n_bytes = rng.choice([1500, 4000])
+    learners = [late_learner(bounded(name, n_bytes), max_classes=6, repeats="skip") for _ in range(2)]
+    assert differing(learners[0], stream) == []
+    learned_in_cuts(learners[1], stream, rng)
+    assert learners[0].model.n_prunings > 0
+    assert digests(learners[0]) == digests(learners[1])
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_no_table_takes_more_than_its_share_at_any_moment(name):
+    """Whether words come, long ones, attributes, or labels that make every row wider."""
+    budget, rng = 2 << 20, random.Random(1)
+    model = MODELS[name]()
+    model.keep_within(budget)
+    learner = new_learner(model=model)
+    many = [
+        json.dumps(
+            {"id": str(i), "text": " ".join(f"{rng.random()}" for _ in range(60)), "label": f"l{i // 4}"}
+            | {"features": {f"f{i}": rng.random(), f"n{i}": f"v{rng.random()}"}}
+        ).encode()
+        for i in range(1600)
+    ]
+    share = model.statistics.room.n_bytes
+    for start in range(0, len(many), 50):
+        learner.process(records(many[start : start + 50]), 1.0)
+        statistics = model.statistics
+        assert statistics.vocabulary.size <= statistics.room.rows(len(statistics.classes))
+        tables = [statistics.counts.table]
+        tables += [statistics.presence.counts.table] if statistics.presence else []
+        taken = sum(len(table) * table.strides[0] for table in tables) + statistics.vocabulary.cells.nbytes
+        assert taken <= share
+        assert int(statistics.vocabulary.used[0]) <= statistics.room.long_bytes
+        assert len(statistics.layout.fields) <= budget >> 17
+    assert model.n_bytes < budget
+    assert model.n_prunings > 5
+
+
+def labelled(n, name="label {} " + "é" * 300):
+    return [
+        json.dumps({"id": f"e{i}", "text": f"w{i % 7}", "label": name.format(i % 50)}).encode()
+        for i in range(n)
+    ]
+
+
+def test_a_prediction_tells_the_most_probable_labels_and_what_is_left():
+    whole, least = new_learner(), new_learner(top=3)
+    for one, other in zip(
+        predictions(whole.process(records(labelled(120)), 1.0)),
+        predictions(least.process(records(labelled(120)), 1.0)),
+        strict=True,
+    ):
+        ranked = sorted(one["probabilities"].values(), reverse=True)
+        assert list(other["probabilities"]) == [
+            k for k in one["probabilities"] if k in other["probabilities"]
+        ]
+        assert sorted(other["probabilities"].values(), reverse=True) == ranked[:3]
+        assert other["rest"] == (pytest.approx(sum(ranked[3:]), abs=1e-13) if len(ranked) > 3 else None)
+        assert {**other, "probabilities": 0, "rest": 0} == {**one, "probabilities": 0, "rest": 0}
+
+
+@pytest.mark.parametrize("limit", [3000, 9000])
+def test_a_prediction_that_would_be_too_large_tells_as_many_labels_as_fit(limit):
+    whole, fitting = new_learner(), new_learner(top=1000, max_bytes=limit)
+    outputs = fitting.process(records(labelled(120)), 1.0)
+    assert fitting.tally.dead_letters[UNPUBLISHED] == 0
+    told = [output for output in outputs if output.topic == "predictions"]
+    expected = predictions(whole.process(records(labelled(120)), 1.0))
+    assert all(len(output.key) + len(output.value) <= limit for output in told)
+    for output, one in zip(told, expected, strict=True):
+        prediction = decode_prediction(output.value)
+        assert prediction.probabilities.items() <= one["probabilities"].items()
+        assert prediction.label == one["label"]
+        assert sum(prediction.probabilities.values()) + (prediction.rest or 0.0) == pytest.approx(
+            1.0 * bool(one["label"])
+        )
+        left_out = [p for k, p in one["probabilities"].items() if k not in prediction.probabilities]
+        assert max(left_out, default=0.0) <= min(prediction.probabilities.values(), default=1.0)
+    assert len(decode_prediction(told[-1].value).probabilities) > limit // 700 - 3
+
+
+def test_a_label_too_many_is_a_dead_letter_that_says_what_helps():
+    learner = new_learner(max_classes=50)
+    outputs = learner.process(records([*labelled(60), *labelled(3, "other {}")]), 1.0)
+    letters = [dict(output.headers) for output in outputs if output.topic == "dead-letters"]
+    assert [(letter["reason"], letter["path"]) for letter in letters] == [
+        (b"too-many-classes", b"$.label")
+    ] * 3
+    assert b"raise classes.max" in letters[0]["remedy"]
+    assert b"there are 50 labels" in letters[0]["remedy"]
+    assert learner.model.n_events == 60
