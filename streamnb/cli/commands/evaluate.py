@@ -129,18 +129,14 @@ def _say_what_texts_were_taken_for(watched: Watched) -> None:
         )
 
 
-def _digest(learner: Learner) -> str:
-    """Of all that the model has learned; a classifier that was given need not be able to tell."""
-    return part_digest(*learner.parts()["model"])
-
-
 def _show(
     options: argparse.Namespace, learner: Learner, seconds: float, noted: tuple[Tally, _Drifts]
 ) -> None:
     tally, drifts = noted
     watched = learner.drift.names and options.holdout is None  # what is held out is not a stream
     report = learner.report(time.time())
-    digest = _digest(learner) if options.model is None else None
+    # A classifier that was given need not be able to tell its state.
+    digest = part_digest(*learner.parts()["model"]) if options.model is None else None
     if options.json:
         answer: dict[str, Any] = msgspec.to_builtins(report)
         answer |= {"by_class": msgspec.to_builtins(by_class(report)), "one_less_auc": _one_less_auc(learner)}
