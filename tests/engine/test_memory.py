@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from late import late_learner, random_stream
 from service import digests, new_learner, predictions, records
@@ -92,6 +92,7 @@ def test_neither_cuts_nor_a_restart_decide_what_is_forgotten_and_a_recount_forge
 
 
 @settings(max_examples=20)
+@example(rng=random.Random(3), name="naive_bayes")  # a new label that is refused holds no room afterwards
 @given(rng=SEEDS, name=st.sampled_from(["naive_bayes", "mixture"]))
 def test_so_it_is_where_labels_come_late_are_changed_and_taken_back(rng, name):
     stream = random_stream(rng, 80, 200, classes="rstuvwxyz").records
@@ -130,6 +131,30 @@ def test_no_table_takes_more_than_its_share_at_any_moment(name):
         assert len(statistics.layout.fields) <= budget >> 17
     assert model.n_bytes < budget
     assert model.n_prunings > 5
+
+
+def test_one_event_brings_no_more_than_there_is_room_for():
+    """Half a megabyte of words, short and long ones; what had no room is passed over, and unlearned all the same."""
+    model = MODELS["naive_bayes"]()
+    model.keep_within(1 << 20)
+    statistics = model.statistics
+    texts = [
+        " ".join(f"{kind}{i}" for i in range(30_000)) for kind in ("w", "a-long-word-".replace("-", "x"))
+    ]
+    learner = new_learner(model=model)
+    learner.process(
+        records([json.dumps({"id": "e", "text": text, "label": "a"}).encode() for text in texts]), 1.0
+    )
+    assert learner.model.n_events == 2
+    assert statistics.vocabulary.size == statistics.room.rows(1)
+    again = MODELS["naive_bayes"]()
+    again.keep_within(1 << 20)
+    learner = new_learner(model=again)
+    learner.process(records([json.dumps({"id": "e", "text": texts[1], "label": "a"}).encode()]), 1.0)
+    long_bytes = int(again.statistics.vocabulary.used[0])
+    assert 0.99 * again.statistics.room.long_bytes < long_bytes <= again.statistics.room.long_bytes
+    again.unlearn_many([{"text": texts[1]}], ["a"])
+    assert again.n_attributes == 0
 
 
 def labelled(n, name="label {} " + "é" * 300):
