@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from streamnb.model.linear.sigmoid_unit import SigmoidUnit as SigmoidUnit
     from streamnb.model.mixture.bayes_optimal import BayesOptimalClassifier as BayesOptimalClassifier
     from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB as BayesOptimalNB
+    from streamnb.model.mixture.components import ByteSoftmax as ByteSoftmax
     from streamnb.model.mixture.components import Pool as Pool
     from streamnb.model.mixture.components import Softmax as Softmax
     from streamnb.model.mixture.components import Tree as Tree
@@ -82,7 +83,7 @@ _HOMES = {
     "linear.sigmoid_unit": ("SigmoidUnit",),
     "mixture.bayes_optimal": ("BayesOptimalClassifier",),
     "mixture.bayes_optimal_nb": ("BayesOptimalNB",),
-    "mixture.components": ("Pool", "Softmax", "Tree"),
+    "mixture.components": ("ByteSoftmax", "Pool", "Softmax", "Tree"),
     "mixture.hypotheses": ("Hypothesis",),
     "mixture.single_members": ("CalibratedNB", "LogOpinionPool", "SoftmaxRegression"),
     "naive_bayes.linear_view": ("LinearView",),

@@ -30,6 +30,7 @@ from streamnb.wire.snapshot import Part, Snapshot, part_digest
 
 _MODEL, _CLASSIFIER = "model", "classifier"
 _VALUES = (
+    "ByteSoftmax",
     "Conjunction",
     "Conjunctions",
     "Continuous",

@@ -90,6 +90,7 @@ def derived(
     The state is the newest snapshot before its commit, what the journal processed since, and the commit's
     records before the event's. Nothing is written. Raises StreamnbError where that is there no more.
     """
+    config = wiring.as_begun(config, log)
     learner: Learner = wiring.learner(config)
     before, replayed = _recovered(log, config, end, event.commit.n - 1, learner)
     if event.place:

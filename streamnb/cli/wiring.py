@@ -24,6 +24,7 @@ from streamnb.cli.printable import printable
 from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
 from streamnb.config import Config, changes, config_hash, restored, shaping_of
+from streamnb.config.hypotheses import former_defaults
 from streamnb.config.models import model
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Change, Identity
@@ -272,6 +273,29 @@ def fitted(config: Config, log: Log) -> Config:
     return msgspec.structs.replace(config, predictions=predictions)
 
 
+def as_begun(config: Config, log: Log) -> Config:
+    """The configuration with what it leaves to the log: the budget, and the default hypotheses.
+
+    Those hold with which the log was begun, where a configuration does not say.
+    """
+    return budgeted(_with_hypotheses(config, log), log)
+
+
+def _with_hypotheses(config: Config, log: Log) -> Config:
+    """With the default hypotheses that the log was begun with, where others are now."""
+    if config.hypotheses or not config.weighs:
+        return config
+    first = next(entries(log, log.partitions(config.topics.journal)[0]), None)
+    if first is None:
+        return config
+    begun = first.record.config if first.record.n == 0 else _standing_config(config, log)
+    found = restored(begun).hypotheses if begun else ()
+    if found not in former_defaults():
+        return config
+    posterior = msgspec.structs.replace(config.posterior, switching_rate=config.switching_rate)
+    return msgspec.structs.replace(config, hypotheses=found, posterior=posterior)
+
+
 def budgeted(config: Config, log: Log) -> Config:
     """The configuration with the budget of the stream, where none is given.
 
@@ -307,10 +331,10 @@ def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog
 def worker(
     config: Config, learner: Learner, log: Log, sensor: Sensor = SILENT, *, accepts_loss: bool = False
 ) -> Worker:
-    """A worker on a log, not started yet. The budget is looked for once it is the learner."""
+    """A worker on a log, not started yet. What is left to the log is looked for once it is the learner."""
 
     def elected() -> Identity:
-        found = budgeted(config, log)
+        found = as_begun(config, log)
         if found != config:
             learner.settings, learner.model = settings(found), model(found)
         return identity(found)

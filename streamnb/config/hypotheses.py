@@ -35,6 +35,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "calibrated": False,
     },
     "softmax": {"rate": 0.6, "pairs": False},
+    "byte_softmax": {"rate": 0.6},
     "pool": {"variance": 0.1, "calibrated": False},
     "tree": {"prior_weight": 20.0},
 }
@@ -50,7 +51,8 @@ class HypothesisConfig(Section, frozen=True):
     counts; smoothing is taken whole: alpha, or m with p.
 
     Attributes:
-        kind: "naive_bayes", "softmax", "pool" or "tree"; see `streamnb.model.mixture` for the last three.
+        kind: "naive_bayes", "softmax", "byte_softmax", "pool" or "tree"; see `streamnb.model.mixture` for
+            all but the first.
         likelihood: how texts are read; see `streamnb.model.mixture.hypotheses.Hypothesis`.
         alpha: added to every count.
         m: equivalent sample size of the m-estimate, in place of alpha.
@@ -60,7 +62,7 @@ class HypothesisConfig(Section, frozen=True):
         density: how continuous values are read: "gaussian", or "binned", which cannot forget.
         calibrated: whether a naive Bayes model is raised to a power that is learned, or a pool's confidence
             corrected.
-        rate: of learning, of a softmax regression.
+        rate: of learning, of a softmax regression, on bytes or not.
         pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
         variance: of a pool's weights before anything is learned.
         prior_weight: what P(value | label) counts beside the pairs of a tree, in examples.
@@ -68,7 +70,7 @@ class HypothesisConfig(Section, frozen=True):
         name: what predictions, metrics and reports call it; None says how it reads.
     """
 
-    kind: Literal["naive_bayes", "softmax", "pool", "tree"] = "naive_bayes"
+    kind: Literal["naive_bayes", "softmax", "byte_softmax", "pool", "tree"] = "naive_bayes"
     likelihood: Literal["multinomial", "presence", "bernoulli", "complement"] | None = None
     alpha: Annotated[float | None, ABOVE_ZERO] = None
     m: Annotated[float | None, ABOVE_ZERO] = None
@@ -101,7 +103,9 @@ class HypothesisConfig(Section, frozen=True):
     @property
     def is_opinion(self) -> bool:
         """Whether a pool takes it in."""
-        return self.kind in {"softmax", "tree"} or (self.kind == "naive_bayes" and bool(self.calibrated))
+        return self.kind in {"softmax", "byte_softmax", "tree"} or (
+            self.kind == "naive_bayes" and bool(self.calibrated)
+        )
 
     @property
     def own(self) -> dict[str, Any]:
@@ -119,6 +123,7 @@ class PosteriorConfig(Section, frozen=True):
             hypotheses that are declared, and more for the default ones (`streamnb.config.Config`).
         seed: of the draws.
         memory: bytes for the features of softmax regressions; when it is spent no more are added.
+            Those on bytes take at most an eighth more.
     """
 
     prediction: Literal["mixture", "map", "gibbs"] = "mixture"
@@ -131,18 +136,25 @@ class PosteriorConfig(Section, frozen=True):
 def default_hypotheses() -> tuple[HypothesisConfig, ...]:
     """What a mixture weighs where nothing is declared, as tables would declare it."""
     # they bring numba: only who weighs them needs it
-    from streamnb.model.mixture.components import Pool, Softmax  # noqa: PLC0415
+    from streamnb.model.mixture.components import ByteSoftmax, Pool, Softmax  # noqa: PLC0415
     from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES  # noqa: PLC0415
 
     def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
         given = {name: value for name, value in vars(hypothesis).items() if value not in {"", "learned"}}
         if isinstance(hypothesis, Softmax):
             return HypothesisConfig(kind="softmax", **{**_NOT_NAIVE, **given})
+        if isinstance(hypothesis, ByteSoftmax):
+            return HypothesisConfig(kind="byte_softmax", **{**_NOT_NAIVE, **given})
         if isinstance(hypothesis, Pool):
             return HypothesisConfig(kind="pool", **{**_NOT_NAIVE, **given})
         return HypothesisConfig(**given)  # the prior of its classes is the model's
 
     return tuple(map(declared, DEFAULT_HYPOTHESES))
+
+
+def former_defaults() -> tuple[tuple[HypothesisConfig, ...], ...]:
+    """The sets that were the default before: who began with one goes on with it."""
+    return (tuple(h for h in default_hypotheses() if h.kind != "byte_softmax"),)
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:
@@ -175,9 +187,8 @@ class _Hypotheses(Kind[Any], frozen=True):
             if name is not None and (same := first.setdefault(name, i)) != i:
                 raise refused(f"{key}[{i}].name", name, f"another name than {key}[{same}] has")
             if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
-                expected = (
-                    'a hypothesis beside it to pool, of kind "softmax" or "tree" or with calibrated = true'
-                )
+                kinds = 'of kind "softmax", "byte_softmax" or "tree" or with calibrated = true'
+                expected = f"a hypothesis beside it to pool, {kinds}"
                 raise refused(f"{key}[{i}].kind", "pool", expected)
         if hypotheses and not any(hypothesis.weight for hypothesis in hypotheses):
             raise refused(f"{key}[0].weight", 0.0, "a weight above 0 for at least one of the hypotheses")

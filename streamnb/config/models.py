@@ -16,7 +16,7 @@ from streamnb.model.attributes.priors import Prior
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
+from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
@@ -78,6 +78,8 @@ def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -
     try:
         if declared.kind == "softmax":
             return Softmax(**declared.own, **all_have)
+        if declared.kind == "byte_softmax":
+            return ByteSoftmax(**declared.own, **all_have)
         if declared.kind == "pool":
             return Pool(**declared.own, **all_have)
         if declared.kind == "tree":

@@ -20,7 +20,7 @@ from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
 from streamnb.model.linear.linear_regression import LinearRegression
 from streamnb.model.linear.logistic_regression import LogisticRegression
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax, Tree
+from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.sequential import SequentialPosterior
@@ -51,6 +51,7 @@ def warm() -> None:
         Hypothesis("presence", half_life=60.0),
         Hypothesis("presence", calibrated=True),
         Softmax(pairs=True),
+        ByteSoftmax(),
         Pool(),
         Pool(calibrated=True),
         Tree(),

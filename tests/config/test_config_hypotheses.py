@@ -142,6 +142,7 @@ OWN = {
         "half_life": '"36h"', "density": '"gaussian"', "calibrated": "false",
     },
     "softmax": {"rate": "0.5", "pairs": "false"},
+    "byte_softmax": {"rate": "0.5"},
     "pool": {"variance": "0.5", "calibrated": "true"},
     "tree": {"prior_weight": "5.0"},
 }  # fmt: skip
@@ -176,9 +177,9 @@ def test_without_a_kind_a_hypothesis_is_naive_bayes(tmp_path):
     )
 
 
-POOLED = 'expected a hypothesis beside it to pool, of kind "softmax" or "tree" or with calibrated = true'
+POOLED = 'expected a hypothesis beside it to pool, of kind "softmax", "byte_softmax" or "tree" or with calibrated = true'
 REFUSED = [
-    ("[{kind='forest'}]", 'hypotheses[0].kind is "forest"; expected "naive_bayes", "softmax", "pool" or "tree"'),
+    ("[{kind='forest'}]", 'hypotheses[0].kind is "forest"; expected "naive_bayes", "softmax", "byte_softmax", "pool" or "tree"'),
     ("[{kind='softmax', rate=0}]", "hypotheses[0].rate is 0; expected a finite number above 0"),
     ("[{kind='softmax', rate=inf}]", "hypotheses[0].rate is inf; expected a finite number above 0"),
     ("[{kind='softmax', pairs=1}]", "hypotheses[0].pairs is 1; expected true or false"),

@@ -48,6 +48,13 @@ def edges_through(values, bins):
     return edges
 
 
+def rarity(learned, having):
+    """(ln u + 1/20)^0.3 where u is read in 32 steps between two powers of two."""
+    mantissa, exponent = math.frexp((learned + 1) / (having + 0.5))
+    u = 2.0**exponent * (0.5 + (math.floor((mantissa - 0.5) * 64) + 0.5) / 64)
+    return (max(math.log(u), 0.0) + 0.05) ** 0.3
+
+
 class Bins:
     """One continuous attribute."""
 
@@ -122,6 +129,76 @@ class Regression:
         for k, slope in g.items():
             self.bias_s[k] += slope**2
             self.bias[k] -= self.rate * slope / math.sqrt(self.bias_s[k] + 1e-3)
+
+
+class ByteRegression:
+    """Softmax regression over runs of four bytes, each in a bucket, and each class in a cell, that others may share."""
+
+    BUCKETS, CELLS, FIRST = 1 << 19, 4, 3000
+
+    def __init__(self, hypothesis):
+        self.rate = hypothesis.rate
+        self.c, self.w = defaultdict(float), defaultdict(float)  # by cell
+        self.total, self.s = defaultdict(float), defaultdict(float)  # by bucket
+        self.bias, self.bias_s = defaultdict(float), defaultdict(float)
+        self.events = {}  # attribute -> class -> weight
+
+    def bucket(self, run, number):
+        mixed = (int.from_bytes(run, "little") | number << 32) * 0x9E3779B97F4A7C15 % 2**64
+        return (mixed ^ mixed >> 32) * 0xD6E8FEB86659FD93 % 2**64 * self.BUCKETS >> 64
+
+    def cell(self, bucket, column):
+        return (bucket * self.CELLS + column) % (self.CELLS * self.BUCKETS)
+
+    def runs(self, texts):
+        """Bucket -> the attribute where it is first, of texts by attribute and number."""
+        found = {}
+        for (attribute, number), text in texts:
+            raw = (text.lower() if {*text} & {*"\u0130\u03a3"} else text).encode()[: self.FIRST]
+            for i in range(len(raw) - 3):
+                found.setdefault(self.bucket(raw[i : i + 4], number), attribute)
+        return found
+
+    def scores(self, texts, classes):
+        self.seen, self.classes = self.runs(texts), list(classes)
+        self.x = {}
+        for bucket, attribute in self.seen.items():
+            learned = sum(self.events.get(attribute, {}).values())
+            if learned:
+                self.x[bucket] = rarity(learned, self.total[bucket])
+        length = math.sqrt(math.fsum(v**2 for v in self.x.values()))
+        self.x = {bucket: v / length for bucket, v in self.x.items()}
+        return {k: self.bias[k] + math.fsum(self.told(k, column)) for column, k in enumerate(self.classes)}
+
+    def told(self, k, column):
+        for bucket, x in self.x.items():
+            cell, is_met = self.cell(bucket, column), self.total[bucket] > 0
+            had, w = (self.c[cell], self.w[cell]) if is_met else (0.0, 0.0)
+            having = self.events[self.seen[bucket]].get(k, 0.0)
+            yield x * ((math.log(had + 0.5) - math.log(having + 1)) / 2 + w)
+
+    def learn(self, probabilities, label, weight):
+        if probabilities[label] >= 0.99:
+            return
+        g = {k: weight * (p - (k == label)) for k, p in probabilities.items()}
+        for bucket, x in self.x.items():
+            self.s[bucket] += sum(slope**2 for slope in g.values()) / 2 * x * x
+            for column, slope in enumerate(g.values()):
+                step = self.rate * slope * x / math.sqrt(self.s[bucket] + 1e-3)
+                self.w[self.cell(bucket, column)] -= step
+        for k, slope in g.items():
+            self.bias_s[k] += slope**2
+            self.bias[k] -= self.rate * slope / math.sqrt(self.bias_s[k] + 1e-3)
+
+    def count(self, texts, label, column, weight):
+        """Once the event was learned, which had an attribute perhaps that was not known before."""
+        runs = self.runs(texts)
+        for bucket in runs:
+            self.c[self.cell(bucket, column)] += weight
+            self.total[bucket] += weight
+        for attribute in {*runs.values()}:
+            by_class = self.events.setdefault(attribute, {})
+            by_class[label] = by_class.get(label, 0.0) + weight
 
 
 class Calibrator:
@@ -217,11 +294,14 @@ class Oracle:
         self.hypotheses, self.texts, self.nominal, self.rate = hypotheses, texts, nominal, rate
         self.kinds = [type(h).__name__ for h in hypotheses]
         opinions = sum(
-            kind == "Softmax" or (kind == "Hypothesis" and h.calibrated) for kind, h in self.named()
+            kind in {"Softmax", "ByteSoftmax"} or (kind == "Hypothesis" and h.calibrated)
+            for kind, h in self.named()
         )
         self.parts = [
             Regression(h)
             if kind == "Softmax"
+            else ByteRegression(h)
+            if kind == "ByteSoftmax"
             else (CalibratedPooling if h.calibrated else Pooling)(h, opinions)
             if kind == "Pool"
             else Calibrator()
@@ -323,13 +403,11 @@ class Oracle:
         return found, owners, attributes
 
     def v(self, name, owner, times):
-        """(1 + ln n) (ln u + 1/20)^0.3 where u is read in 32 steps between two powers of two."""
+        """(1 + ln n) by `rarity`."""
         if not self.of_owner.get(owner):
             return 0.0
         having = sum(self.of_feature.get(name, {}).values())
-        mantissa, exponent = math.frexp((self.learned + 1) / (having + 0.5))
-        u = 2.0**exponent * (0.5 + (math.floor((mantissa - 0.5) * 64) + 0.5) / 64)
-        return (1 + math.log(times) if times > 1 else times) * (math.log(u) + 0.05) ** 0.3
+        return (1 + math.log(times) if times > 1 else times) * rarity(self.learned, having)
 
     def by_bins(self, name, value):
         """Class -> ln P(bin | class) of a continuous value, in the layout of most edges of those that were met.
@@ -372,8 +450,9 @@ class Oracle:
             elif isinstance(part, Pooling):
                 continue
             else:
-                known = (own,) if isinstance(part, Calibrator) else (self.found[0], likelihoods, classes)
-                answers[h] = softmax(part.scores(*known))
+                known = (self.found[0], likelihoods, classes)
+                known = (self.strings(x), classes) if isinstance(part, ByteRegression) else known
+                answers[h] = softmax(part.scores(*((own,) if isinstance(part, Calibrator) else known)))
                 opinions.append(answers[h][1])
         for h, part in enumerate(self.parts):
             if isinstance(part, Pooling):
@@ -382,6 +461,12 @@ class Oracle:
         posterior = [math.exp(p) for p in self.log_posterior]
         mixture = {k: math.fsum(p * s[k] for p, s in zip(posterior, self.said, strict=True)) for k in classes}
         return self.said, mixture
+
+    def strings(self, x):
+        """((attribute, its number), text) of the texts of known attributes that are no bags."""
+        groups, present = self.groups, self.present(x)
+        texts = [(("text", name), text) for name, text in present.items() if isinstance(text, str)]
+        return [((a, groups[a] // 2), text) for a, text in texts if a in groups]
 
     # -- learning -------------------------------------------------------------------------------------------
 
@@ -401,6 +486,9 @@ class Oracle:
         for name, value in self.present(self.x).items():
             self.meet(name, value)
         self.class_weights[y] = self.class_weights.get(y, 0.0) + weight
+        for part in self.parts:
+            if isinstance(part, ByteRegression):
+                part.count(self.strings(self.x), y, list(self.class_weights).index(y), weight)
         self.learned += weight
         self.last = y
         self.choose(attributes)

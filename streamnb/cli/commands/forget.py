@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Learn the model anew without the events that the flags name; 1 where there is none."""
     config, chosen = wiring.load_config(options), _chosen(options)
     with closing(wiring.existing_log(config)) as log:
-        rebuilding, n = learned_anew(wiring.budgeted(config, log), log, chosen)
+        rebuilding, n = learned_anew(wiring.as_begun(config, log), log, chosen)
     if isinstance(chosen, WithIds) and chosen.unmet:
         few = ", ".join(islice(chosen.unmet, _FEW)) + (", ..." if len(chosen.unmet) > _FEW else "")
         told = f"{len(chosen.unmet):,} of {len(chosen.ids):,} ids name no event that was learned from: {few}"

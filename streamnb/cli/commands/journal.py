@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         if offsets <= strays_listed(log, journal):
             return _tell(options, None, offsets, f"passed over already, nothing was written: {place}")
         acquire(log, config.log.session_timeout)
-        config = wiring.budgeted(config, log)
+        config = wiring.as_begun(config, log)
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
         checkpoint = pass_over(log, snapshots, offsets, identity, time.time())
     return _tell(options, checkpoint.n, offsets, f"passed over by journal record {checkpoint.n}: {place}")

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Learn the model anew, and have it taken up."""
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
-        rebuilding, n = learned_anew(wiring.budgeted(config, log), log)
+        rebuilding, n = learned_anew(wiring.as_begun(config, log), log)
     tell(options, rebuilding, n, "")
     return 0
 

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     with closing(wiring.existing_log(config)) as log:
-        config = wiring.budgeted(config, log)
+        config = wiring.as_begun(config, log)
         journal = _WholeJournal(log, config)
         after = journal.last if options.after is None else options.after
         answer = compared(log, config, options.before, after, options.top)
@@ -80,7 +80,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
     6. Keep a snapshot there, so that recovery need not begin with an older one.
     """
     with closing(wiring.existing_log(config)) as log:
-        config = wiring.budgeted(config, log)
+        config = wiring.as_begun(config, log)
         _refuse_nothing(log, config, options.to)
         wiring.warm_up(config)  # while nothing is held
         acquire(log, config.log.session_timeout)

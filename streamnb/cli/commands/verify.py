@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, note)
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
-        source = source_of(wiring.budgeted(config, log), log, folder)
+        source = source_of(wiring.as_begun(config, log), log, folder)
         verified = verify(source, findings, progress)
         if options.rebuilt or options.forgotten is not None:
             chosen = None if options.forgotten is None else with_ids(options.forgotten)

@@ -70,11 +70,12 @@ class Replica(Follower):
 
     def _follow(self, log: Log) -> None:
         """Recover, then go on as the journal does until it is stopped. Raises StreamnbError."""
-        identity, snapshots = wiring.identity(self.config), wiring.snapshots(self.config)
+        config = wiring.as_begun(self.config, log)
+        identity, snapshots = wiring.identity(config), wiring.snapshots(config)
         n = standing(log, snapshots, identity).n
         if n < 0:
             raise SnapshotError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
-        learner: Learner = wiring.learner(self.config)
+        learner: Learner = wiring.learner(config)
         checkpoint = recover(log, snapshots, learner, identity, self._check, at=n)
         found = find(log, log.partitions(identity.journal)[0], n)
         self._learned_at = 0.0 if found is None else found.record.now

@@ -306,9 +306,12 @@ class Tokens:
         ends: int64[t], where each token ends in `bytes`.
         places: uint64[t], the hashes by which a vocabulary of the same secret finds them.
         item_tokens: int64[m + 1], the tokens of item i are ``item_tokens[i]`` to ``item_tokens[i + 1]``.
+        text: uint8, all items one after the other, and eight bytes.
+        item_ends: int64[m], where each item ends in `text`.
+        whole: as given.
     """
 
-    __slots__ = ("_group", "bytes", "ends", "item_tokens", "places")
+    __slots__ = ("_group", "bytes", "ends", "item_ends", "item_tokens", "places", "text", "whole")
 
     def __init__(self, items: list[bytes], whole: Flags, group: Codes, secret: Hashes | None = None) -> None:
         text = np.frombuffer(b"".join([*items, SPARE]), dtype=np.uint8)
@@ -316,7 +319,7 @@ class Tokens:
         size, most = most_tokens(text.size, len(items))
         self.bytes = np.empty(size, dtype=np.uint8)
         self.ends = np.empty(most, dtype=np.int64)
-        self._group = group
+        self._group, self.text, self.item_ends, self.whole = group, text, item_ends, whole
         self.places = np.empty(most, dtype=np.uint64)
         self.item_tokens = np.zeros(len(items) + 1, dtype=np.int64)
         secret, lowered = process_secret() if secret is None else secret, np.empty(text.size, dtype=np.uint8)

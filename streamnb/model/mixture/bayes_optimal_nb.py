@@ -20,14 +20,16 @@ from streamnb.model.attributes.signatures import Array, Times, Weights
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.bags import bags_of
 from streamnb.model.encoding.batch import Batch, Encoded
+from streamnb.model.encoding.byte_grams import ByteGrams, grams_of
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels
+from streamnb.model.mixture.byte_evidence import run_log_odds
 from streamnb.model.mixture.components import TREE, AnyHypothesis, naive_part
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
-from streamnb.model.mixture.evidence import Parts, mean_log_odds
+from streamnb.model.mixture.evidence import mean_log_odds
 from streamnb.model.mixture.hypotheses import Readings, check_names, sources_of
 from streamnb.model.mixture.kernels import (
     GIBBS,
@@ -39,6 +41,7 @@ from streamnb.model.mixture.kernels import (
     unlearn_counts,
 )
 from streamnb.model.mixture.learner_state import Learners, LearnerScratch, Plan
+from streamnb.model.mixture.parts import Parts
 from streamnb.model.mixture.scoring import HypothesisScratch
 from streamnb.model.mixture.tree_members import TreeOpinions
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -262,7 +265,7 @@ class BayesOptimalNB(CountingModel):
                 if self._learners.is_needed and meta.get("learners") != self._plan.described():
                     raise ValueError("a state of other learners than the hypotheses")
                 trees.load(meta.get("trees", []), named(arrays, _TREES))
-                learners.load(named(arrays, _LEARNED), len(meta["classes"]))
+                learners.load(named(arrays, _LEARNED), len(meta["groups"]), len(meta["classes"]))
         super().load_state(meta, arrays)
         self._posterior, self._met, self._learners, self._trees = posterior, met, learners, trees
         self._smoothings, self._sizes = self._smoothings[:, :, :0], self._sizes[:, :0]
@@ -322,8 +325,9 @@ class BayesOptimalNB(CountingModel):
         readings = self._readings_now()
         K = len(statistics.classes)
         self._reserve(0)
+        grams = self._grams_of(encoded, learn=False)
         learner_scratch = LearnerScratch.of(
-            self._plan, K, most_features(batch) if self._plan.takes_features else 0
+            self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.most
         )
         of_trees = np.flatnonzero(self._plan.kind == TREE)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
@@ -336,13 +340,16 @@ class BayesOptimalNB(CountingModel):
             readings,
             readings._replace(prior_mode=np.full_like(readings.prior_mode, UNIFORM)),
             self._plan,
-            (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch)),
+            (batch, (batch.value + 0.0).view(np.uint64), bags_of(batch), grams),
             parts,
             (statistics.classes[first], statistics.classes[second]),
             HypothesisScratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
             learner_scratch,
             self._trees.log_odds(
                 batch, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
+            ),
+            run_log_odds(
+                encoded, grams, self._learners, parts, (statistics.classes[first], statistics.classes[second])
             ),
             self._shares(),
         ).tolist()
@@ -381,13 +388,13 @@ class BayesOptimalNB(CountingModel):
             np.zeros((n if predict else 0, H)),
             np.zeros((n if joints else 0, H, K)),
         )
-        bags = bags_of(batch)
+        bags, grams = bags_of(batch), self._grams_of(encoded, learn=learn)
         readings = self._readings_now()
         scratch = HypothesisScratch.of(
             len(self._readings), self._plan.twins.size, K, len(self._sources.decays)
         )
         most = most_features(batch) if self._plan.takes_features else 0
-        learner_scratch = LearnerScratch.of(self._plan, K, most)
+        learner_scratch = LearnerScratch.of(self._plan, K, most, grams.most)
         self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
         # The mean of one is itself, bit for bit: it is not divided by its sum.
@@ -413,6 +420,7 @@ class BayesOptimalNB(CountingModel):
                 batch,
                 bits,
                 bags,
+                grams,
                 mode,
                 draws,
                 self.switching_rate,
@@ -438,7 +446,19 @@ class BayesOptimalNB(CountingModel):
         """Let the learners take what the statistics have met, so many new features, and places of bins."""
         K = len(self._statistics.classes)
         known = int(np.count_nonzero(self._statistics.class_weights[:K]))
-        self._learners.reserve(K, known, len(self._statistics.layout.fields), features, places)
+        layout = self._statistics.layout
+        self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
+
+    def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteGrams:
+        """The runs of bytes of events, where a hypothesis reads them and learned any, or is going to."""
+        grams, labels = self._learners.grams, encoded.batch.label
+        if self._plan.byte_rates.size and (learn or grams.is_there):
+            found = grams_of(encoded, grams.bits)
+            if learn and (np.diff(found.ends)[labels >= 0] > 0).any():
+                grams.lay()
+            if grams.is_there:
+                return found
+        return ByteGrams.none(labels.size)
 
     def _presence(self) -> PresenceTables:
         presence = self._statistics.presence

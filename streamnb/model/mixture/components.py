@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.model.attributes.parameters import check_capacity
 from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
 
-NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE = 0, 1, 2, 3, 4, 5
+NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE, BYTES = 0, 1, 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,30 @@ class Softmax:
     def label(self) -> str:
         """Its name, or what it is: ``softmax rate=0.6 pairs``."""
         return self.name or f"softmax rate={self.rate:g}{' pairs' if self.pairs else ''}"
+
+
+@dataclass(frozen=True)
+class ByteSoftmax:
+    """Softmax regression on the runs of four bytes of texts, as a hypothesis: see `gram_table`.
+
+    Attributes:
+        rate: of learning, above zero.
+        weight: relative prior probability; 0 as in `Hypothesis`.
+        name: what predictions, metrics and reports call it.
+    """
+
+    rate: float = 0.6
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check("rate", self.rate)
+        check_weight(self.weight)
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``byte softmax rate=0.6``."""
+        return self.name or f"byte softmax rate={self.rate:g}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +123,7 @@ class Tree:
         return self.name or f"tree prior_weight={self.prior_weight:g}"
 
 
-AnyHypothesis = Hypothesis | Softmax | Pool | Tree
+AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | Tree
 
 
 def _check(name: str, value: float) -> None:

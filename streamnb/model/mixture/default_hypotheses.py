@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnb.model.mixture.components import AnyHypothesis, Pool, Softmax
+from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, Pool, Softmax
 from streamnb.model.mixture.hypotheses import Hypothesis
 
 _ALPHAS = (1.0, 0.1, 0.01)
@@ -20,6 +20,7 @@ DEFAULT_HYPOTHESES: tuple[AnyHypothesis, ...] = (
     *(Hypothesis("presence", alpha=alpha, calibrated=True) for alpha in _ALPHAS[1:]),
     Softmax(0.6, pairs=True),
     Softmax(0.25),
+    ByteSoftmax(0.6),
     Pool(0.01),
     Pool(0.1),
     Pool(0.1, calibrated=True),

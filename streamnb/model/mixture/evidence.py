@@ -6,6 +6,7 @@ Given the event every score is a sum over what the event holds, and so is the lo
     calibrated     the same times its power
     softmax        b_v1 - b_v2 + sum over features of x_i (l_iv1/2 + w_iv1 - l_iv2/2 - w_iv2)
     tree           log P(v1)/P(v2) + sum over values of log P(a|b,v1)/P(a|b,v2), b the value of the parent
+    byte softmax   b_v1 - b_v2 + sum over runs of bytes of the same; a quarter of it for each byte
     pool           b_v1 - b_v2 + sum over opinions of w_i times the log odds of the opinion; what the
                    correction of its confidence adds is the prior's
 
@@ -18,28 +19,23 @@ cuts infinite ones, those of a class that a prior rules out, the rest is the pri
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from streamnb.compiler.bundles import bundle
-from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.signatures import Flags
-from streamnb.model.attributes.weights import UNIT
 from streamnb.model.calibration import temperature
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
-from streamnb.model.encoding.bags import Bags, bags_of
-from streamnb.model.encoding.batch import Batch, Encoded
-from streamnb.model.encoding.layout import Layout
+from streamnb.model.encoding.batch import Batch
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture import opinion_pool
 from streamnb.model.mixture.binned_density import read_value, score_binned
-from streamnb.model.mixture.components import CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
+from streamnb.model.mixture.components import BYTES, CALIBRATED, CALIBRATED_POOL, NAIVE, POOL, SOFTMAX, TREE
 from streamnb.model.mixture.hypotheses import Readings
 from streamnb.model.mixture.learner_kernels import extract_event, predict_by_learners
 from streamnb.model.mixture.learner_state import LearnerScratch, LearnerTables, Plan
+from streamnb.model.mixture.parts import Parts
 from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, put_value
@@ -50,77 +46,6 @@ from streamnb.model.stats.decayed import DecayedTables
 from streamnb.model.stats.presence import PresenceTables
 
 _POWER_FLOOR, _POOL_FLOOR = temperature.FLOOR, opinion_pool.FLOOR
-
-
-@bundle
-class Parts(NamedTuple):
-    """One event as n - 1 parts: D words and nominal values, V numbers, and G texts without their words.
-
-    Attributes:
-        batch: n events, each with one part, in this order; the last is the event without any.
-        base: int64[n - 1], the event that has all of a part's event but the part: of a word its text without
-            words, of all else the last.
-        of_token: int64[t], which part each word or nominal value of the event is.
-        bags: of `batch`.
-        alone: scratch for the features of one number.
-    """
-
-    batch: Batch
-    base: Ints
-    of_token: Ints
-    bags: Bags
-    alone: ExtractedFeatures
-
-    @classmethod
-    def of(cls, event: Batch, kinds: Ints) -> Parts:
-        """Those of a batch of one event; `kinds` of the groups."""
-        times = np.diff(event.item_rows)
-        _, where, of_token = np.unique(event.keys, return_index=True, return_inverse=True)
-        order = np.argsort(where)  # as they come in the event, not as their keys do
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        where, of_token = where[order], rank[of_token]
-        group = np.repeat(event.item_group, times)[where]
-        amount = np.zeros(where.size, dtype=np.int64)
-        np.add.at(amount, of_token, np.repeat(event.item_amount, times))
-        texts = np.unique(event.item_group[kinds[event.item_group] != NOMINAL])
-        D, V, G = where.size, event.value.size, texts.size
-        n = D + V + G + 1
-        base = np.full(n - 1, n - 1, dtype=np.int64)
-        words = kinds[group] != NOMINAL
-        base[:D][words] = D + V + np.searchsorted(texts, group[words])
-        place = np.arange(n + 1)
-        batch = Batch(
-            event_items=np.clip(place, 0, D) + np.clip(place - D - V, 0, G),
-            item_group=np.concatenate([group, texts]),
-            item_amount=np.concatenate([amount, np.full(G, UNIT)]),
-            item_rows=np.minimum(np.arange(D + G + 1), D),
-            rows=event.rows[where],
-            keys=event.keys[where],
-            event_values=np.clip(place - D, 0, V),
-            value_field=event.value_field,
-            value=event.value,
-            label=np.full(n, -1),
-            weight=np.full(n, UNIT),
-            time=np.repeat(event.time, n),
-        )
-        return cls(batch, base, of_token, bags_of(batch), ExtractedFeatures.of(LAYOUTS + 1))
-
-    def named(self, x: Mapping[Any, Any], encoded: Encoded, layout: Layout) -> list[tuple[Any, Any]]:
-        """(attribute, value) of every part of the event `x`; the value of a text without its words is ""."""
-        groups, fields = [name for _, name in layout.groups], list(layout.fields)
-        tokens = encoded.tokens.words() if encoded.tokens else []
-        word = dict(zip(self.of_token.tolist(), tokens, strict=True))
-        D, G = len(word), self.base.size - len(word) - self.batch.value.size
-        owners = self.batch.item_group.tolist()
-        found = [
-            (groups[g], word[i].decode(errors="replace") if is_text else x[groups[g]])
-            for i, (g, is_text) in enumerate(
-                zip(owners[:D], (self.base[:D] < self.base.size).tolist(), strict=True)
-            )
-        ]
-        found += [(fields[f], x[fields[f]]) for f in self.batch.value_field.tolist()]
-        return found + [(groups[g], "") for g in owners[D : D + G]]
 
 
 @allocating
@@ -338,6 +263,7 @@ def mean_log_odds(
     scratch: HypothesisScratch,
     learner_scratch: LearnerScratch,
     trees: Floats,
+    runs: Floats,
     shares: Floats,
 ) -> Any:
     """What each part adds to the log odds, on average over the hypotheses, and the prior at last: float64[n].
@@ -349,16 +275,17 @@ def mean_log_odds(
         readings: of the counts.
         flat: the same, with priors that rule out no class.
         plan: which hypothesis is what.
-        event: (the batch that is the event, the bits of its values, its bags).
+        event: (the batch that is the event, the bits of its values, its bags, its runs of bytes).
         parts: `Parts` of it.
         classes: the class whose log odds they are, and the one against which, as numbers.
         scratch: of the readings.
         learner_scratch: of the learners; what trees say of the event is in its logs.
         trees: float64[T, n], the parts of the hypotheses that are trees.
+        runs: float64[G, n], of those that read runs of bytes.
         shares: float64[H], of the hypotheses in the mean.
     """
     tables, presence, decayed, learners = state
-    batch, bits, bags = event
+    batch, bits, bags, grams = event
     H, n = plan.kind.size, parts.base.size + 1
     by_reading, odds = np.empty((scratch.joint.shape[0], n)), np.zeros((H, n))
     _by_readings(tables, presence, decayed, readings, flat, plan, parts, classes, scratch, by_reading)
@@ -374,7 +301,9 @@ def mean_log_odds(
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if extracted.keys.size:
             score_binned(plan.binned, tables, learners, batch, e, extracted, scratch.value, scratch.joint)
-        predict_by_learners(plan, learners, tables.classes, scratch.joint, learner_scratch, by_hypothesis)
+        predict_by_learners(
+            plan, learners, tables.classes, scratch.joint, grams, e, learner_scratch, by_hypothesis
+        )
     _of_calibrated(plan, learners, learner_scratch.untempered, classes, by_reading, odds)
     if plan.rates.size:
         own = np.empty((2, extracted.keys.size), dtype=np.int64)
@@ -383,6 +312,8 @@ def mean_log_odds(
     for h in range(H):
         if plan.kind[h] == TREE:
             odds[h] = trees[plan.reads[h]]
+        elif plan.kind[h] == BYTES:
+            odds[h] = runs[plan.reads[h]]
     _of_pools(plan, learners, learner_scratch, classes, odds)
     mean = np.zeros(n)
     for h in range(H):

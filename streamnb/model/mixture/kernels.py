@@ -13,6 +13,7 @@ from streamnb.model.compiled.jit import kernel
 from streamnb.model.compiled.vectors import copy_to, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
+from streamnb.model.encoding.byte_grams import ByteGrams
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.binned_density import score_binned
 from streamnb.model.mixture.components import NAIVE, TREE
@@ -91,6 +92,7 @@ def run_hypotheses(
     batch: Batch,
     bits: Any,
     bags: Bags,
+    grams: ByteGrams,
     mode: int,
     uniforms: Any,
     switching_rate: float,
@@ -111,6 +113,7 @@ def run_hypotheses(
         batch: the events.
         bits: uint64[v], the bits of its values, no zero among them negative.
         bags: the same as bags.
+        grams: the runs of bytes in them.
         mode: MIXTURE, MAP or GIBBS.
         uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
         switching_rate: of the posterior.
@@ -159,7 +162,9 @@ def run_hypotheses(
             elif plan.kind[h] == TREE:
                 log_normalise(trees[plan.reads[h], e], learner_scratch.logs[h], by_hypothesis[h])
         if learns_more:
-            predict_by_learners(plan, learners, tables.classes, scratch.joint, learner_scratch, by_hypothesis)
+            predict_by_learners(
+                plan, learners, tables.classes, scratch.joint, grams, e, learner_scratch, by_hypothesis
+            )
         if answers.probabilities.shape[0]:
             _answer(weights.log_posterior, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
         if answers.posteriors.shape[0]:
@@ -180,7 +185,7 @@ def run_hypotheses(
                 log_likelihoods[h] = math.log(max(by_hypothesis[h, k], ESCAPE))
             observe(weights, log_likelihoods, switching_rate)
             if learns_more:
-                learn_by_learners(plan, learners, tables, batch, e, learner_scratch, by_hypothesis)
+                learn_by_learners(plan, learners, tables, batch, grams, e, learner_scratch, by_hypothesis)
             learn_event(tables, batch, e)
             if presence.slot.size:
                 count_presence(presence, tables.kinds, bags, e, k, batch.weight[e])

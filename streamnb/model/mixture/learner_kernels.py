@@ -13,12 +13,14 @@ from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import copy_to, count_positive
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.mixture.components import CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
+from streamnb.model.encoding.byte_grams import ByteGrams
+from streamnb.model.mixture.components import BYTES, CALIBRATED, CALIBRATED_POOL, POOL, SOFTMAX
 from streamnb.model.mixture.opinion_pool import learn_pool, score_pool
 from streamnb.model.naive_bayes.tables import Tables
 from streamnb.model.numerics.logspace import log_normalise
 from streamnb.model.softmax.feature_extraction import ExtractedFeatures, extract, note_attributes
 from streamnb.model.softmax.feature_table import NO_CLASS, FeatureTables, most_met_once, most_rows
+from streamnb.model.softmax.gram_table import count_grams, learn_grams, score_grams, weigh_grams
 from streamnb.model.softmax.quantile_bins import note_value
 from streamnb.model.softmax.softmax import count_features, learn_softmax, score_features, score_softmax
 
@@ -81,7 +83,14 @@ def extract_event(
 
 @kernel
 def predict_by_learners(
-    plan: Any, learners: Any, known: Ints, joint: Floats, scratch: Any, answers: Floats
+    plan: Any,
+    learners: Any,
+    known: Ints,
+    joint: Floats,
+    grams: ByteGrams,
+    e: int,
+    scratch: Any,
+    answers: Floats,
 ) -> None:
     """Fill P_h(class | event) (H, K) of every hypothesis that learns from predictions.
 
@@ -90,6 +99,8 @@ def predict_by_learners(
         learners: `LearnerTables`.
         known: int64[>= K], weight learned of each class.
         joint: float64[B, K], the scores of all readings of the counts.
+        grams: the runs of bytes of the batch.
+        e: which event.
         scratch: holds the event's features, extracted; left as it is for `learn_by_learners`.
         answers: float64[H, K].
     """
@@ -98,6 +109,8 @@ def predict_by_learners(
         score_features(
             extracted, learners.features, plan.pairs, scratch.likelihoods, scratch.dots, scratch.by_owner
         )
+    if plan.byte_rates.size:
+        scratch.run_scale[0] = weigh_grams(grams, e, learners.grams, scratch.runs)
     for h in range(plan.kind.size):
         i = plan.reads[h]
         if plan.kind[h] == CALIBRATED:
@@ -116,6 +129,12 @@ def predict_by_learners(
                 known,
                 scratch.scores,
             )
+            log_normalise(scratch.scores, scratch.logs[h], answers[h])
+        elif plan.kind[h] == BYTES:
+            score_grams(
+                i, grams, e, learners.grams, scratch.run_scale[0], scratch.runs,
+                learners.bias[plan.rates.size + i], known, scratch.scores,
+            )  # fmt: skip
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
     for i in range(plan.opinions.size):
         copy_to(scratch.opinions[i], scratch.logs[plan.opinions[i]])
@@ -136,7 +155,14 @@ def predict_by_learners(
 
 @kernel
 def learn_by_learners(
-    plan: Any, learners: Any, tables: Tables, batch: Batch, e: int, scratch: Any, answers: Floats
+    plan: Any,
+    learners: Any,
+    tables: Tables,
+    batch: Batch,
+    grams: ByteGrams,
+    e: int,
+    scratch: Any,
+    answers: Floats,
 ) -> None:
     """Learn event e, which was just predicted, before its class is counted.
 
@@ -155,6 +181,11 @@ def learn_by_learners(
                     i, plan.pairs[i], plan.rates[i], scratch.scales[i], label, weight, answers[h],
                     scratch.extracted, learners.features, learners.bias, scratch.scores,
                 )  # fmt: skip
+            elif plan.kind[h] == BYTES:
+                learn_grams(
+                    i, plan.byte_rates[i], grams, e, learners.grams, scratch.run_scale[0], scratch.runs,
+                    label, weight, answers[h], learners.bias[plan.rates.size + i], scratch.scores,
+                )  # fmt: skip
             elif plan.kind[h] == CALIBRATED_POOL:
                 learn_confidence(scratch.pooled[1, i], label, units, learners.confidence[plan.number[h]])
         for p in range(plan.variances.size):
@@ -162,6 +193,7 @@ def learn_by_learners(
                 scratch.opinions, scratch.pooled[0, p], label, weight, plan.variances[p],
                 learners.pool_weights[p], learners.covariance[p], learners.pool_bias[p], scratch.work,
             )  # fmt: skip
+    count_grams(grams, e, learners.grams, label, units)
     if scratch.extracted.keys.size:
         count_features(scratch.extracted, learners.features, label, units)
         for v in range(batch.event_values[e], batch.event_values[e + 1]):

@@ -14,6 +14,7 @@ from streamnb.model.calibration.histogram_binning import CONFIDENCES
 from streamnb.model.calibration.temperature import FIRST_POWER, LEAST_POWER, MOST_POWER
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.mixture.components import (
+    BYTES,
     CALIBRATED,
     CALIBRATED_POOL,
     NAIVE,
@@ -21,6 +22,7 @@ from streamnb.model.mixture.components import (
     SOFTMAX,
     TREE,
     AnyHypothesis,
+    ByteSoftmax,
     Pool,
     Softmax,
     Tree,
@@ -31,6 +33,7 @@ from streamnb.model.mixture.components import (
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, expected_context
 from streamnb.model.softmax.feature_table import COUNTS, Features, FeatureTables
+from streamnb.model.softmax.gram_table import Grams, GramTables
 from streamnb.model.softmax.quantile_bins import Bins, BinTables, expected_bins, packed_bins
 
 
@@ -41,7 +44,7 @@ class Plan(NamedTuple):
     The first readings are different; the others are twins of theirs, which take continuous values by bins.
 
     Attributes:
-        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL or TREE.
+        kind: int64[H], NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE or BYTES.
         reads: int64[H], which reading (NAIVE, CALIBRATED), learner, pool or tree.
         number: int64[H], which of its kind.
         rates: float64[M].
@@ -50,6 +53,7 @@ class Plan(NamedTuple):
         opinions: int64[I], the hypotheses that are pooled.
         binned: bool[B], whether continuous values are read by their bins, see `binned_density`.
         twins: int64[< B], of each of the last readings which of the first it is otherwise.
+        byte_rates: float64[G], of learners of runs of bytes; their biases come after those of the M others.
     """
 
     kind: Ints
@@ -61,6 +65,7 @@ class Plan(NamedTuple):
     opinions: Ints
     binned: Flags
     twins: Ints
+    byte_rates: Floats
 
     @classmethod
     def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
@@ -74,14 +79,14 @@ class Plan(NamedTuple):
             kind = _kind(h)
             number.append(kinds.count(kind))
             kinds.append(kind)
-            if isinstance(h, (Softmax, Tree)):
+            if isinstance(h, (Softmax, ByteSoftmax, Tree)):
                 index.append(number[-1])
             elif isinstance(h, Pool):  # equal ones are shared
                 index.append(variances.index(h.variance))
             else:
                 index.append(densities.index((readings.index(_reading(h)), h.is_binned)))
         learners = [h for h in hypotheses if isinstance(h, Softmax)]
-        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, TREE}]
+        opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, TREE, BYTES}]
         if variances and not opinions:
             raise ValueError("a pool needs hypotheses that are calibrated, softmax regressions or trees")
         return cls(
@@ -94,6 +99,7 @@ class Plan(NamedTuple):
             np.array(opinions, dtype=np.int64),
             np.array([is_binned for _, is_binned in densities], dtype=np.bool_),
             np.array([i for i, _ in densities[len(readings) :]], dtype=np.int64),
+            np.array([h.rate for h in hypotheses if isinstance(h, ByteSoftmax)], dtype=np.float64),
         )
 
     @property
@@ -103,7 +109,8 @@ class Plan(NamedTuple):
 
     def described(self) -> list[list[Any]]:
         """As JSON can hold it: two states of plans that are described alike fit each other."""
-        return [array.tolist() for array in self]
+        described = [array.tolist() for array in self]
+        return described if self.byte_rates.size else described[:-1]  # as before there were any
 
 
 def _kind(h: AnyHypothesis) -> int:
@@ -111,6 +118,8 @@ def _kind(h: AnyHypothesis) -> int:
         return CALIBRATED if h.calibrated else NAIVE
     if isinstance(h, Softmax):
         return SOFTMAX
+    if isinstance(h, ByteSoftmax):
+        return BYTES
     if isinstance(h, Tree):
         return TREE
     return CALIBRATED_POOL if h.calibrated else POOL
@@ -123,8 +132,8 @@ class LearnerTables(NamedTuple):
     There are columns for C >= K classes.
 
     Attributes:
-        features, bins, context: see there.
-        bias: float64[M, 2, C], of each learner, and its sums of squared gradients.
+        features, bins, context, grams: see there.
+        bias: float64[M + G, 2, C], of each learner, and its sums of squared gradients.
         powers: float64[T, 2], of each calibrator, and its curvature.
         pool_weights: float64[P, I].
         covariance: float64[P, I, I].
@@ -141,6 +150,7 @@ class LearnerTables(NamedTuple):
     covariance: Floats
     pool_bias: Floats
     confidence: Ints
+    grams: GramTables
 
 
 @bundle
@@ -158,6 +168,8 @@ class LearnerScratch(NamedTuple):
         dots: float64[M, 2, K].
         by_owner: float64[2, most].
         scales: float64[M], 1 / |v|.
+        runs: float64[most], v of each run of bytes.
+        run_scale: float64[1], 1 / |v| of them.
         work: float64[4, I].
         answers: float64[H, K], P_h(v | x).
         log_likelihoods: float64[H], of the label.
@@ -174,14 +186,16 @@ class LearnerScratch(NamedTuple):
     dots: Floats
     by_owner: Floats
     scales: Floats
+    runs: Floats
+    run_scale: Floats
     work: Floats
     answers: Floats
     log_likelihoods: Floats
     misses: Ints
 
     @classmethod
-    def of(cls, plan: Plan, classes: int, most: int) -> LearnerScratch:
-        """Capacity for events of at most so many features, 0 where none are needed."""
+    def of(cls, plan: Plan, classes: int, most: int, most_runs: int) -> LearnerScratch:
+        """Capacity for events of at most so many features, 0 where none are needed, and runs of bytes."""
         M = plan.rates.size
         return cls(
             ExtractedFeatures.of(most),
@@ -194,6 +208,8 @@ class LearnerScratch(NamedTuple):
             np.empty((M, 2, classes)),
             np.empty((2, most)),
             np.empty(M),
+            np.empty(most_runs),
+            np.zeros(1),
             np.empty((4, plan.opinions.size)),
             np.zeros((plan.kind.size, classes)),
             np.zeros(plan.kind.size),
@@ -213,7 +229,8 @@ class Learners:
         self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
         self.features, self.bins, self._context = Features(M, memory), Bins(), Context.empty()
-        self._bias = np.zeros((M, 2, 0))
+        self.grams = Grams(plan.byte_rates.size, memory)
+        self._bias = np.zeros((M + plan.byte_rates.size, 2, 0))
         calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
         self._powers = np.tile([FIRST_POWER, 1.0], (calibrators, 1))
         self._pool_weights = np.full((P, opinions), 1.0 / max(opinions, 1))
@@ -230,7 +247,13 @@ class Learners:
     @property
     def n_bytes(self) -> int:
         """Memory, bytes."""
-        return self.features.n_bytes + self.bins.n_bytes if self._plan.takes_features else 0
+        features = self.features.n_bytes + self.bins.n_bytes if self._plan.takes_features else 0
+        return features + self.grams.n_bytes
+
+    @property
+    def byte_bias(self) -> Floats:
+        """Of the learners of runs of bytes, as in `LearnerTables`."""
+        return self._bias[self._plan.rates.size :]
 
     @property
     def tables(self) -> LearnerTables:
@@ -245,13 +268,17 @@ class Learners:
             self._covariance,
             self._pool_bias,
             self._confidence,
+            self.grams.tables,
         )
 
-    def reserve(self, classes: int, known: int, fields: int, features: int, places: int = 0) -> None:
+    def reserve(
+        self, classes: int, known: int, fields: int, features: int, places: int = 0, groups: int = 0
+    ) -> None:
         """Let there be so many classes, of which `known` have examples, fields, features, places for bins."""
         if self._plan.takes_features:
             self.bins.reserve(fields, places)
             self.features.reserve(classes, known, features)
+        self.grams.reserve(groups, classes)
         more = classes - self._bias.shape[2]
         if more > 0:
             self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
@@ -278,13 +305,16 @@ class Learners:
             small["features"] = self.features.table[:size, : COUNTS + classes].copy()
             small["features_met_once"] = self.features.met_once
             small["feature_weights"] = self.features.weights[:size, :, : 1 + classes].copy()
-        return small
+        return small | self.grams.state(classes) if self._plan.byte_rates.size else small
 
-    def load(self, arrays: Mapping[str, Array], classes: int) -> None:
-        """Replace everything by a state. Raises SnapshotError where it is none of these hypotheses."""
+    def load(self, arrays: Mapping[str, Array], groups: int, classes: int) -> None:
+        """Replace everything by a state of so many groups and classes.
+
+        Raises SnapshotError where it is none of these hypotheses.
+        """
         if not self.is_needed:
             return
-        found = checked(arrays, self._expected(arrays, classes), classes=classes)
+        found = checked(arrays, self._expected(arrays, groups, classes), classes=classes)
         self._check(found)
         bins = packed_bins(named(found, "bins_")) if self._plan.takes_features else {}
         self._bias, self._pool_bias = found["bias"].copy(), found["pool_bias"].copy()
@@ -294,8 +324,10 @@ class Learners:
             self.bins.load(bins)
             self._context = Context(*(found[f"context_{name}"].copy() for name in Context._fields))
             self.features.load(found, classes)
+        if self._plan.byte_rates.size:
+            self.grams.load(found, classes)
 
-    def _expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
+    def _expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, Expected]:
         """The arrays of a state."""
         P, pooled = self._pool_weights.shape
         any_and_square = np.array([[-LARGE], [0.0]])  # a bias, and a sum of squares
@@ -315,6 +347,8 @@ class Learners:
                 f"bins_{name}": array for name, array in expected_bins(named(arrays, "bins_")).items()
             }
             expected |= {f"context_{name}": array for name, array in expected_context(classes).items()}
+        if self._plan.byte_rates.size:
+            expected |= self.grams.expected(arrays, groups, classes)
         return expected
 
     @staticmethod

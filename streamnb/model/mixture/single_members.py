@@ -9,7 +9,7 @@ from typing import Any
 from streamnb.model.attributes.attributes import Attribute
 from streamnb.model.attributes.priors import Prior
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import Pool, Softmax
+from streamnb.model.mixture.components import ByteSoftmax, Pool, Softmax
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.hypotheses import Density, Hypothesis, Likelihood
 
@@ -123,10 +123,12 @@ class SoftmaxRegression(BayesOptimalNB):
         self.pairs = pairs
 
 
-Opinion = Hypothesis | Softmax
+Opinion = Hypothesis | Softmax | ByteSoftmax
 
 DEFAULT_OPINIONS: tuple[Opinion, ...] = tuple(
-    h for h in DEFAULT_HYPOTHESES if isinstance(h, Softmax) or (isinstance(h, Hypothesis) and h.calibrated)
+    h
+    for h in DEFAULT_HYPOTHESES
+    if isinstance(h, Softmax | ByteSoftmax) or (isinstance(h, Hypothesis) and h.calibrated)
 )
 """Those that the pools of a default `BayesOptimalNB` take in."""
 
@@ -185,7 +187,11 @@ class LogOpinionPool(BayesOptimalNB):
         calibrated: bool = False,
     ) -> None:
         for opinion in opinions:
-            if not (opinion.calibrated if isinstance(opinion, Hypothesis) else isinstance(opinion, Softmax)):
+            if not (
+                opinion.calibrated
+                if isinstance(opinion, Hypothesis)
+                else isinstance(opinion, Softmax | ByteSoftmax)
+            ):
                 raise ValueError(f"an opinion is calibrated or a softmax regression, not {opinion!r}")
         unweighed = tuple(replace(opinion, weight=0.0) for opinion in opinions)
         pool = Pool(variance, calibrated=calibrated)

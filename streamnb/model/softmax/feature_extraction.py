@@ -61,7 +61,7 @@ from streamnb.model.softmax.quantile_bins import (
     first_edge,
     is_in_use,
 )
-from streamnb.model.softmax.softmax import LOG_OF_ONE
+from streamnb.model.softmax.softmax import LOG_OF_ONE, rarity
 
 MOST_PAIRED = 12  # attributes; 66 pairs of them
 _SELECTED_AFTER = 256 * UNIT
@@ -70,19 +70,8 @@ _IS_OWNER, _IS_VALUE, _IS_LABEL = np.uint64(1), np.uint64(2), np.uint64(3)
 _GROUP, _FIELD, _BYTE = np.uint64(0x10), np.uint64(0x20), np.uint64(8)
 _PAIR, _FINE_PAIR = np.uint64(0x30), np.uint64(0x31)
 _LINE = 16  # weights that are fetched together
-_DAMPING = 0.3
-_STEPS = 32  # of the inverse document frequency between two powers of two
-_STEP_OF_HALF = 1022 * _STEPS
 
 
-def _rarity_table() -> Floats:
-    """(ln u + 1/20)^0.3 for u in steps of 3 %, by exponent and mantissa of u >= 1. Shape (64 * 32,)."""
-    exponent, step = np.divmod(np.arange(64 * _STEPS), _STEPS)
-    middle = np.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
-    return (np.log(np.maximum(middle, 1.0)) + 0.05) ** _DAMPING
-
-
-_RARITY = _rarity_table()
 _OFTEN = 1.0 + np.log(np.maximum(np.arange(256), 1))  # 1 + ln n
 
 
@@ -395,13 +384,6 @@ def _find_features(
 
 
 @inlined
-def _rarity(learned: float, having: float) -> float:
-    """Damped inverse document frequency, of weights in examples."""
-    bits: Any = np.float64((learned + 1.0) / (having + 0.5)).view(np.int64)  # its exponent, and five more
-    return float(_RARITY[min(max((bits >> 47) - _STEP_OF_HALF, 0), _RARITY.size - 1)])
-
-
-@inlined
 def _often(times: float) -> float:
     """1 + ln n, and n below one."""
     whole = np.int64(times)
@@ -424,7 +406,7 @@ def _weigh(out: ExtractedFeatures, table: Ints, slots: Hashes, learned: float) -
         having = table[row, TOTAL] / UNIT if row >= 0 else 0.0
         if row < NOBODY and class_met(slots[by_place(row)]) != NO_CLASS:
             having = 1.0
-        v = _often(values[i]) * _rarity(learned, having)
+        v = _often(values[i]) * rarity(learned, having)
         values[i] = v
         out.squares[np.int64(i >= singles)] += v * v
 

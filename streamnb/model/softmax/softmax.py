@@ -38,10 +38,13 @@ from streamnb.model.softmax.feature_table import (
     met_once,
 )
 
-_TRUST = 0.5  # of the log likelihoods; together with |x| = 1 it keeps them from saying too much
+TRUST = 0.5  # of the log likelihoods; together with |x| = 1 it keeps them from saying too much
 _SMOOTHING = 0.5
-_DAMPING = 1e-3
-_SURE = 0.99
+DAMPING = 1e-3
+SURE = 0.99
+_RARITY_DAMPING = 0.3
+_STEPS = 32  # of the inverse document frequency between two powers of two
+_STEP_OF_HALF = 1022 * _STEPS
 
 
 def _log_table(smoothing: float) -> Floats:
@@ -50,9 +53,26 @@ def _log_table(smoothing: float) -> Floats:
     return logs
 
 
-_LOGS, _LOGS_OF_TOTALS = _log_table(_SMOOTHING), _log_table(2.0 * _SMOOTHING)
-_LOG_SMOOTHING = math.log(_SMOOTHING)
-LOG_OF_ONE = float(np.float32(_LOGS[1] - _LOG_SMOOTHING))  # as it is kept, of a feature met in one example
+LOGS, _LOGS_OF_TOTALS = _log_table(_SMOOTHING), _log_table(2.0 * _SMOOTHING)
+LOG_SMOOTHING = math.log(_SMOOTHING)
+LOG_OF_ONE = float(np.float32(LOGS[1] - LOG_SMOOTHING))  # as it is kept, of a feature met in one example
+
+
+def _rarity_table() -> Floats:
+    """(ln u + 1/20)^0.3 for u in steps of 3 %, by exponent and mantissa of u >= 1. Shape (64 * 32,)."""
+    exponent, step = np.divmod(np.arange(64 * _STEPS), _STEPS)
+    middle = np.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
+    return (np.log(np.maximum(middle, 1.0)) + 0.05) ** _RARITY_DAMPING
+
+
+_RARITY = _rarity_table()
+
+
+@inlined
+def rarity(learned: float, having: float) -> float:
+    """Damped inverse document frequency, of weights in examples."""
+    bits: Any = np.float64((learned + 1.0) / (having + 0.5)).view(np.int64)  # its exponent, and five more
+    return float(_RARITY[min(max((bits >> 47) - _STEP_OF_HALF, 0), _RARITY.size - 1)])
 
 
 @inlined
@@ -67,7 +87,7 @@ def _log_of(units: int, smoothing: float, logs: Floats) -> float:
 @inlined
 def log_of_none(table: Ints, owner: int, k: int) -> float:
     """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had."""
-    return _LOG_SMOOTHING - _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
+    return LOG_SMOOTHING - _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
 
 
 @inlined
@@ -134,9 +154,9 @@ def score_softmax(
     square = extracted.squares[0] + (extracted.squares[1] if takes_pairs else 0.0)
     scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
     for k in range(scores.size):
-        told = _TRUST * likelihoods[0, k] + dots[m, 0, k]
+        told = TRUST * likelihoods[0, k] + dots[m, 0, k]
         if takes_pairs:
-            told += _TRUST * likelihoods[1, k] + dots[m, 1, k]
+            told += TRUST * likelihoods[1, k] + dots[m, 1, k]
         scores[k] = bias[m, 0, k] + scale * told if known[k] > 0 else -np.inf
     return scale
 
@@ -171,7 +191,7 @@ def feature_log_odds(
                 correction = weights[row, 1 + m, 1 + k]
             elif class_met(features.slots[by_place(row)]) == k:
                 likelihood += LOG_OF_ONE
-            odds[i] += sign * scale * v * (_TRUST * likelihood + correction)
+            odds[i] += sign * scale * v * (TRUST * likelihood + correction)
 
 
 @kernel
@@ -192,7 +212,7 @@ def learn_softmax(
 
     `gradient` float64[K] is scratch.
     """
-    if probabilities[label] >= _SURE:
+    if probabilities[label] >= SURE:
         return
     K, half = probabilities.size, 0.0
     for k in range(K):
@@ -206,12 +226,12 @@ def learn_softmax(
             continue
         square = weights[row, plane, 0] + half * x * x
         weights[row, plane, 0] = square
-        step = rate * x / math.sqrt(square + _DAMPING)
+        step = rate * x / math.sqrt(square + DAMPING)
         for k in range(K):
             weights[row, plane, 1 + k] -= step * gradient[k]
     for k in range(K):
         bias[m, 1, k] += gradient[k] * gradient[k]
-        bias[m, 0, k] -= rate * gradient[k] / math.sqrt(bias[m, 1, k] + _DAMPING)
+        bias[m, 0, k] -= rate * gradient[k] / math.sqrt(bias[m, 1, k] + DAMPING)
 
 
 @inlined
@@ -233,5 +253,5 @@ def count_features(extracted: Any, features: FeatureTables, label: int, weight: 
         elif row >= 0:
             table[row, TOTAL] += weight
             table[row, COUNTS + label] += weight
-            log = _log_of(table[row, COUNTS + label], _SMOOTHING, _LOGS)
-            weights[row, 0, 1 + label] = log - _LOG_SMOOTHING
+            log = _log_of(table[row, COUNTS + label], _SMOOTHING, LOGS)
+            weights[row, 0, 1 + label] = log - LOG_SMOOTHING

@@ -11,6 +11,7 @@ from test_learners import ATTRIBUTES, CALIBRATED, SOME, Watched, bytes_of, mixed
 
 from streamnb import (
     BayesOptimalNB,
+    ByteSoftmax,
     CalibratedNB,
     Hypothesis,
     LogOpinionPool,
@@ -30,7 +31,11 @@ COMPANY = [
     DECAYING,
     Hypothesis("bernoulli", alpha=0.5, calibrated=True, prior="uniform"),
 ]
-OPINIONS = [h for h in COMPANY if isinstance(h, Softmax) or (isinstance(h, Hypothesis) and h.calibrated)]
+OPINIONS = [
+    h
+    for h in COMPANY
+    if isinstance(h, (Softmax, ByteSoftmax)) or (isinstance(h, Hypothesis) and h.calibrated)
+]
 
 
 def alone(h):
@@ -39,6 +44,8 @@ def alone(h):
         return SoftmaxRegression(ATTRIBUTES, h.rate, h.pairs)
     if isinstance(h, Pool):
         return LogOpinionPool(ATTRIBUTES, OPINIONS, h.variance, calibrated=h.calibrated)
+    if isinstance(h, ByteSoftmax):
+        return BayesOptimalNB(ATTRIBUTES, (h,), switching_rate=0.0)
     smoothing = {"m": h.m, "p": h.p} if h.alpha is None else {"alpha": h.alpha}
     return CalibratedNB(
         ATTRIBUTES, h.likelihood, prior=h.prior, half_life=h.half_life, density=h.density, **smoothing

@@ -6,12 +6,13 @@ import copy
 import math
 import pickle
 import random
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
-from learner_oracle import Oracle, Pooling, Regression, softmax
+from learner_oracle import ByteRegression, Oracle, Pooling, Regression, softmax
 from oracle import words
 from service import records
 from test_learners import (
@@ -27,7 +28,16 @@ from test_learners import (
     mixed_stream,
 )
 
-from streamnb import BayesOptimalNB, BernoulliNB, Hypothesis, MultinomialNB, NaiveBayes, Pool, Softmax
+from streamnb import (
+    BayesOptimalNB,
+    BernoulliNB,
+    ByteSoftmax,
+    Hypothesis,
+    MultinomialNB,
+    NaiveBayes,
+    Pool,
+    Softmax,
+)
 from streamnb.engine.learner import Learner
 from streamnb.engine.settings import Settings
 from streamnb.model.interface.evidence import LIMIT
@@ -176,8 +186,9 @@ class Explained(Watched):
             self.oracle.named(), self.oracle.parts, self.oracle.said, strict=True
         ):
             logs[h.label] = {k: math.log(p) if p else -math.inf for k, p in said.items()}
-            if isinstance(part, Regression):
-                parts[h.label] = self.by_features(part, one, other)
+            if isinstance(part, Regression | ByteRegression):
+                told = self.by_features if isinstance(part, Regression) else self.by_bytes
+                parts[h.label] = told(part, x, one, other)
             elif kind == "Hypothesis":
                 parts[h.label] = self.alone(h, x, one, other)
                 if h.calibrated:
@@ -222,7 +233,7 @@ class Explained(Watched):
                 found[name, word] = odds(self.flat, {name: {word: times}}) - odds(self.flat, {name: ""})
         return found
 
-    def by_features(self, part, one, other):
+    def by_features(self, part, _, one, other):
         found = defaultdict(float, {None: part.bias[one] - part.bias[other]})
         for f in part.seen:
             if f.v and f.name in self.oracle.of_feature:
@@ -236,6 +247,32 @@ class Explained(Watched):
                     found[owner] += f.v * part.scale * odds / len(owners)
         return found
 
+    def by_bytes(self, part, x, one, other):
+        """A quarter of what a run adds for each of its bytes, divided by how often the run occurs."""
+        found = defaultdict(float, {None: part.bias[one] - part.bias[other]})
+        column = part.classes.index
+        odds = dict.fromkeys(part.x, 0.0)
+        for k, sign in ((one, 1), (other, -1)):
+            for bucket, told in zip(part.x, part.told(k, column(k)), strict=True):
+                odds[bucket] += sign * told
+        places = []
+        for (attribute, number), sent in self.oracle.strings(x):
+            text = sent.lower() if {*sent} & {*"\u0130\u03a3"} else sent
+            owners = [""] * len(text)
+            for word in re.finditer(r"\w+", text):
+                owners[slice(*word.span())] = [word[0].lower()] * len(word[0])
+            of_byte = [owner for owner, c in zip(owners, text, strict=True) for _ in c.encode()]
+            raw = text.encode()[: part.FIRST]
+            places += [
+                (part.bucket(raw[i : i + 4], number), [(attribute[1], o) for o in of_byte[i : i + 4]])
+                for i in range(len(raw) - 3)
+            ]
+        times = Counter(bucket for bucket, _ in places)
+        for bucket, owners in places:
+            for owner in owners:
+                found[owner] += odds.get(bucket, 0.0) / 4 / times[bucket]
+        return found
+
 
 def pooled(part, opinions, one, other):
     total = defaultdict(float, {None: part.bias[one] - part.bias[other]})
@@ -246,7 +283,7 @@ def pooled(part, opinions, one, other):
 
 
 def is_opinion(h):
-    return isinstance(h, Softmax) or (isinstance(h, Hypothesis) and h.calibrated)
+    return isinstance(h, (Softmax, ByteSoftmax)) or (isinstance(h, Hypothesis) and h.calibrated)
 
 
 def owners_of(name):

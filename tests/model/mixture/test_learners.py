@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from learner_oracle import Bins as BinsByDefinition
 from learner_oracle import Oracle, softmax
 
-from streamnb import BayesOptimalNB, Hypothesis, Pool, Softmax
+from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, Pool, Softmax
 from streamnb.errors import UnlearnError
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
@@ -40,6 +40,7 @@ SOME = [
     Hypothesis("presence", alpha=0.1, calibrated=True),
     Softmax(0.6),
     Softmax(0.25, pairs=True),
+    ByteSoftmax(0.6),
     Pool(0.1),
 ]
 CALIBRATED = [
@@ -75,14 +76,14 @@ class Watched:
         tolerance: relative, of each probability. Corrections, and counts beside them, may be held as float32.
     """
 
-    def __init__(self, hypotheses, rate=0.0, tolerance=1e-5):
+    def __init__(self, hypotheses, rate=0.0, tolerance=1e-5, memory=256 << 20):
         self.hypotheses, self.tolerance = hypotheses, tolerance
         naive = [
             replace(h, calibrated=False, density="gaussian", weight=1.0, name=h.label)
             for h in hypotheses
             if isinstance(h, Hypothesis)
         ]
-        self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate)
+        self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate, memory=memory)
         self.scores = BayesOptimalNB(ATTRIBUTES, naive or [Hypothesis()])
         self.oracle = Oracle(hypotheses, TEXTS, {"code"}, rate)
 

@@ -1,0 +1,79 @@
+"""What words add to the log odds of hypotheses that read runs of bytes.
+
+A run counts once however often it occurs: what it adds is divided by that, and of each place where it
+stands its four bytes have a quarter each. A word has what its bytes have; what is between words is the item
+of the text without its words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import accumulate
+
+import numpy as np
+
+from streamnb.model.compiled.arrays import Floats
+from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.byte_grams import FIRST, LENGTH, ByteGrams, bucket_each
+from streamnb.model.mixture.learner_state import Learners
+from streamnb.model.mixture.parts import Parts
+from streamnb.model.softmax.gram_table import gram_log_odds, weigh_grams
+
+
+def run_log_odds(
+    encoded: Encoded, grams: ByteGrams, learners: Learners, parts: Parts, classes: tuple[int, int]
+) -> Floats:
+    """What each part of an event adds to the log odds of two classes, and the bias at last.
+
+    Args:
+        encoded: the event.
+        grams: its runs.
+        learners: of the mixture.
+        parts: of the event.
+        classes: the class whose log odds they are, and the one against which.
+
+    Returns float64[learners of runs, n].
+    """
+    one, other = classes
+    tables, bias = learners.grams.tables, learners.byte_bias
+    found = np.zeros((len(bias), parts.base.size + 1))
+    found[:, -1] = bias[:, 0, one] - bias[:, 0, other]
+    values, odds = np.empty(grams.most), np.empty(grams.most)
+    if not grams.most:
+        return found
+    scale = weigh_grams(grams, 0, tables, values)
+    for g, row in enumerate(found):
+        gram_log_odds(g, grams, tables, scale * values, one, other, odds)
+        by_bucket = dict(zip(grams.buckets.tolist(), odds.tolist(), strict=True))
+        _share(encoded, by_bucket, learners.grams.bits, parts, row)
+    return found
+
+
+def _share(encoded: Encoded, odds: dict[int, float], bits: int, parts: Parts, row: Floats) -> None:
+    """Add what runs, by their buckets, add to the parts of an event."""
+    batch, tokens = encoded.batch, encoded.tokens
+    assert tokens is not None  # noqa: S101  there are runs
+    D, V = parts.batch.rows.size, parts.batch.value.size
+    rest = {g: D + V + i for i, g in enumerate(parts.batch.item_group[D:].tolist())}
+    texts = np.flatnonzero(~tokens.whole).tolist()
+    begins = [0, *tokens.item_ends.tolist()]
+    runs = {item: np.empty(FIRST, dtype=np.int64) for item in texts}
+    for item in texts:
+        group = batch.item_group[item]
+        n = bucket_each(tokens.text, begins[item], begins[item + 1], group, bits, runs[item])
+        runs[item] = runs[item][:n]
+    times = Counter(bucket for found in runs.values() for bucket in found.tolist())
+    for item in texts:
+        shares = np.array([odds[b] / times[b] / LENGTH for b in runs[item].tolist()])
+        until = np.cumsum(np.convolve(shares, np.ones(LENGTH))) if shares.size else np.zeros(1)
+        of_text = float(until[-1])
+        text = tokens.text[begins[item] : begins[item + 1]].tobytes().decode()
+        at = [0, *accumulate(len(character.encode()) for character in text)]
+        first = tokens.item_tokens[item]
+        for i, word in enumerate(re.finditer(r"\w+", text)):
+            start, stop = (min(at[place], until.size) for place in word.span())
+            told = (until[stop - 1] if stop else 0.0) - (until[start - 1] if start else 0.0)
+            row[parts.of_token[first + i]] += told
+            of_text -= told
+        row[rest[int(batch.item_group[item])]] += of_text

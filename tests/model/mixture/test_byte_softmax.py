@@ -1,0 +1,111 @@
+"""Softmax regression on runs of bytes: its oracle in a table in which all meet, its bounds, its states."""
+
+from __future__ import annotations
+
+import random
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from learner_oracle import ByteRegression
+from test_learners import Watched, bytes_of
+
+from streamnb import BayesOptimalNB, ByteSoftmax, Pool, Softmax
+from streamnb.errors import SnapshotError
+from streamnb.model.encoding.byte_grams import FIRST
+
+ONE = {"text": "text"}
+SMALL = 8 * 40 * 64  # bytes: 64 buckets, one run of many to each
+
+
+@pytest.mark.parametrize("memory", [SMALL, 2 * SMALL - 1, 2 * SMALL, 0])
+def test_runs_and_classes_that_share_cells_are_the_oracles(memory, monkeypatch):
+    monkeypatch.setattr(ByteRegression, "BUCKETS", 128 if memory == 2 * SMALL else 64)
+    watched, rng = Watched([ByteSoftmax(), Pool(0.1)], tolerance=1e-4, memory=memory), random.Random(3)
+    for t in range(150):
+        y = rng.choice("abcdefghi"[: 2 + t // 12])
+        text = f"{y * rng.randrange(1, 9)} {rng.random():.4f} {rng.choice(['Ab', 'É', 'Σ', ''])}"
+        title = "".join(rng.choices("xyz! ", k=rng.randrange(12)))
+        watched.meet({"text": text, "title": title} if t > 20 else {"text": text}, y, rng.choice([1, 0.5, 3]))
+
+
+def probabilities(model, text):
+    return model.predict_proba_one({"text": text})
+
+
+def taught(*texts, **parameters):
+    model = BayesOptimalNB(ONE, [ByteSoftmax()], **parameters)
+    for text, label in texts:
+        model.learn_one({"text": text}, label)
+    return model
+
+
+def test_what_comes_after_the_first_bytes_tells_nothing():
+    head = ("some words " * FIRST)[: FIRST - 5]
+    model = taught(*[(head + tail, label) for tail, label in [("spam!", "spam"), ("ham..", "ham")]] * 9)
+    asked = [probabilities(model, head + tail) for tail in ("spam!", "spam! ham..", "spam!\u20ac", "ham..")]
+    assert asked[0] == asked[1] == asked[2] != asked[3]
+    assert asked[0]["spam"] > 0.6 > asked[3]["spam"]
+
+
+def test_it_sees_capitals_and_signs_which_words_do_not_have():
+    events = [("FREE cash!!! now", "spam"), ("free cash now", "ham")] * 20
+    model, by_words = taught(*events), BayesOptimalNB(ONE, [Softmax()])
+    for text, label in events:
+        by_words.learn_one({"text": text}, label)
+    assert probabilities(model, "FREE cash!!! now")["spam"] > 0.8
+    asked = [by_words.predict_proba_one({"text": text}) for text, _ in events[:2]]
+    assert asked[0] == asked[1]
+
+
+def test_memory_is_bounded_and_taken_when_there_is_a_text():
+    model = BayesOptimalNB(None, [ByteSoftmax()])
+    for n in range(30):
+        model.learn_one({"size": n, "text": "abc"}, "ab"[n % 2])
+    before = model.n_bytes
+    assert model.state()[1]["learned_gram_bits"].tolist() == [0]
+    model.predict_proba_one({"text": "a long text"})
+    assert model.n_bytes == before
+    rng = random.Random(1)
+    for n in range(300):
+        model.learn_one({"text": "".join(map(chr, rng.choices(range(32, 900), k=3000)))}, f"label {n % 70}")
+        if n == 0:
+            first = model.n_bytes
+    assert 20 << 20 <= first - before <= 21 << 20
+    held = model._learners.grams
+    assert held.n_bytes == 20 << 20
+    assert np.isfinite(held.tables.told).all()
+
+
+def test_a_table_stays_as_large_as_it_was_made():
+    model = taught(*[(f"text of {n}", "ab"[n % 2]) for n in range(9)], memory=SMALL)
+    for memory in (256 << 20, 0):
+        other = BayesOptimalNB(ONE, [ByteSoftmax()], memory=memory).load_state(*model.state())
+        assert bytes_of(other) == bytes_of(model)
+        for each in (other, copy := deepcopy(model)):
+            each.learn_one({"text": "and one more"}, "c")
+        assert bytes_of(other) == bytes_of(copy)
+        assert probabilities(other, "text and more") == probabilities(copy, "text and more")
+
+
+def damaged():
+    """(array, what is done to it) of states that no model wrote; kernels look at no bounds."""
+    for name, value in [
+        ("cells", -1), ("cells", 256), ("buckets", 64), ("buckets", -1), ("groups", 1), ("groups", -1),
+        ("counts", -1.0), ("counts", np.inf), ("told", np.nan), ("told", 2e37), ("totals", -1.0),
+        ("squares", -1.0), ("events", -1), ("events", (1 << 62) + 1), ("bits", 5), ("bits", 20), ("bits", 0), ("bits", -1),
+    ]:  # fmt: skip
+        yield name, lambda array, value=value: array.__setitem__((-1,) * array.ndim, value)
+    for name in ("cells", "buckets"):
+        yield name, lambda array: array.__setitem__(slice(None), array[::-1].copy())
+        yield name, lambda array: array.__setitem__(1, array[0])
+
+
+@pytest.mark.parametrize(("name", "damage"), [*damaged()])
+def test_a_damaged_state_is_refused(name, damage):
+    model = taught(*[(f"text of {n}", "ab"[n % 2]) for n in range(9)], memory=SMALL)
+    meta, arrays = model.state()
+    array = arrays[f"learned_gram_{name}"]
+    damage(array)
+    with pytest.raises(SnapshotError, match=r"learned_gram_|gram_"):
+        BayesOptimalNB(ONE, [ByteSoftmax()], memory=SMALL).load_state(meta, arrays)
