@@ -28,11 +28,11 @@ def dry_run(config: Config, learner: Learner, most: int, *, accepts_loss: bool) 
     The learner recovers as it would in `run`, and learns in memory. No election is held, no group joined,
     nothing committed: a learner that runs meanwhile does not notice. Raises StreamnbError as `run` would.
     """
-    identity = wiring.identity(config)
     with closing(wiring.existing_log(config)) as log:
         wiring.check_topics(config, log)
-        config = wiring.fitted(config, log)
-        learner.settings = wiring.settings(config)
+        config = wiring.as_begun(wiring.fitted(config, log), log)
+        fresh, identity = wiring.learner(config), wiring.identity(config)
+        learner.settings, learner.model = fresh.settings, fresh.model
         at = recover(log, wiring.snapshots(config), learner, identity)
         missing = missing_records(log, at, identity) if at.n >= 0 else []
         if missing and not accepts_loss:

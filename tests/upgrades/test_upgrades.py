@@ -134,9 +134,7 @@ def test_a_log_of_the_version_before_is_gone_on_with(open_log, model, left, tmp_
     assert "program" not in [record.kind for record in written[1:]]
     assert (before[0].fingerprint["streamnb"], written[0].fingerprint) == (version, fingerprint())
     assert len(read_topic(open_log(), "predictions")) + learner.dead_letters == 300 + len(NEW)
-    found = verify(
-        source_of(wiring.as_begun(config, open_log()), open_log(), store), Findings(), lambda _: None
-    )
+    found = verify(source_of(config, open_log(), store), Findings(), lambda _: None)
     assert [f for f in found.findings.all() if f.verdict == CheckResult.DIFFERS] == []
     assert found.events >= len(NEW)
     drained(open_log(), store, config)
@@ -177,14 +175,17 @@ def test_the_commands_of_an_operator(left, capsys):
     assert main(["verify", "--json", *given]) == 0
     assert json.loads(capsys.readouterr().out)["verified"]
     for command in (
-        ["inspect"],
-        ["explain", "--place", "0/0", "--as-served"],
-        ["snapshot", "diff", "1"],
-        ["rebuild"],
+        ["inspect", "--json"],
+        ["explain", "--place", "0/0", "--as-served", "--json"],
+        ["snapshot", "diff", "1", "--json"],
+        ["snapshot", "list", "--json"],
+        ["rebuild", "--json"],
+        ["run", "--dry-run", "5"],
     ):
-        assert main([*command, "--json", *given]) == 0
+        assert main([*command, *given]) == 0
         told = capsys.readouterr().out
         assert "byte softmax" not in told
+        assert "damaged" not in told
     assert main(["run", "--until-end", *given]) == 0
     assert f"streamnb {left[1]}" not in capsys.readouterr().err
 
@@ -207,9 +208,7 @@ def test_a_kill_between_the_record_and_its_snapshot(left, tmp_path, open_log):
     assert [record.kind for record in written[-2:]] == ["program", "config"]  # of a limit that is new
     drained(open_log(), store, config)
     assert [record.kind for record in journal(open_log())].count("program") == 1
-    found = verify(
-        source_of(wiring.as_begun(config, open_log()), open_log(), store), Findings(), lambda _: None
-    )
+    found = verify(source_of(config, open_log(), store), Findings(), lambda _: None)
     assert [f for f in found.findings.all() if f.verdict == CheckResult.DIFFERS] == []
 
 
@@ -228,7 +227,7 @@ def test_events_that_were_read_by_other_rules_are_not_counted_again(left, monkey
         log.append([NewRecord("events", b"k", raw) for raw in NEW])
     drained(SqliteLog(folder / "log.db"), store, config)
     with closing(SqliteLog(folder / "log.db")) as log:
-        found = verify(source_of(wiring.as_begun(config, log), log, store), Findings(), lambda _: None)
+        found = verify(source_of(config, log, store), Findings(), lambda _: None)
     assert [f for f in found.findings.all() if f.verdict == CheckResult.DIFFERS] == []
     assert found.events == len(NEW)
     assert any("read by other rules" in f.text for f in found.findings.all())

@@ -223,4 +223,4 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     wiring.warm_up(config)
     place = (log, partition, start.offset, -1 if n is None else n)
     work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))
-    yield check_duration(work, sampled(*place, folder, wiring.learner(config)))
+    yield check_duration(work, sampled(*place, folder, wiring.learner(wiring.as_begun(config, log))))

@@ -34,7 +34,6 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
         config = wiring.as_begun(config, log)
-        learner = wiring.learner(config)
         journal = log.partitions(config.topics.journal)[0]
         if not log.read(journal, log.offsets(journal)[0], 1):
             raise LogError(f"nothing has been learned yet: the journal of {config.log.url} is empty")

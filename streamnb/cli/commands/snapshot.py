@@ -49,7 +49,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _compared(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     with closing(wiring.existing_log(config)) as log:
-        config = wiring.as_begun(config, log)
         journal = _WholeJournal(log, config)
         after = journal.last if options.after is None else options.after
         answer = compared(log, config, options.before, after, options.top)

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, note)
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
-        source = source_of(wiring.as_begun(config, log), log, folder)
+        source = source_of(config, log, folder)
         verified = verify(source, findings, progress)
         if options.rebuilt or options.forgotten is not None:
             chosen = None if options.forgotten is None else with_ids(options.forgotten)
@@ -59,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:
     """What is to be verified under a configuration."""
+    config = wiring.as_begun(config, log)
     identity = wiring.identity(config)
     plans = partial(_plan, config, identity)
     return Source(log, snapshots, lambda: wiring.learner(config), identity, plans)

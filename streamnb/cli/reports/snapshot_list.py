@@ -12,7 +12,8 @@ from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.state_diff import time_of
 from streamnb.cli.reports.text_tables import table
-from streamnb.config import Config
+from streamnb.config import Config, restored
+from streamnb.engine.journal.checkpoint import origin_of
 from streamnb.engine.journal.history import entries, find, is_on, last, path_to
 from streamnb.engine.ports import Log, Patience
 from streamnb.errors import JournalError, LogError, SnapshotError
@@ -96,7 +97,8 @@ def _described(
 
 def _contents(snapshot: Snapshot, config: Config) -> dict[str, Any]:
     """What a snapshot says by itself. Raises SnapshotError where it is not one of such a learner."""
-    learner = wiring.learner(config)
+    learned_under = origin_of(snapshot).config
+    learner = wiring.learner(restored(learned_under) if learned_under else config)
     learner.load(snapshot.parts, snapshot.segments)
     positions: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(snapshot.positions.items()):

@@ -69,6 +69,7 @@ def compared(
 
 def state_at(log: Log, config: Config, n: int, alive: Callable[[], None] = lambda: None) -> StateAt:
     """The state at a journal record, under the configuration that held then."""
+    config = wiring.as_begun(config, log)
     learner = wiring.learner(config)
     found = recover(log, wiring.snapshots(config), learner, wiring.identity(config), alive, at=n)
     return StateAt(found, learner)

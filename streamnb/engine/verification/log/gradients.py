@@ -19,13 +19,8 @@ from streamnb.model.mixture.components import ByteSoftmax, Pool, Softmax, Tree
 
 OF_LEARNERS, DECAYED = "learned_", "decayed_"
 """How the names of all arrays begin that are compared here."""
-_UNPORTABLE = (
-    DECAYED,
-    *(
-        f"{OF_LEARNERS}{name}"
-        for name in ("feature_weights", "bias", "powers", "pool_", "gram_told", "gram_squares")
-    ),
-)
+_BY_GRADIENT = ("feature_weights", "bias", "powers", "pool_", "gram_told", "gram_squares")
+_UNPORTABLE = (DECAYED, *(f"{OF_LEARNERS}{name}" for name in _BY_GRADIENT))
 
 
 def learns(model: StreamModel) -> bool:
