@@ -492,7 +492,7 @@ def test_numbers_that_differ_are_told_by_the_first_of_each_array(log, folder):
 
     edit_snapshot(folder / "snapshots", edit, 6)
     texts = [text for _, text in told(outcome_of(log, folder))]
-    assert ", and 11 more" in texts[0]
+    assert ", and 17 more" in texts[0]
     assert "learned_pool_bias has the shape (2, 2, 2), and (2, 2, 3) in a replay" in texts[1]
 
 
