@@ -404,8 +404,11 @@ def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp
     )
     wrong = sum((one < zero) + (one <= zero) for one in ones for zero in zeros) / 2
     assert told["one_less_auc"] == pytest.approx(wrong / len(ones) / len(zeros), abs=1e-9)
+    assert 0.0 < told["open_log_loss"] < told["cumulative"]["log_loss"]  # two labels were new
+    assert answer("evaluate", file, "--holdout", "1/2")["open_log_loss"] is None
     shown = streamnb("evaluate", file, "--details").stdout
     assert f"1-AUC {100 * told['one_less_auc']:.4f} %" in shown
+    assert f"log loss {told['open_log_loss']:.4f} where a label" in shown
     assert re.search(rf"^{first} +{told['by_class'][0]['events']:,} +0\.\d", shown, re.MULTILINE)
 
 

@@ -35,7 +35,7 @@ from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
-from streamnb.model.evaluation.ranking import RankedValidation
+from streamnb.model.evaluation.ranking import OpenValidation
 from streamnb.wire.snapshot import part_digest
 
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
     learner = wiring.learner(config, None if options.model is None else given_model(options.model))
-    learner.progressive = RankedValidation(config.metrics.window)
+    learner.progressive = OpenValidation(config.metrics.window)
     tally, drifts = Tally(), _Drifts()
     page = _page(options, learner, config)
     events = events_of(options.file, columns_of(options, config.events.label))
@@ -114,10 +114,15 @@ def _say_that_files_have_no_keys(config: Config) -> None:
         )
 
 
-def _one_less_auc(learner: Learner) -> float | None:
-    """None where there are not two classes, or labels come later: what was served is scored elsewhere."""
+def _told(options: argparse.Namespace, learner: Learner) -> dict[str, float | None]:
+    """What is told beside reports; None where labels come later: what was served is scored elsewhere.
+
+    Nor does what is held out come as a stream of labels.
+    """
     scores = learner.progressive
-    return scores.one_less_auc if isinstance(scores, RankedValidation) else None
+    assert isinstance(scores, OpenValidation)  # noqa: S101  it was made here
+    loss = scores.open_log_loss if options.holdout is None else None
+    return {"one_less_auc": scores.one_less_auc, "open_log_loss": loss}
 
 
 def _say_what_texts_were_taken_for(watched: Watched) -> None:
@@ -139,7 +144,7 @@ def _show(
     digest = part_digest(*learner.parts()["model"]) if options.model is None else None
     if options.json:
         answer: dict[str, Any] = msgspec.to_builtins(report)
-        answer |= {"by_class": msgspec.to_builtins(by_class(report)), "one_less_auc": _one_less_auc(learner)}
+        answer |= {"by_class": msgspec.to_builtins(by_class(report)), **_told(options, learner)}
         answer["dead_letter_reasons"] = tally.rows()
         if watched:
             answer["drifts"] = drifts.rows()
@@ -148,7 +153,7 @@ def _show(
         return
     if options.details:
         print_report(report)
-        print_by_class(report, _one_less_auc(learner))
+        print_by_class(report, _told(options, learner))
     else:
         print_summary(report)
         print_telling(learner.model)

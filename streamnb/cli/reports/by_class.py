@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -52,10 +52,12 @@ def cells(found: Sequence[ClassScore]) -> list[tuple[object, ...]]:
     return [tuple("" if value is None else value for value in row) for row in rows]
 
 
-def print_by_class(report: MetricsReport, one_less_auc: float | None) -> None:
-    """How each class is predicted, where they are few, and how two are ranked."""
+def print_by_class(report: MetricsReport, more: Mapping[str, float | None]) -> None:
+    """How each class is predicted, where they are few; how two are ranked, and what new ones cost."""
     if report.cumulative.events and report.classes <= MOST_CLASSES:
         print()
         print(table(cells(by_class(report)), HEADER))
-    if one_less_auc is not None:
-        print(f"1-AUC {100.0 * one_less_auc:.4f} %: so many pairs, one of each class, are in the wrong order")
+    if (auc := more["one_less_auc"]) is not None:
+        print(f"1-AUC {100.0 * auc:.4f} %: so many pairs, one of each class, are in the wrong order")
+    if (loss := more["open_log_loss"]) is not None:
+        print(f"log loss {loss:.4f} where a label that is new costs -ln P(new), and not 34.5")

@@ -1,18 +1,23 @@
-"""How well two classes are ranked: the share of pairs, one event of each, that stand in the wrong order.
+"""What `evaluate` tells beside progressive validation: how two classes are ranked, what new labels cost.
 
 1 - AUC, where AUC is the area under the ROC curve: the probability that of two events, one of each class, the
 one that is of a class was given the higher probability of it; equal ones count half (Hanley and McNeil 1982).
 It is the same whichever class is asked for.
+
+Progressive validation charges 34.5 nats for a label that was never seen, whoever predicts. The open log loss
+charges what `unseen` says: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 
 import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.evaluation.progressive import ProgressiveValidation
+from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
+from streamnb.model.evaluation.unseen import probability_of_unseen
 
 
 def share_misordered(scores: Floats, truths: Ints) -> float | None:
@@ -31,18 +36,25 @@ def share_misordered(scores: Floats, truths: Ints) -> float | None:
     return int((ones * (2 * above + zeros)).sum()) / (2 * pairs) if pairs else None
 
 
-class RankedValidation(ProgressiveValidation):
-    """Progressive validation that keeps the log odds of every event, 9 bytes each, while classes are two."""
+class OpenValidation(ProgressiveValidation):
+    """Progressive validation that also charges new labels by their probability, and ranks two classes.
+
+    While there are at most two classes it keeps the log odds of every event, 9 bytes each.
+    """
 
     def __init__(self, window_size: int = 1000) -> None:
         super().__init__(window_size)
         self._odds, self._truths = array("d"), array("b")
         self._is_met = np.zeros(2, dtype=np.bool_)
         self._shown = 0
+        self._met: set[int] = set()
+        self._open_losses: list[float] = []
 
     def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
         """Score a batch of events in order; see `ProgressiveValidation`."""
+        before = self.events
         super().update_many(probabilities, truths, n_classes)
+        self._open_losses.append(self._open_loss(probabilities, truths, before))
         self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if self._shown > 2:
             self._odds, self._truths = array("d"), array("b")
@@ -59,6 +71,27 @@ class RankedValidation(ProgressiveValidation):
         self._is_met |= of.any(axis=0)
         self._odds.frombytes(odds.tobytes())
         self._truths.frombytes(truth.astype(np.int8).tobytes())
+
+    def _open_loss(self, probabilities: Floats, truths: Ints, before: int) -> float:
+        """In total, of events after so many others."""
+        scored = np.flatnonzero(truths >= 0)
+        first = {k: i for i, k in reversed([*enumerate(truths[scored].tolist())]) if k not in self._met}
+        is_new = np.isin(np.arange(scored.size), [*first.values()])
+        classes = len(self._met) + np.cumsum(is_new) - is_new
+        unseen = probability_of_unseen(before + np.arange(scored.size), classes)
+        self._met |= first.keys()
+        padded = np.pad(probabilities, ((0, 0), (0, 1)))
+        told = padded[scored, np.minimum(truths[scored], probabilities.shape[1])]
+        charged = np.where(is_new, unseen, (1.0 - unseen) * np.maximum(told, ESCAPE))
+        return -math.fsum(np.log(charged).tolist())
+
+    @property
+    def open_log_loss(self) -> float | None:
+        """Mean of what each event cost, nats; None where none was scored.
+
+        Labels that were scored before are the ones that were seen.
+        """
+        return math.fsum(self._open_losses) / self.events if self.events else None
 
     @property
     def one_less_auc(self) -> float | None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_progressive import batch, streams
 
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.ranking import RankedValidation, share_misordered
+from streamnb.model.evaluation.ranking import OpenValidation, share_misordered
 
 law = settings(deadline=None, max_examples=100)
 
@@ -46,7 +46,7 @@ def odds(events):
 @law
 @given(streams(), st.data())
 def test_a_stream_of_two_classes_is_ranked_by_log_odds_however_it_is_cut(events, data):
-    ranked, plain = RankedValidation(8), ProgressiveValidation(8)
+    ranked, plain = OpenValidation(8), ProgressiveValidation(8)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=4)))
     for first, stop in zip([0, *cuts], [*cuts, len(events)], strict=True):
         ranked.update_many(*batch(events[first:stop]))
