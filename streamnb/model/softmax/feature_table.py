@@ -253,16 +253,16 @@ class Features:
             self._refill(int(self._size.sum()) + features, self._slots)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
-        """Whether 15 of 16 bytes are taken with so many classes, and so many features more."""
+        """Whether so many classes, and so many features more, need more than the memory."""
         row = self._bytes_of_row(classes)
-        return 16 * (row * (self.size + more) + _ENTRY_BYTES * int(self._size[1])) > 15 * int(self._memory[0])
+        return row * (self.size + more) + _ENTRY_BYTES * int(self._size[1]) > int(self._memory[0])
 
     def _bytes_of_row(self, classes: int) -> int:
         """As `_row_bytes`, without a kernel."""
         return 8 * (COUNTS + classes) + 4 * self.weights.shape[1] * (1 + classes) + _ENTRY_BYTES
 
     def make_room(self, classes: int) -> None:
-        """Where 15 of 16 bytes are taken with so many classes, forget down to seven eighths.
+        """Where so many classes need more than the memory, forget down to seven eighths of it.
 
         Those that were met once go, then those with the smallest weight, and of equals those met first.
         Owners stay: they hold what was learned of all features of theirs.
