@@ -27,6 +27,7 @@ from streamnb.model.attributes.expected import Expected, counts, real, reject, w
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
 from streamnb.model.encoding.byte_grams import ByteGrams
@@ -38,6 +39,7 @@ CELLS = 4
 _MOST_BITS, _LEAST_BITS = 19, 6
 _SHARE = 8  # of the memory for features, which it takes beside them
 _HEAVIEST = 1e37
+_AHEAD = 16  # runs
 
 
 @bundle
@@ -66,14 +68,25 @@ def _log_of(n: float) -> float:
     return float(LOGS[at]) if at == n and at < LOGS.size else math.log(n + 0.5)
 
 
+@inlined
+def _fetch(tables: GramTables, bucket: int) -> None:
+    """Ask for what is known of a bucket: tables are larger than caches, and nothing tells which is next."""
+    prefetch(tables.sums, bucket * tables.sums.shape[1])
+    prefetch(tables.counts, bucket * CELLS)
+    for g in range(tables.told.shape[0]):
+        prefetch(tables.told, g * tables.told.shape[1] + bucket * CELLS)
+
+
 @kernel
 def weigh_grams(grams: ByteGrams, e: int, tables: GramTables, values: Floats) -> float:
     """Fill values with v, what each run of event e weighs; 1 / |v|, or zero.
 
     Runs of an attribute of which none was learned weigh nothing.
     """
-    first, square = grams.ends[e], 0.0
-    for j in range(first, grams.ends[e + 1]):
+    first, stop, square = grams.ends[e], grams.ends[e + 1], 0.0
+    for j in range(first, stop):
+        if j + _AHEAD < stop:
+            _fetch(tables, np.int64(grams.buckets[j + _AHEAD]))
         learned = tables.events[grams.groups[j], TOTAL]
         v = rarity(learned / UNIT, tables.sums[grams.buckets[j], 0]) if learned > 0 else 0.0
         values[j - first] = v
