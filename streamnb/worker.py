@@ -182,8 +182,8 @@ class Worker:
         nothing has been published.
         """
         self._log.acquire(owner)
-        self._identity = self._identity if self._elected is None else self._elected()
         self._sensor.entered(WorkerState.RECOVERING)
+        self._identity = self._identity if self._elected is None else self._elected()
         began, now = time.monotonic(), self._clock()
         strays: dict[int, Stray] = {}
         floors: list[int] = []  # that were passed

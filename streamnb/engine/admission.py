@@ -36,14 +36,14 @@ class Admission(NamedTuple):
         """How many there may be."""
         return min(self.max_classes or sys.maxsize, self.model.most_classes)
 
-    def has_room(self, labels: Iterable[str | None], n_bytes: int, words: int = 0) -> bool:
+    def has_room(self, labels: Iterable[str | None], n_bytes: int) -> bool:
         """Whether these labels, and events of so many bytes, can be learned with nothing to be decided.
 
-        They have no more words than what is no letter, and one; if that is not known, than every second byte.
+        They have no more words than every second byte begins one.
         """
         classes = self.model.classes
         new = set(labels).difference(classes, (None,))
-        return self.model.has_room(len(classes) + len(new), n_bytes, words or n_bytes // 2 + 1) and (
+        return self.model.has_room(len(classes) + len(new), n_bytes, n_bytes // 2 + 1) and (
             not new or len(classes) + len(new) <= self.most_classes
         )
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress, repeat
 from operator import attrgetter
-from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import Any
 
@@ -61,7 +60,6 @@ from streamnb.wire.values import LONGEST_NAME
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
-_LETTERS = b"_" + (ascii_letters + digits).encode()
 _UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME = attrgetter("timestamp")
@@ -449,16 +447,14 @@ class Learner:
 
     def _admitted(self, events: Sequence[Event], records: Sequence[Record]) -> int:
         """How many of these events, which were in these records, may be learned at once; 0: not the first."""
-        admission = self._admission
-        labels, values = admission.labels_of_all(events), list(map(_VALUE, records))
-        n_bytes = sum(map(len, values))
-        if admission.has_room(labels, n_bytes):
-            return len(events)
-        others = sum([len(value.translate(None, _LETTERS)) for value in values])
-        if admission.has_room(labels, n_bytes, others + len(values)):
-            return len(events)
-        before = admission.before_new(events, self._n_learned)
-        return before or int(admission.admits(admission.labels(events[0])))
+        admission, n = self._admission, len(events)
+        n_bytes = list(accumulate(map(len, map(_VALUE, records))))
+        while not admission.has_room(admission.labels_of_all(events[:n]), n_bytes[n - 1]):
+            if n <= ROOM_EVERY:
+                before = admission.before_new(events, self._n_learned)
+                return before or int(admission.admits(admission.labels(events[0])))
+            n = max(ROOM_EVERY, n // 2)
+        return n
 
     def _decode(self, record: Record) -> Event:
         """Raises MalformedEvent."""
