@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +69,7 @@ def _log_of(n: float) -> float:
 
 
 @inlined
-def _fetch(tables: GramTables, bucket: int) -> None:
+def _fetch(tables: GramTables, bucket: Any) -> None:
     """Ask for what is known of a bucket: tables are larger than caches, and nothing tells which is next."""
     prefetch(tables.sums, bucket * tables.sums.shape[1])
     prefetch(tables.counts, bucket * CELLS)
