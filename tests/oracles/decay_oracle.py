@@ -320,11 +320,11 @@ class DecayingRecount(Recount):
                     decayed.value(name, label, min(max(float(value), -LARGEST), LARGEST))
         super().learn(event, label, weight, plan)
 
-    def _count(self, group, words, label, weight, prunings):
+    def _count(self, group, words, label, weight, plan, prunings):
         for word, times in Counter(words).items():
             for decayed in () if (group, word) in self.stopped else self.decayed:
                 decayed.count((group, word), label, times)
-        super()._count(group, words, label, weight, prunings)
+        super()._count(group, words, label, weight, plan, prunings)
 
     def prune(self, pruning):
         before = list(self.rows)

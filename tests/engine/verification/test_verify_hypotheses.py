@@ -143,10 +143,10 @@ def test_one_bit_of_what_forgets_is_told_with_its_place(learned, tmp_path, name,
     edit_snapshot(tmp_path / "snapshots", next_one, None if n == END else n)
     outcome = verified(learned, tmp_path / "snapshots")
     at = f"at journal record {newest if n == END else n}"
-    where = f"array {name!r}, index {', '.join(map(str, place))!r}"
+    where = f"{name}[{', '.join(map(str, place))}] is "
     texts = told(outcome)
     assert {check for check, _ in texts} == ({"snapshots", "learners"} if n == END else {"snapshots"})
-    assert all(text.startswith(f"{at}, {where}") for _, text in texts)
+    assert all(text.startswith(f"{at}: {where}") for _, text in texts)
 
 
 @pytest.mark.parametrize("name", DAMAGE)
