@@ -100,9 +100,12 @@ def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict
         return None
     chosen, said = turned
     is_fewest = len(chosen) == 1 or chosen in proved
-    for item in [] if is_fewest else chosen[-2::-1]:  # without the last of them it did not turn
-        rest = [one for one in chosen if one is not item]
-        chosen, said = next(_turned(model, event, [rest], label), (chosen, said))
+    before = len(chosen) if is_fewest else 0
+    while len(chosen) != before:  # what could not be spared may be when others are
+        before = len(chosen)
+        for item in chosen[::-1]:
+            rest = [one for one in chosen if one is not item]
+            chosen, said = next(_turned(model, event, [rest], label), (chosen, said))
     first = next(iter(said))
     values = [item.value for item in chosen]
     return {"without": values, "label": first, "probability": said[first], "fewest": is_fewest}

@@ -1013,7 +1013,7 @@ def test_records_are_handed_on_once_whoever_tries(open_log):
     assert other.handed_on("letters") == {LETTERS: 5}
     assert other.handed_on("events") == {}
     for since in ({LETTERS: 0}, {}, {LETTERS: 4}, {LETTERS: 5, Partition("letters", 1): 1}):
-        with pytest.raises(Fenced, match="handed these records on meanwhile"):
+        with pytest.raises(Fenced, match="hands these records on, too, and came first"):
             other.hand_on(numbered("events", [7]), since, {LETTERS: 9})
     with pytest.raises(UnknownTopic, match="nowhere"):
         other.hand_on([new("events"), new("nowhere")], {LETTERS: 5}, {LETTERS: 9})
