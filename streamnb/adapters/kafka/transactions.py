@@ -84,8 +84,8 @@ class Transactions:
 
         After an attempt that failed this producer must not be used again: `begin_anew`.
         """
-        records = (*transaction.outputs, transaction.journal)
-        return self.send(records, transaction.positions, membership, f"commit {transaction.n}")
+        work = BlockingCall(lambda: self._write(transaction, membership), self._patience, self._thread)
+        return Attempt(work, f"commit {transaction.n}")
 
     def send(
         self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any, what: str
@@ -107,6 +107,9 @@ class Transactions:
             thread.end()
         if producer is not None:
             producer.abandon()
+
+    def _write(self, transaction: Transaction, membership: Any) -> None:
+        self._send((*transaction.outputs, transaction.journal), transaction.positions, membership)
 
     def _send(
         self, records: Sequence[NewRecord], positions: Mapping[Partition, int], membership: Any
