@@ -14,7 +14,6 @@ from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.evaluation.progressive import ProgressiveValidation
-from streamnb.model.evaluation.unseen import probability_of_unseen
 from streamnb.model.hidden_markov.baum_welch import baum_welch
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
@@ -65,7 +64,6 @@ def warm() -> None:
     many.unlearn_many([x], ["a"])
     many.load_state(*many.state())
     scores.window()
-    probability_of_unseen(np.array([1]), np.array([1]))
     SequentialPosterior(("one", "other")).update_many(np.zeros((1, 2)))
     _warm_tables()
     _warm_chains(x)

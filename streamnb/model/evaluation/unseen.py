@@ -18,28 +18,12 @@ import math
 import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.jit import kernel
 
 _LOWEST, _HIGHEST = -10, 20
 CONCENTRATIONS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
 """Of which one is the urn's."""
 _LOGS = np.log(CONCENTRATIONS)
 _LOG_GAMMAS = np.array([math.lgamma(theta) for theta in CONCENTRATIONS])
-
-
-@kernel
-def _fill(events: Ints, classes: Ints, weights: Floats, unseen: Floats) -> None:
-    for i in range(events.size):
-        n, top = events[i], -np.inf
-        for j in range(weights.size):
-            weights[j] = classes[i] * _LOGS[j] + _LOG_GAMMAS[j] - math.lgamma(CONCENTRATIONS[j] + n)
-            top = max(top, weights[j])
-        total, new = 0.0, 0.0
-        for j in range(weights.size):
-            weight = math.exp(weights[j] - top)
-            total += weight
-            new += weight * CONCENTRATIONS[j] / (CONCENTRATIONS[j] + n)
-        unseen[i] = new / total
 
 
 def probability_of_unseen(events: Ints, classes: Ints) -> Floats:
@@ -49,6 +33,10 @@ def probability_of_unseen(events: Ints, classes: Ints) -> Floats:
         events: shape (m,), how many labels came before, n.
         classes: shape (m,), how many of them were different, K <= n.
     """
-    unseen = np.empty(events.size)
-    _fill(events, classes, np.empty(CONCENTRATIONS.size), unseen)
-    return unseen
+    from scipy.special import gammaln  # noqa: PLC0415  slow to load, and only who scores labels needs it
+
+    weights = np.multiply.outer(classes, _LOGS) + _LOG_GAMMAS
+    weights -= gammaln(np.add.outer(events, CONCENTRATIONS))
+    weights = np.exp(weights - weights.max(axis=1, keepdims=True))
+    new = CONCENTRATIONS / np.add.outer(events, CONCENTRATIONS)
+    return np.asarray((weights * new).sum(axis=1) / weights.sum(axis=1))
