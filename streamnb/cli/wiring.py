@@ -29,11 +29,12 @@ from streamnb.config.models import model
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Change, Identity
 from streamnb.engine.journal.recovery import standing
+from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, Pruning, Settings
-from streamnb.errors import ConfigError, LogError
+from streamnb.errors import ConfigError, JournalError, LogError
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.warm import warm
@@ -273,50 +274,52 @@ def fitted(config: Config, log: Log) -> Config:
     return msgspec.structs.replace(config, predictions=predictions)
 
 
-def as_begun(config: Config, log: Log) -> Config:
+def as_begun(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
     """The configuration with what it leaves to the log: the budget, and the default hypotheses.
 
-    Those hold with which the log was begun, where a configuration does not say.
+    Those hold with which the log was begun, where a configuration does not say. A journal of which the
+    beginning is gone has them in snapshots: those `kept`, or those that the configuration names.
     """
-    return budgeted(_with_hypotheses(config, log), log)
-
-
-def _with_hypotheses(config: Config, log: Log) -> Config:
-    """With the default hypotheses that the log was begun with, where others are now."""
-    if config.hypotheses or not config.weighs:
+    if (config.hypotheses or not config.weighs) and config.memory.budget is not None:
         return config
+    begun = _begun(config, log, snapshots(config) if kept is None else kept)
+    return _with_budget(_with_hypotheses(config, begun), begun)
+
+
+def _begun(config: Config, log: Log, kept: Snapshots) -> Mapping[str, Any] | None:
+    """Under which configuration a log was begun, as far as it says so; None where it is yet to begin."""
     first = next(entries(log, log.partitions(config.topics.journal)[0]), None)
-    if first is None:
+    if first is None or first.record.n == 0:
+        return None if first is None else first.record.config
+    try:
+        return standing(log, kept, identity(config)).origin.config
+    except JournalError:  # that it cannot be recovered says who recovers it
+        return {}
+
+
+def _with_hypotheses(config: Config, begun: Mapping[str, Any] | None) -> Config:
+    """With the default hypotheses that the log was begun with, where others are now."""
+    if config.hypotheses or not config.weighs or not begun:
         return config
-    begun = first.record.config if first.record.n == 0 else _standing_config(config, log)
-    found = restored(begun).hypotheses if begun else ()
+    found = restored(begun).hypotheses
     if found not in former_defaults():
         return config
     posterior = msgspec.structs.replace(config.posterior, switching_rate=config.switching_rate)
     return msgspec.structs.replace(config, hypotheses=found, posterior=posterior)
 
 
-def budgeted(config: Config, log: Log) -> Config:
-    """The configuration with the budget of the stream, where none is given.
+def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
+    """With the budget of the stream, where none is given.
 
     It is that with which its journal began; and where it is yet to begin half of the memory there is, up to
     `_MOST_BUDGET`. A journal that began without one has none.
     """
     if config.memory.budget is not None:
         return config
-    first = next(entries(log, log.partitions(config.topics.journal)[0]), None)
-    if first is None:
-        budget: int | None = min(machine_memory() // 2, _MOST_BUDGET)
-    else:
-        begun = first.record.config if first.record.n == 0 else _standing_config(config, log)
-        budget = begun.get("memory", {}).get("budget")
+    of_machine = min(machine_memory() // 2, _MOST_BUDGET)
+    budget: int | None = of_machine if begun is None else begun.get("memory", {}).get("budget")
     memory = msgspec.structs.replace(config.memory, budget=budget)
     return msgspec.structs.replace(config, memory=memory)
-
-
-def _standing_config(config: Config, log: Log) -> Mapping[str, Any]:
-    """The configuration that holds at the end of a journal whose beginning is gone."""
-    return standing(log, snapshots(config), identity(config)).origin.config
 
 
 def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog:

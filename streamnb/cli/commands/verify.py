@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 def source_of(config: Config, log: Log, snapshots: Snapshots) -> Source:
     """What is to be verified under a configuration."""
-    config = wiring.as_begun(config, log)
+    config = wiring.as_begun(config, log, snapshots)
     identity = wiring.identity(config)
     plans = partial(_plan, config, identity)
     return Source(log, snapshots, lambda: wiring.learner(config), identity, plans)
