@@ -43,6 +43,7 @@ class Learned:
     """A replica that stands still."""
 
     is_alive = is_ready = True
+    stands = 1
 
     def __init__(self):
         config = configuration.load(None, {}, [])
