@@ -116,7 +116,9 @@ def test_a_list_tells_each_fault(learned):
     assert states[5]["state"] == "rolled back"
     assert states[6]["state"] == "good"
     assert states[3]["state"].startswith("damaged: ")
-    assert states[1]["state"].startswith("damaged: the snapshot at journal record 1 does not say what it was ")
+    assert states[1]["state"].startswith(
+        "damaged: the snapshot at journal record 1 does not say what it was "
+    )
     assert [states[n]["readable"] for n in (1, 3, 4, 5, 6, 90)] == [False, False, True, True, True, True]
     assert states[3]["events"] is states[3]["positions"] is None
     assert states[3]["written"] == learned.journal()[3].now
