@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         return 128 + stop.signal
     if not count:
         raise LogError(f"{options.file} holds no event: nothing was written to {topic}")
-    if not labelled:
+    if not labelled and not config.topics.labels:
         print(
             f"streamnb: no event of {options.file} has a label at {config.events.label}, to be learned by; "
             "--label-column NAME says which column of CSV it is, --set events.label=PATH which field",
