@@ -194,10 +194,12 @@ class RunningSequence:
             log_rows, rows = self._tables.rows_of(code) if code >= 0 else scratch.no_rows
             begins = self._events == 0 or not self._now.size
             scratch.symbol[0], scratch.begins[0] = min(code, 0), begins
-            observed = scratch.symbol, scratch.begins, log_rows, rows
             entry = scratch.filtered[0] if begins else self._now  # where it begins nothing is read from there
-            entry_is_log, filled = self._is_log and not begins, (scratch.filtered, scratch.is_log)
-            self._log_evidence += filter_forward(*observed, chain, entry, entry_is_log, *filled, scratch.work)
+            entry_is_log = self._is_log and not begins
+            symbol, begun, filtered, is_log, work = scratch[1:6]
+            self._log_evidence += filter_forward(
+                symbol, begun, log_rows, rows, chain, entry, entry_is_log, filtered, is_log, work
+            )
             self._states, self._is_log = states, bool(scratch.is_log[0])
             self._now = scratch.filtered[0].copy()
         self._events += 1
