@@ -45,12 +45,12 @@ class LinearUnit(GradientUnit, base.Regressor):  # type: ignore[misc]  # River i
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """h(x). Raises TypeError for a value that is no number, boolean, string or None."""
-        return self._sum.net(self._sum.row(x, adds=False))
+        return self._net(self._row(x, adds=False))
 
     def learn_one(self, x: Mapping[Any, Any], y: float | None) -> None:
         """Learn the target `y` of `x`. Raises TypeError, and learns nothing, for a value that is none."""
         if not is_no_target(y):
             target = real("target", y)
-            row = self._sum.row(x, adds=True)
+            row = self._row(x, adds=True)
             step = min(self.rate, 1.0 / float(row[1] @ row[1]))
-            self._sum.move(row, step * (target - self._sum.net(row)))
+            self._move(row, step * (target - self._net(row)))

@@ -65,12 +65,12 @@ class SigmoidUnit(GradientUnit):
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """h(x), from 0 to 1. Raises TypeError for a value that is no number, boolean, string or None."""
-        return sigmoid(self._sum.net(self._sum.row(x, adds=False)))
+        return sigmoid(self._net(self._row(x, adds=False)))
 
     def log_likelihood(self, events: Iterable[tuple[Mapping[Any, Any], float]]) -> float:
         """G of events (x, d) by the weights as they are, in nats; errors as of `learn_one`."""
-        rows = [(self._sum.row(x, adds=False), _probability(d)) for x, d in events if not is_no_target(d)]
-        return -math.fsum(_loss(self._sum.net(row), d) for row, d in rows)
+        rows = [(self._row(x, adds=False), _probability(d)) for x, d in events if not is_no_target(d)]
+        return -math.fsum(_loss(self._net(row), d) for row, d in rows)
 
     def learn_one(self, x: Mapping[Any, Any], d: float | None) -> None:
         """Learn that the target of `x` was 0 or 1, or is 1 with the probability `d`.
@@ -82,11 +82,11 @@ class SigmoidUnit(GradientUnit):
     def learn_many(self, events: Iterable[tuple[Mapping[Any, Any], float | None]]) -> None:
         """One step by the sum over events (x, d), all predicted by the same weights; errors as of one."""
         labelled = [(x, _probability(d)) for x, d in events if not is_no_target(d)]
-        rows = [(self._sum.row(x, adds=True), d) for x, d in labelled]
-        nets = [self._sum.net(row) for row, _ in rows]
+        rows = [(self._row(x, adds=True), d) for x, d in labelled]
+        nets = [self._net(row) for row, _ in rows]
         for (row, d), net in zip(rows, nets, strict=True):
             self.cross_entropy += _loss(net, d)
-            self._sum.move(row, self.rate * (d - sigmoid(net)))
+            self._move(row, self.rate * (d - sigmoid(net)))
         self.n += len(rows)
 
     def state(self) -> State:
