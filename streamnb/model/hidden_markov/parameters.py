@@ -117,11 +117,8 @@ class HiddenMarkovTables:
                 self._meet(symbol)
         self.transitions.grow(len(self._states))
         self.emissions.grow(len(self._symbols), len(self._states))
-        moves, seen = self._counted(observations, states, begins=begins)
-        for (before, state), times in moves.items():
-            self.transitions.update(before, state, times * weight)
-        for (symbol, state), times in seen.items():
-            self.emissions.update(symbol, state, times * weight)
+        for part, place, times in self._counted(observations, states, begins=begins):
+            part.update(*place, times * weight)
         self._changed()
 
     def take_back(self, observations: Sequence[Any], states: Sequence[Any], weight: int) -> None:
@@ -131,18 +128,11 @@ class HiddenMarkovTables:
             is_missing(symbol) or is_missing(state) or symbol in self._symbols
             for symbol, state in zip(observations, states, strict=True)
         )
-        moves, seen = self._counted(observations, states) if known else (Counter(), Counter())
-        first, table = self.transitions.first, self.transitions.table
-        enough = all(
-            times * weight <= (first[state] if before is None else table[before, state])
-            for (before, state), times in moves.items()
-        ) and all(times * weight <= self.emissions.counted(*place) for place, times in seen.items())
-        if not known or not enough:
+        counted = self._counted(observations, states) if known else []
+        if not known or any(times * weight > part.counted(*place) for part, place, times in counted):
             raise UnlearnError(f"such a sequence was not learned with a weight of {weight / UNIT:g}")
-        for (before, state), times in moves.items():
-            self.transitions.unlearn(before, state, times * weight)
-        for (symbol, state), times in seen.items():
-            self.emissions.unlearn(symbol, state, times * weight)
+        for part, place, times in counted:
+            part.unlearn(*place, times * weight)
         self._changed()
 
     def merge(self, other: Self) -> None:
@@ -167,17 +157,19 @@ class HiddenMarkovTables:
 
     def _counted(
         self, observations: Sequence[Any], states: Sequence[Any], *, begins: bool = True
-    ) -> tuple[Counter[tuple[int | None, int]], Counter[tuple[int, int]]]:
-        """How often which state follows which, and which symbol is in which state; all of them are met."""
+    ) -> list[tuple[Any, tuple[Any, int], int]]:
+        """Of transitions and emissions: which follows which, or is in which, and how often; all are met."""
         numbers = [_MISSING if is_missing(state) else self._states[state] for state in states]
-        symbols = self.codes(observations, counted=False)
-        moves: Counter[tuple[int | None, int]] = Counter(
-            pair for pair in pairwise(numbers) if _MISSING not in pair
-        )
-        if begins and numbers and numbers[0] != _MISSING:
-            moves[None, numbers[0]] += 1
-        seen = Counter(pair for pair in zip(symbols.tolist(), numbers, strict=True) if _MISSING not in pair)
-        return moves, seen
+        symbols = self.codes(observations, counted=False).tolist()
+        moves: list[tuple[Any, int]] = list(pairwise(numbers))
+        if begins and numbers:
+            moves.append((None, numbers[0]))
+        found = (self.transitions, moves), (self.emissions, zip(symbols, numbers, strict=True))
+        return [
+            (part, place, times)
+            for part, pairs in found
+            for place, times in Counter(pair for pair in pairs if _MISSING not in pair).items()
+        ]
 
     def _changed(self) -> None:
         self._derived = None

@@ -121,16 +121,17 @@ class Transitions:
             UnlearnError: it was not counted with such a weight; nothing is changed.
         """
         _check(previous, state, weight)
-        known = max(state, 0 if previous is None else previous) < self.states
-        counted = 0
-        if known:
-            counted = self._first[state] if previous is None else self._table[previous, state]
-        if weight > counted:
+        if weight > self.counted(previous, state):
             raise UnlearnError(
                 f"state {state} after {previous} was not learned with weight {weight / UNIT:g}"
             )
-        if known:
+        if weight:
             self._add(previous, state, -weight)
+
+    def counted(self, previous: int | None, state: int) -> int:
+        """How often `state` followed `previous`, or began, in units; 0 of what was never met."""
+        known = max(state, -1 if previous is None else previous) < self.states
+        return int(self._counts_after(previous)[state]) if known else 0
 
     def merge(self, other: Self, places: npt.ArrayLike | None = None) -> Self:
         """Add the counts of `other`; returns self.
@@ -195,10 +196,10 @@ class Transitions:
         return f"Transitions(states={self.states}, sequences={begun:g}, transitions={followed:g})"
 
     def _add(self, previous: int | None, state: int, weight: int) -> None:
-        if previous is None:
-            self._first[state] += weight
-        else:
-            self._table[previous, state] += weight
+        self._counts_after(previous)[state] += weight
+
+    def _counts_after(self, previous: int | None) -> Counts:
+        return self._first if previous is None else self._table[previous]
 
 
 def _check(previous: int | None, state: int, weight: int) -> None:
