@@ -11,6 +11,7 @@ import numpy as np
 from river import base
 
 from streamnb.model.attributes.expected import check_made
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats
@@ -279,9 +280,7 @@ class ConceptLearner(Savable, base.Classifier):  # type: ignore[misc]  # River i
     # -- inside -------------------------------------------------------------------------------------------
 
     def _described(self) -> dict[str, Any]:
-        labels = [self.negative, self.positive]
-        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
-            raise TypeError(f"labels {labels} cannot be saved: only strings, booleans and numbers")
+        labels = [plain(self.negative), plain(self.positive)]
         return {"type": type(self).__name__, "labels": labels, "hypotheses": self._space.described()}
 
     def _posterior(self) -> ConceptPosterior:

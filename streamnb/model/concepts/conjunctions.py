@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Flags
@@ -249,10 +250,7 @@ class Conjunctions:
 
     def described(self) -> dict[str, Any]:
         """Names and values. Raises TypeError for names that are not strings, booleans or numbers."""
-        for name in self._digits:
-            if not isinstance(name, (str, bool, int, float)):
-                raise TypeError(f"an attribute {name!r} cannot be saved: only strings, booleans and numbers")
-        return {"attributes": [[name, list(digits)] for name, digits in self._digits.items()]}
+        return {"attributes": [[plain(name), list(digits)] for name, digits in self._digits.items()]}
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same attributes and values, in the same order."""

@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from streamnb.errors import SnapshotError, UnlearnError
+from streamnb.model.attributes.expected import MOST, checked, count, counts, whole
 from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.concepts.hypothesis_space import Judgement
 
 _COUNTS = ("events", "positives", "total")
-_BEYOND = 2**62  # so that no sum of two of them overflows
 
 
 class Disagreements:
@@ -96,20 +96,14 @@ class Disagreements:
     @classmethod
     def from_state(cls, size: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Disagreements:
         """The counts that `state` described, of `size` hypotheses. Raises SnapshotError."""
-        counts = cls(size)
+        made = cls(size)
         for name in _COUNTS:
-            value = meta.get(name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _BEYOND:
-                raise SnapshotError(f"{name} must be an integer from 0 to 2^62, got {value!r}")
-            setattr(counts, name, value)
-        found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-        expected = dict.fromkeys(("margin", "undecided"), (np.dtype(np.int64), (size,)))
-        if found != expected:
-            raise SnapshotError(f"expected arrays {expected}, found {found}")
-        counts.margin, counts.undecided = (np.array(arrays[name]) for name in ("margin", "undecided"))
-        if fault := counts._fault():
+            setattr(made, name, count(meta, name, most=MOST - 1))  # no sum of two overflows
+        found = checked(arrays, {"margin": whole(size, low=-MOST, high=MOST), "undecided": counts(size)})
+        made.margin, made.undecided = found["margin"].copy(), found["undecided"].copy()
+        if fault := made._fault():
             raise SnapshotError(fault)
-        return counts
+        return made
 
     def _fault(self) -> str | None:
         """Why these are counts of no examples; None where they may be of some."""

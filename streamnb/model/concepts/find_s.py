@@ -8,6 +8,8 @@ from typing import Any, Self
 from river import base
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import check_made, checked, count
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.values import value_text
@@ -111,29 +113,22 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
 
         Raises TypeError for names and labels that are not strings, booleans or numbers.
         """
-        for name in (self.negative, self.positive, *self._asked):
-            if not isinstance(name, (str, bool, int, float)):
-                raise TypeError(f"{name!r} cannot be saved: only strings, booleans and numbers")
-        asked = sorted(([name, value] for name, value in self._asked.items()), key=repr)
-        return {
-            "type": type(self).__name__,
-            "labels": [self.negative, self.positive],
-            "positives": self._positives,
-            "asked": asked,
-        }, {}
+        asked = sorted(([plain(name), value] for name, value in self._asked.items()), key=repr)
+        return {**self._described(), "positives": self._positives, "asked": asked}, {}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was learned by the `state` of a learner of the same labels; returns self.
 
         Raises SnapshotError, and changes nothing, where it is none.
         """
-        if meta.get("type") != type(self).__name__ or meta.get("labels") != [self.negative, self.positive]:
-            raise SnapshotError(f"the state of a {meta.get('type')} of labels {meta.get('labels')}")
-        positives, asked = meta.get("positives"), meta.get("asked")
-        if arrays or isinstance(positives, bool) or not isinstance(positives, int) or positives < 0:
-            raise SnapshotError(f"{positives!r} positive examples, arrays {sorted(arrays)}")
-        self._asked, self._positives = _restored(asked, positives), positives
+        check_made(meta, **self._described())
+        checked(arrays, {})
+        positives = count(meta, "positives")
+        self._asked, self._positives = _restored(meta.get("asked"), positives), positives
         return self
+
+    def _described(self) -> dict[str, Any]:
+        return {"type": type(self).__name__, "labels": [plain(self.negative), plain(self.positive)]}
 
     def _join(self, values: Mapping[Any, str | None]) -> None:
         """Keep the constraints that these values meet, and take over those on attributes never met."""

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.concepts.hypothesis_space import Judgement
@@ -72,10 +73,7 @@ class Predicates:
 
     def described(self) -> dict[str, Any]:
         """The names; the functions themselves are no values. Raises TypeError for names of other types."""
-        for name in self._names:
-            if not isinstance(name, (str, bool, int, float)):
-                raise TypeError(f"a hypothesis {name!r} cannot be saved: only strings, booleans and numbers")
-        return {"names": list(self._names)}
+        return {"names": [*map(plain, self._names)]}
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same functions under the same names, in the same order."""

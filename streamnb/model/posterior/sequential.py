@@ -37,6 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.expected import reading
+from streamnb.model.attributes.names import checked_names, plain
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.numerics.counter_rng import choose, uniforms
@@ -306,27 +308,18 @@ class SequentialPosterior(SavableValue):
 
         Raises TypeError for hypotheses that are not strings, booleans or numbers.
         """
-        for h in self._place:
-            if not isinstance(h, (str, bool, int, float)):
-                raise TypeError(f"a hypothesis {h!r} cannot be saved: only strings, booleans and numbers")
         arrays = {name: array.copy() for name, array in self._weights._asdict().items()}
-        return {"hypotheses": self.hypotheses, "switching_rate": self._switching_rate}, arrays
+        return {"hypotheses": [*map(plain, self._place)], "switching_rate": self._switching_rate}, arrays
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The object that `state` described; it goes on as if it had never stopped. Raises SnapshotError."""
         weights = restored(arrays)
-        hypotheses, switching_rate = meta.get("hypotheses"), meta.get("switching_rate")
-        if not isinstance(hypotheses, list) or len(hypotheses) != weights.log_prior.size:
+        hypotheses = checked_names(meta.get("hypotheses"))
+        if len(hypotheses) != weights.log_prior.size:
             raise SnapshotError(f"weights of {weights.log_prior.size} hypotheses, which are {hypotheses!r}")
-        if not all(isinstance(h, (str, bool, int, float)) for h in hypotheses):
-            raise SnapshotError(f"hypotheses that are none: {hypotheses!r}")
-        if not isinstance(switching_rate, (int, float)):
-            raise SnapshotError(f"switching_rate must be a number, got {switching_rate!r}")
-        try:
-            posterior = cls(hypotheses, switching_rate)
-        except (TypeError, ValueError) as error:
-            raise SnapshotError(str(error)) from error
+        with reading("a posterior of hypotheses", ValueError):
+            posterior = cls(hypotheses, meta["switching_rate"])
         posterior._weights = weights
         return posterior
 
