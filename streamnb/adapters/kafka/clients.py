@@ -88,13 +88,9 @@ class Clients:
 
     def reader(self, wait_ms: int) -> Any:
         """A consumer without a group, that reads what is committed and resets nothing by itself."""
-        return self._made(
-            KafkaConsumer,
-            group_id=None,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
+        return self._consumer(
+            None,
             auto_offset_reset="none",
-            allow_auto_create_topics=False,
             max_partition_fetch_bytes=4 << 20,  # both bound what waits in memory
             fetch_max_bytes=16 << 20,
             fetch_max_wait_ms=wait_ms,
@@ -103,14 +99,10 @@ class Clients:
     def member(self, group: str, owner: str, session_timeout: float, claim: Claim) -> Any:
         """A consumer that takes part in elections and never reads; `claim` listens to its subscription."""
         session_ms = int(session_timeout * 1000)
-        return self._made(
-            KafkaConsumer,
-            group_id=group,
+        return self._consumer(
+            group,
             client_id=client_id_of(owner),
-            isolation_level="read_committed",
-            enable_auto_commit=False,
             auto_offset_reset="latest",
-            allow_auto_create_topics=False,
             partition_assignment_strategy=[claim],
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=max(100, session_ms // 5),
@@ -122,9 +114,11 @@ class Clients:
 
         It waits for transactions under way; what kafka-python's administration client is told may be older.
         """
-        return self._made(
-            KafkaConsumer, group_id=group, isolation_level="read_committed", enable_auto_commit=False
-        )
+        return self._consumer(group)
+
+    def _consumer(self, group: str | None, **role: Any) -> Any:
+        shared = {"isolation_level": "read_committed", "enable_auto_commit": False}
+        return self._made(KafkaConsumer, group_id=group, allow_auto_create_topics=False, **shared, **role)
 
     def transactional(self, transactional_id: str, timeout: float) -> Any:
         """A producer of transactions; the broker aborts one that stays open for `timeout` seconds."""
