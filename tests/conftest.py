@@ -171,7 +171,8 @@ def _create_each(log, topics):
 def open_log(request, tmp_path):
     """Open the log of this test, once more each time; topics are made where they are given.
 
-    `open_log.other()` is the same of another log: a law has one for each of its examples.
+    `open_log.other()` is the same of another log: a law has one for each of its examples. What
+    `open_log.hurried()` opens gives an election up after a second, as the commands do: it is for who stands by.
     """
     opened, files = [], count()
 
@@ -181,14 +182,14 @@ def open_log(request, tmp_path):
 
             path = tmp_path / f"log{next(files) or ''}.db"
             connect = partial(SqliteLog, path, session_timeout=5.0)
-            create = _create_each
+            create, hurry = _create_each, {}
         else:
             address, prefix = request.getfixturevalue("broker").address, f"t{next(NUMBERS)}-"
             from prefixed import LIBRARIES, PrefixedKafkaLog
 
             options = {"session_timeout": 6.0, "elected_within": 15.0, "library": LIBRARIES[request.param]}
             connect = partial(PrefixedKafkaLog, address, prefix, **options)
-            create = PrefixedKafkaLog.create_topics
+            create, hurry = PrefixedKafkaLog.create_topics, {"elected_within": 1.0}
         made = set()
 
         def opener(**topics):
@@ -200,7 +201,11 @@ def open_log(request, tmp_path):
             made.update(named)
             return opened[-1]
 
-        opener.other = other
+        def hurried():
+            opened.append(connect(**hurry))
+            return opened[-1]
+
+        opener.other, opener.hurried = other, hurried
         return opener
 
     yield other()

@@ -235,9 +235,9 @@ def test_a_learner_goes_by_what_its_topics_take(open_log, tmp_path):
 @only_kafka
 @pytest.mark.usefixtures("narrow")
 def test_the_true_cause_is_told_where_the_election_is_lost_meanwhile(open_log, tmp_path):
-    produce(open_log(**TOPICS), [LONG[0]])
-    for raw in LONG[1:60]:
-        produce(open_log(), [raw])
+    producer = open_log(**TOPICS)
+    for raw in LONG[:60]:
+        produce(producer, [raw])
     worker = new_worker(open_log(), tmp_path / "s", pace=Pace(commit_seconds=2.0))
     worker.start("large")
 

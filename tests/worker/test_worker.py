@@ -183,11 +183,11 @@ def test_stop_ends_the_run_after_the_commit_at_hand(open_log, tmp_path):
 def test_a_second_learner_waits_and_a_fenced_one_publishes_nothing(open_log, tmp_path):
     log = open_log(**TOPICS)
     first = drain(log, tmp_path / "snapshots")
-    second = new_worker(open_log(), tmp_path / "snapshots")
+    second = new_worker(open_log.hurried(), tmp_path / "snapshots")
     with pytest.raises(NotElected, match=r"is the learner|is alive|is not over"):
         second.start("second")
     first.close()
-    second.start("second")
+    second.stand_by("second", lambda _: None)
     produce(open_log(), RAWS[:5])
     second.run(until_end=True)
     assert len(read_topic(open_log(), "predictions")) == 5

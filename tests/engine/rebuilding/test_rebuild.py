@@ -315,7 +315,7 @@ def test_a_running_learner_stands_still_and_takes_it_up(open_log, tmp_path):
             rebuilding = Rebuilding(source(reader, tmp_path), forgotten({"e1"}))
             for first in range(200, len(stream), 20):
                 append(producer, stream[first : first + 20])
-            other = new_worker(open_log(), tmp_path, *LATE)
+            other = new_worker(open_log.hurried(), tmp_path, *LATE)
             with closing(other):
                 n = taken_up(rebuilding, AtOnce(tmp_path, 100), other)
             numbers.append((n, rebuilding.rebuilt()))
