@@ -95,6 +95,7 @@ def timed(work):
 def recovered(config, snapshots):
     log = wiring.open_log(config)
     try:
+        config = wiring.as_begun(config, log)
         learner = wiring.learner(config)
         _, seconds = timed(lambda: recover(log, snapshots, learner, wiring.identity(config)))
         return learner, seconds

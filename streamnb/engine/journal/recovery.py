@@ -95,8 +95,6 @@ def recover(
         )
     if at is None:
         refuse_changes(end, identity)
-    if start.snapshot is not None:
-        _load(learner, start.snapshot)
     _Replay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
         _configure(learner, identity, end, identity.config_hash)
@@ -310,7 +308,8 @@ class _Replay:
     def run(self, start: _Start, end: Checkpoint, path: Sequence[range]) -> None:
         if start.snapshot is not None:
             self._comparable = start.snapshot.fingerprint == self.identity.fingerprint
-            self._configured(start.checkpoint)
+            self._configured(start.checkpoint)  # while there is nothing to take along
+            _load(self.learner, start.snapshot)
         checkpoint = start.checkpoint
         journal = self.log.partitions(self.identity.journal)[0]
         for entry in each_alive(entries(self.log, journal, start.offset), self.alive):
