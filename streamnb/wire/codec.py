@@ -99,6 +99,7 @@ class _PlainVerdict(msgspec.Struct, gc=False):
     withdraw: bool | None = None
 
 
+_decode_plain_verdict = msgspec.json.Decoder(_PlainVerdict).decode
 _decode_plain_verdicts = msgspec.json.Decoder(_PlainVerdict).decode_lines
 
 
@@ -215,7 +216,8 @@ def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float 
 
 def decode_label(raw: bytes, max_bytes: int = _DEFAULT_MAX_BYTES) -> Verdict | Withdrawal:
     """What a record of the labels topic says. Raises `MalformedEvent`."""
-    for plain in _read_plain_verdicts([raw], max_bytes):
+    plain = _read_plain_verdict(raw) if len(raw) <= max_bytes else None
+    if plain is not None:
         return plain
     record = parse(raw, max_bytes)
     if look_up(record, ("withdraw",)) is not None:
@@ -292,6 +294,19 @@ def _source(value: Any) -> str:
     if source == IN_EVENT:
         refuse("out-of-range", ("source",), f"{IN_EVENT!r} is what labels inside events are called")
     return source
+
+
+def _read_plain_verdict(raw: bytes) -> Verdict | None:
+    """The verdict in a record that has nothing odd about it, otherwise None."""
+    try:
+        if not raw.isascii():
+            raw.decode()
+        found = _decode_plain_verdict(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(raw) > SHALLOW or _is_odd(found):
+        return None
+    return Verdict(found.id, found.label, found.source or UNNAMED, found.weight, found.ts)  # type: ignore[arg-type]
 
 
 def _is_odd(found: _PlainVerdict) -> bool:
