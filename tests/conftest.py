@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import warnings
 from functools import partial
@@ -81,17 +82,37 @@ THOROUGH = (
 )
 """What `make test-all` runs after `make test`: what takes half a minute or more, and more of a kind of which that has one."""
 
+SAMPLED = {
+    "adapters/log/test_log_contract.py": r"\[librdkafka\b",
+    "cli/test_explain.py": r"\[kafka-(?!mixture)",
+    "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)",
+    "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute)\b",
+    "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",
+    "service/test_end_to_end.py": r"\[librdkafka\b",
+}
+"""Of these files `make test` runs a sample on Kafka, and `make test-all` what the names of tests say here: the same law
+for other models, or through the other client. On the embedded log `make test` runs each of them."""
+
 BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
 
 
-def is_thorough(path):
-    return path.is_relative_to(TESTS) and path.relative_to(TESTS).as_posix().startswith(THOROUGH)
+def inside(path):
+    """As the tuples above name it."""
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+
+
+def is_thorough(item):
+    rest = SAMPLED.get(inside(item.path))
+    return inside(item.path).startswith(THOROUGH) or (
+        rest is not None and re.search(rest, item.name) is not None
+    )
 
 
 def pytest_ignore_collect(collection_path, config):
     """To import and rewrite a file whose tests are all left out takes as long as many of them."""
     wanted = {"not thorough": False, "thorough": True}.get(config.option.markexpr.rpartition(" and ")[2])
-    is_left_out = wanted is not None and is_thorough(collection_path) != wanted
+    name = inside(collection_path)
+    is_left_out = wanted is not None and name.startswith(THOROUGH) != wanted and name not in SAMPLED
     return True if is_left_out and collection_path.suffix == ".py" else None
 
 
@@ -99,7 +120,7 @@ def pytest_collection_modifyitems(items):
     order = {f"test_{name}": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # the sort is stable
     for item in items:
-        if is_thorough(item.path):
+        if is_thorough(item):
             item.add_marker("thorough")
         log = item.callspec.params.get("open_log") if hasattr(item, "callspec") else None
         if log not in {None, "sqlite"} or BROKERS & set(getattr(item, "fixturenames", ())):
