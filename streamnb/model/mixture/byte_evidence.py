@@ -42,7 +42,7 @@ def run_log_odds(
     values, odds = np.empty(grams.most), np.empty(grams.most)
     if not grams.most:
         return found
-    scale = weigh_grams(grams, 0, tables, values)
+    scale = weigh_grams(grams, 0, tables, values, np.empty((len(bias), bias.shape[2])))
     for g, row in enumerate(found):
         gram_log_odds(g, grams, tables, scale * values, one, other, odds)
         by_bucket = dict(zip(grams.buckets.tolist(), odds.tolist(), strict=True))

@@ -110,7 +110,7 @@ def predict_by_learners(
             extracted, learners.features, plan.pairs, scratch.likelihoods, scratch.dots, scratch.by_owner
         )
     if plan.byte_rates.size:
-        scratch.run_scale[0] = weigh_grams(grams, e, learners.grams, scratch.runs)
+        scratch.run_scale[0] = weigh_grams(grams, e, learners.grams, scratch.runs, scratch.told)
     for h in range(plan.kind.size):
         i = plan.reads[h]
         if plan.kind[h] == CALIBRATED:
@@ -131,10 +131,8 @@ def predict_by_learners(
             )
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
         elif plan.kind[h] == BYTES:
-            score_grams(
-                i, grams, e, learners.grams, scratch.run_scale[0], scratch.runs,
-                learners.bias[plan.rates.size + i], known, scratch.scores,
-            )  # fmt: skip
+            bias = learners.bias[plan.rates.size + i]
+            score_grams(scratch.run_scale[0], scratch.told[i], bias, known, scratch.scores)
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
     for i in range(plan.opinions.size):
         copy_to(scratch.opinions[i], scratch.logs[plan.opinions[i]])

@@ -170,6 +170,7 @@ class LearnerScratch(NamedTuple):
         scales: float64[M], 1 / |v|.
         runs: float64[most], v of each run of bytes.
         run_scale: float64[1], 1 / |v| of them.
+        told: float64[G, K], what they tell learners of them.
         work: float64[4, I].
         answers: float64[H, K], P_h(v | x).
         log_likelihoods: float64[H], of the label.
@@ -188,6 +189,7 @@ class LearnerScratch(NamedTuple):
     scales: Floats
     runs: Floats
     run_scale: Floats
+    told: Floats
     work: Floats
     answers: Floats
     log_likelihoods: Floats
@@ -210,6 +212,7 @@ class LearnerScratch(NamedTuple):
             np.empty(M),
             np.empty(most_runs),
             np.zeros(1),
+            np.empty((plan.byte_rates.size, classes)),
             np.empty((4, plan.opinions.size)),
             np.zeros((plan.kind.size, classes)),
             np.zeros(plan.kind.size),

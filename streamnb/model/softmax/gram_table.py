@@ -32,7 +32,16 @@ from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
 from streamnb.model.encoding.byte_grams import ByteGrams
 from streamnb.model.softmax.feature_table import COUNTS, TOTAL
-from streamnb.model.softmax.softmax import DAMPING, LOGS, SURE, TRUST, log_of_none, rarity
+from streamnb.model.softmax.softmax import (
+    DAMPING,
+    LOGS,
+    SURE,
+    TRUST,
+    fill_gradient,
+    learn_bias,
+    log_of_none,
+    rarity,
+)
 
 CELLS = 4
 """For each bucket: classes beyond them lie in cells of the buckets that follow."""
@@ -40,6 +49,8 @@ _MOST_BITS, _LEAST_BITS = 19, 6
 _SHARE = 8  # of the memory for features, which it takes beside them
 _HEAVIEST = 1e37
 _AHEAD = 16  # runs
+_LINE = 16  # numbers of a cache line
+_ALL, _SQUARES = 0, 1  # of a record; the squares of all learners
 
 
 @bundle
@@ -47,18 +58,27 @@ class GramTables(NamedTuple):
     """A table of B buckets for G learners, as the kernels take it.
 
     Attributes:
-        told: float32[G, CELLS B], what a run tells of a class.
-        counts: float32[CELLS B], weight of the events of a class that had it (examples).
-        sums: float32[B, 1 + G], weight of all events that had it, and of each learner the sum of squared
-            gradients.
+        records: float32[B, (1 + G) (1 + CELLS)], of each bucket, so that all of it is fetched at once: weight
+            of all events that had it (examples); of each learner the sum of squared gradients; weights of the
+            events of its cells' classes that had it; and for each learner what it tells of them.
         events: int64[A, 3 + C], of each attribute a row as of `feature_table`: weight of all events that had
             runs of it, and by class.
     """
 
-    told: npt.NDArray[np.float32]
-    counts: npt.NDArray[np.float32]
-    sums: npt.NDArray[np.float32]
+    records: npt.NDArray[np.float32]
     events: Ints
+
+
+@inlined
+def _learners(records: Any) -> Any:
+    """How many there are."""
+    return records.shape[1] // (1 + CELLS) - 1
+
+
+@inlined
+def _counts_at(learners: Any) -> Any:
+    """Where the weights of a record's classes begin; what learner g tells begins `CELLS` (1 + g) after."""
+    return 1 + learners
 
 
 @inlined
@@ -69,33 +89,76 @@ def _log_of(n: float) -> float:
 
 
 @inlined
-def _fetch(tables: GramTables, bucket: Any) -> None:
+def _fetch(records: Any, bucket: Any, classes: Any) -> None:
     """Ask for what is known of a bucket: tables are larger than caches, and nothing tells which is next."""
-    prefetch(tables.sums, bucket * tables.sums.shape[1])
-    prefetch(tables.counts, bucket * CELLS)
-    for g in range(tables.told.shape[0]):
-        prefetch(tables.told, g * tables.told.shape[1] + bucket * CELLS)
+    width = records.shape[1]
+    last = (classes + CELLS - 1) // CELLS * width - 1
+    for i in range(0, last, _LINE):
+        prefetch(records, bucket * width + i)
+    prefetch(records, bucket * width + last)
+
+
+@inlined
+def _add_told(v: float, records: Any, bucket: Any, at: Any, told: Any) -> None:
+    """Add v times what a run tells, in the cells from `at` of its records on, to told (K,)."""
+    K, mask = told.size, records.shape[0] - 1
+    for first in range(0, K - CELLS + 1, CELLS):  # all are read before one is written: four at once
+        r = (bucket + first // CELLS) & mask
+        a, b = np.float64(records[r, at]), np.float64(records[r, at + 1])
+        c, d = np.float64(records[r, at + 2]), np.float64(records[r, at + 3])
+        told[first] += v * a
+        told[first + 1] += v * b
+        told[first + 2] += v * c
+        told[first + 3] += v * d
+    r = (bucket + K // CELLS) & mask
+    for k in range(K // CELLS * CELLS, K):
+        told[k] += v * records[r, at + k % CELLS]
+
+
+@inlined
+def _take_step(step: float, gradient: Any, records: Any, bucket: Any, at: Any) -> None:
+    """Take step times gradient (K,) from what a run tells, in the cells from `at` of its records on."""
+    K, mask = gradient.size, records.shape[0] - 1
+    for first in range(0, K - CELLS + 1, CELLS):
+        r = (bucket + first // CELLS) & mask
+        a, b = records[r, at] - step * gradient[first], records[r, at + 1] - step * gradient[first + 1]
+        c = records[r, at + 2] - step * gradient[first + 2]
+        d = records[r, at + 3] - step * gradient[first + 3]
+        records[r, at], records[r, at + 1], records[r, at + 2], records[r, at + 3] = a, b, c, d
+    r = (bucket + K // CELLS) & mask
+    for k in range(K // CELLS * CELLS, K):
+        records[r, at + k % CELLS] -= step * gradient[k]
 
 
 @kernel
-def weigh_grams(grams: ByteGrams, e: int, tables: GramTables, values: Floats) -> float:
+def weigh_grams(grams: ByteGrams, e: int, tables: GramTables, values: Floats, told: Floats) -> float:
     """Fill values with v, what each run of event e weighs; 1 / |v|, or zero.
 
-    Runs of an attribute of which none was learned weigh nothing.
+    Runs of an attribute of which none was learned weigh nothing. Fill told float64[G, K] with what all runs
+    together tell each learner, to be divided by |v|.
     """
-    first, stop, square = grams.ends[e], grams.ends[e + 1], 0.0
+    records, first, stop, square = tables.records, grams.ends[e], grams.ends[e + 1], 0.0
+    G = told.shape[0]
+    for g in range(G):
+        fill(told[g], 0.0)
     for j in range(first, stop):
         if j + _AHEAD < stop:
-            _fetch(tables, np.int64(grams.buckets[j + _AHEAD]))
-        learned = tables.events[grams.groups[j], TOTAL]
-        v = rarity(learned / UNIT, tables.sums[grams.buckets[j], 0]) if learned > 0 else 0.0
+            _fetch(records, np.int64(grams.buckets[j + _AHEAD]), told.shape[1])
+        learned, bucket = tables.events[grams.groups[j], TOTAL], np.int64(grams.buckets[j])
+        having = records[bucket, _ALL]
+        v = rarity(learned / UNIT, having) if learned > 0 else 0.0
         values[j - first] = v
         square += v * v
+        if having != 0.0:
+            for g in range(G):
+                _add_told(v, records, bucket, _counts_at(G) + CELLS * (1 + g), told[g])
+    for g in range(G):
+        _add_none(grams, e, tables, values, told[g])
     return 1.0 / math.sqrt(square) if square > 0.0 else 0.0
 
 
 @inlined
-def _add_none(grams: ByteGrams, e: int, tables: GramTables, values: Floats, scores: Floats) -> None:
+def _add_none(grams: ByteGrams, e: int, tables: GramTables, values: Floats, told: Floats) -> None:
     """Add what runs tell of classes that never had them."""
     first, stop = grams.ends[e], grams.ends[e + 1]
     j = first
@@ -105,53 +168,23 @@ def _add_none(grams: ByteGrams, e: int, tables: GramTables, values: Floats, scor
             total += values[j - first]
             j += 1
         if total > 0.0:
-            for k in range(scores.size):
-                scores[k] += TRUST * total * log_of_none(tables.events, group, k)
+            for k in range(told.size):
+                told[k] += TRUST * total * log_of_none(tables.events, group, k)
 
 
-@kernel
-def score_grams(
-    g: int,
-    grams: ByteGrams,
-    e: int,
-    tables: GramTables,
-    scale: float,
-    values: Floats,
-    bias: Floats,
-    known: Ints,
-    scores: Floats,
-) -> None:
-    """Fill scores float64[K] with those of learner g, -inf for classes that are not known.
+@inlined
+def score_grams(scale: float, told: Floats, bias: Floats, known: Ints, scores: Floats) -> None:
+    """Fill scores float64[K] with those of one learner, -inf for classes that are not known.
 
     Args:
-        g: which learner.
-        grams: of a batch.
-        e: the event.
-        tables: `GramTables`.
         scale: what `weigh_grams` returned.
-        values: what it filled.
+        told: float64[K], what it filled for the learner.
         bias: float64[2, >= K].
         known: int64[K], weight learned of each class.
         scores: float64[K].
     """
-    K, mask = scores.size, tables.counts.size - 1
-    fill(scores, 0.0)
-    if scale > 0.0:
-        first = grams.ends[e]
-        for j in range(first, grams.ends[e + 1]):
-            bucket, v = np.int64(grams.buckets[j]), values[j - first]
-            if tables.sums[bucket, 0] == 0.0:
-                continue
-            cell = bucket * CELLS
-            if cell + K <= mask:
-                for k in range(K):
-                    scores[k] += v * tables.told[g, cell + k]
-            else:
-                for k in range(K):
-                    scores[k] += v * tables.told[g, (cell + k) & mask]
-        _add_none(grams, e, tables, values, scores)
-    for k in range(K):
-        scores[k] = bias[0, k] + scale * scores[k] if known[k] > 0 else -np.inf
+    for k in range(scores.size):
+        scores[k] = bias[0, k] + scale * told[k] if known[k] > 0 else -np.inf
 
 
 @kernel
@@ -175,36 +208,31 @@ def learn_grams(
     """
     if probabilities[label] >= SURE:
         return
-    K, mask, half = probabilities.size, tables.counts.size - 1, 0.0
-    for k in range(K):
-        gradient[k] = weight * (probabilities[k] - (1.0 if k == label else 0.0))
-        half += gradient[k] * gradient[k] / 2.0
-    first = grams.ends[e]
+    half, records = fill_gradient(probabilities, label, weight, gradient), tables.records
+    at, first = _counts_at(_learners(records)) + CELLS * (1 + g), grams.ends[e]
     for j in range(first, grams.ends[e + 1] if scale > 0.0 else first):
         bucket, x = np.int64(grams.buckets[j]), scale * values[j - first]
-        square = tables.sums[bucket, 1 + g] + half * x * x
-        tables.sums[bucket, 1 + g] = square
-        step = rate * x / math.sqrt(square + DAMPING)
-        for k in range(K):
-            tables.told[g, (bucket * CELLS + k) & mask] -= step * gradient[k]
-    for k in range(K):
-        bias[1, k] += gradient[k] * gradient[k]
-        bias[0, k] -= rate * gradient[k] / math.sqrt(bias[1, k] + DAMPING)
+        square = records[bucket, _SQUARES + g] + half * x * x
+        records[bucket, _SQUARES + g] = square
+        _take_step(rate * x / math.sqrt(square + DAMPING), gradient, records, bucket, at)
+    learn_bias(rate, gradient, bias)
 
 
 @kernel
 def count_grams(grams: ByteGrams, e: int, tables: GramTables, label: int, units: int) -> None:
     """Count event e, which every learner is told of."""
-    mask, weight, group = tables.counts.size - 1, units / UNIT, np.int32(-1)
+    records, weight, group = tables.records, units / UNIT, np.int32(-1)
+    mask, G = records.shape[0] - 1, _learners(records)
+    at = _counts_at(G) + label % CELLS
     for j in range(grams.ends[e], grams.ends[e + 1]):
         bucket = np.int64(grams.buckets[j])
-        cell = (bucket * CELLS + label) & mask
-        before = tables.counts[cell]
-        tables.counts[cell] = before + weight
-        more = TRUST * (_log_of(tables.counts[cell]) - _log_of(before))
-        for g in range(tables.told.shape[0]):
-            tables.told[g, cell] += more
-        tables.sums[bucket, 0] += weight
+        r = (bucket + label // CELLS) & mask
+        before = records[r, at]
+        records[r, at] = before + weight
+        more = TRUST * (_log_of(records[r, at]) - _log_of(before))
+        for g in range(G):
+            records[r, at + CELLS * (1 + g)] += more
+        records[bucket, _ALL] += weight
         if grams.groups[j] != group:
             group = grams.groups[j]
             tables.events[group, TOTAL] += units
@@ -219,13 +247,13 @@ def gram_log_odds(
 
     `values` are those of `weigh_grams`, times what it returned.
     """
-    mask = tables.counts.size - 1
+    records = tables.records
+    mask, at = records.shape[0] - 1, _counts_at(_learners(records)) + CELLS * (1 + g)
     for i in range(grams.buckets.size):
-        cell, group = np.int64(grams.buckets[i]) * CELLS, grams.groups[i]
+        bucket, group = np.int64(grams.buckets[i]), grams.groups[i]
         none = TRUST * (log_of_none(tables.events, group, one) - log_of_none(tables.events, group, other))
-        told = np.float64(tables.told[g, (cell + one) & mask]) - np.float64(
-            tables.told[g, (cell + other) & mask]
-        )
+        told = np.float64(records[(bucket + one // CELLS) & mask, at + one % CELLS])
+        told -= np.float64(records[(bucket + other // CELLS) & mask, at + other % CELLS])
         odds[i] = values[i] * (told + none)
 
 
@@ -250,24 +278,33 @@ class Grams:
 
     def _lay(self, buckets: int) -> None:
         G = self._learners
-        self._told = np.zeros((G, CELLS * buckets), dtype=np.float32)
-        self._counts = np.zeros(CELLS * buckets, dtype=np.float32)
-        self._sums = np.zeros((buckets, 1 + G), dtype=np.float32)
+        self._records = np.zeros((buckets, (1 + G) * (1 + CELLS)), dtype=np.float32)
+
+    @property
+    def _sums(self) -> npt.NDArray[np.float32]:
+        """Of each bucket all its events, and squares. A view (B, 1 + G)."""
+        return self._records[:, : 1 + self._learners]
+
+    @property
+    def _cells(self) -> npt.NDArray[np.float32]:
+        """Of each class' cell its count, and what learners tell. A view (B, 1 + G, CELLS)."""
+        G = self._learners
+        return self._records[:, 1 + G :].reshape(len(self._records), 1 + G, CELLS)
 
     @property
     def is_there(self) -> bool:
         """Whether there are cells."""
-        return bool(self._counts.size)
+        return bool(self._records.size)
 
     @property
     def n_bytes(self) -> int:
         """Memory of the table, bytes."""
-        return self._told.nbytes + self._counts.nbytes + self._sums.nbytes
+        return self._records.nbytes
 
     @property
     def tables(self) -> GramTables:
         """As the kernels take them."""
-        return GramTables(self._told, self._counts, self._sums, self._events)
+        return GramTables(self._records, self._events)
 
     def reserve(self, groups: int, classes: int) -> None:
         """Let there be so many attributes and classes."""
@@ -284,18 +321,20 @@ class Grams:
         """Copies of all that is not zero; the numbers of attributes, cells and buckets rise."""
         self.reserve(0, classes)
         met = np.flatnonzero(self._events[:, TOTAL])
-        cells = np.flatnonzero((self._counts != 0) | (self._told != 0).any(axis=0))
-        buckets = np.flatnonzero((self._sums != 0).any(axis=1))
+        sums, cells = self._sums, self._cells
+        of_bucket, of_record = np.nonzero((cells != 0).any(axis=1))
+        counts_and_told = cells[of_bucket, :, of_record]
+        buckets = np.flatnonzero((sums != 0).any(axis=1))
         return {
             "gram_bits": np.array([self.bits if self.is_there else 0]),
             "gram_groups": met,
             "gram_events": self._events[met, TOTAL : COUNTS + classes],
-            "gram_cells": cells,
-            "gram_counts": self._counts[cells],
-            "gram_told": self._told[:, cells],
+            "gram_cells": of_bucket * CELLS + of_record,
+            "gram_counts": counts_and_told[:, 0].copy(),
+            "gram_told": counts_and_told[:, 1:].T.copy(),
             "gram_buckets": buckets,
-            "gram_totals": self._sums[buckets, 0],
-            "gram_squares": self._sums[buckets, 1:],
+            "gram_totals": sums[buckets, 0],
+            "gram_squares": sums[buckets, 1:],
         }
 
     def expected(self, arrays: Mapping[str, Array], groups: int, classes: int) -> dict[str, Expected]:
@@ -327,5 +366,7 @@ class Grams:
         self._events[groups, TOTAL : COUNTS + classes] = arrays["gram_events"]
         self.bits = bits or self.bits
         self._lay(1 << bits if bits else 0)
-        self._counts[cells], self._told[:, cells] = arrays["gram_counts"], arrays["gram_told"]
+        of_bucket, of_record = np.divmod(cells, CELLS)
+        self._cells[of_bucket, 0, of_record] = arrays["gram_counts"]
+        self._cells[of_bucket, 1:, of_record] = arrays["gram_told"].T
         self._sums[buckets, 0], self._sums[buckets, 1:] = arrays["gram_totals"], arrays["gram_squares"]

@@ -194,6 +194,24 @@ def feature_log_odds(
             odds[i] += sign * scale * v * (TRUST * likelihood + correction)
 
 
+@inlined
+def fill_gradient(probabilities: Any, label: Any, weight: Any, gradient: Any) -> float:
+    """Fill gradient (K,) with that of the log loss by the scores; half the square of its length."""
+    half = 0.0
+    for k in range(probabilities.size):
+        gradient[k] = weight * (probabilities[k] - (1.0 if k == label else 0.0))
+        half += gradient[k] * gradient[k] / 2.0
+    return half
+
+
+@inlined
+def learn_bias(rate: Any, gradient: Any, bias: Any) -> None:
+    """One step of the biases and their squares (2, >= K)."""
+    for k in range(gradient.size):
+        bias[1, k] += gradient[k] * gradient[k]
+        bias[0, k] -= rate * gradient[k] / math.sqrt(bias[1, k] + DAMPING)
+
+
 @kernel
 def learn_softmax(
     m: int,
@@ -214,10 +232,7 @@ def learn_softmax(
     """
     if probabilities[label] >= SURE:
         return
-    K, half = probabilities.size, 0.0
-    for k in range(K):
-        gradient[k] = weight * (probabilities[k] - (1.0 if k == label else 0.0))
-        half += gradient[k] * gradient[k] / 2.0
+    K, half = probabilities.size, fill_gradient(probabilities, label, weight, gradient)
     weights, rows, values = features.weights, extracted.rows, extracted.values
     plane = 1 + m
     for i in range(extracted.n[1] if takes_pairs else extracted.n[0]):
@@ -229,9 +244,7 @@ def learn_softmax(
         step = rate * x / math.sqrt(square + DAMPING)
         for k in range(K):
             weights[row, plane, 1 + k] -= step * gradient[k]
-    for k in range(K):
-        bias[m, 1, k] += gradient[k] * gradient[k]
-        bias[m, 0, k] -= rate * gradient[k] / math.sqrt(bias[m, 1, k] + DAMPING)
+    learn_bias(rate, gradient, bias[m])
 
 
 @inlined

@@ -74,7 +74,7 @@ def test_memory_is_bounded_and_taken_when_there_is_a_text():
     assert 20 << 20 <= first - before <= 21 << 20
     held = model._learners.grams
     assert held.n_bytes == 20 << 20
-    assert np.isfinite(held.tables.told).all()
+    assert np.isfinite(held.tables.records).all()
 
 
 def test_a_table_stays_as_large_as_it_was_made():
