@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamnb.config.classifiers import is_classifier
+from streamnb.config.hypotheses import ONCE_FIRST_BYTES
 from streamnb.config.schema import Config
 from streamnb.config.writing import shaping_of
 from streamnb.errors import JournalError
@@ -101,7 +102,8 @@ def restored(shaping: Mapping[str, Any]) -> Config:
     predictions = shaping.get("predictions", {})
     if isinstance(predictions, Mapping):
         shaping = {**shaping, "predictions": {"top": 0, "max_bytes": 0, **predictions}}
-    shaping = {"classes": {"max": 0}, **shaping}
+    weighed = [_as_read(one) for one in shaping.get("hypotheses", [])]
+    shaping = {"classes": {"max": 0}, **shaping, "hypotheses": weighed}
     try:
         config: Config = msgspec.convert(shaping, Config)
     except msgspec.ValidationError as error:
@@ -112,6 +114,13 @@ def restored(shaping: Mapping[str, Any]) -> Config:
             f"the journal's configuration is of a later version of this program: {', '.join(sorted(unknown))}"
         )
     return config
+
+
+def _as_read(hypothesis: Any) -> Any:
+    """One that reads bytes, with how many these were before it was said."""
+    if isinstance(hypothesis, Mapping) and hypothesis.get("kind") == "byte_softmax":
+        return {"first_bytes": ONCE_FIRST_BYTES, **hypothesis}
+    return hypothesis
 
 
 def _may_change(key: str, *, weighs: bool) -> bool:

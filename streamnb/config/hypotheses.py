@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
+
 from streamnb.config.attributes import AttributeConfig, check_smoothing
 from streamnb.config.kinds import (
     ABOVE_ZERO,
@@ -28,6 +30,8 @@ from streamnb.model.attributes.attributes import EventModel
 if TYPE_CHECKING:
     from streamnb.model.mixture.components import AnyHypothesis
 
+ONCE_FIRST_BYTES = 3000
+"""So many bytes of a text were read before there was a key that says how many."""
 _OWN: dict[str, dict[str, Any]] = {
     "naive_bayes": {
         **dict.fromkeys("likelihood alpha m p prior half_life".split()),
@@ -35,7 +39,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "calibrated": False,
     },
     "softmax": {"rate": 0.6, "pairs": False},
-    "byte_softmax": {"rate": 0.6},
+    "byte_softmax": {"rate": 0.6, "first_bytes": 2000},
     "pool": {"variance": 0.1, "calibrated": False},
     "tree": {"prior_weight": 20.0},
 }
@@ -63,6 +67,7 @@ class HypothesisConfig(Section, frozen=True):
         calibrated: whether a naive Bayes model is raised to a power that is learned, or a pool's confidence
             corrected.
         rate: of learning, of a softmax regression, on bytes or not.
+        first_bytes: how many bytes of a text are read by a softmax regression on bytes.
         pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
         variance: of a pool's weights before anything is learned.
         prior_weight: what P(value | label) counts beside the pairs of a tree, in examples.
@@ -80,6 +85,7 @@ class HypothesisConfig(Section, frozen=True):
     density: Literal["gaussian", "binned"] | None = "gaussian"
     calibrated: bool | None = False
     rate: Annotated[float | None, ABOVE_ZERO] = None
+    first_bytes: Annotated[int | None, whole(4, 1 << 20)] = None
     pairs: bool | None = None
     variance: Annotated[float | None, ABOVE_ZERO] = None
     prior_weight: Annotated[float | None, PRIOR_WEIGHT] = None
@@ -154,7 +160,11 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
 
 def former_defaults() -> tuple[tuple[HypothesisConfig, ...], ...]:
     """The sets that were the default before: who began with one goes on with it."""
-    return (tuple(h for h in default_hypotheses() if h.kind != "byte_softmax"),)
+    now = default_hypotheses()
+    return (
+        tuple(h for h in now if h.kind != "byte_softmax"),
+        tuple(msgspec.structs.replace(h, first_bytes=h.first_bytes and ONCE_FIRST_BYTES) for h in now),
+    )
 
 
 def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = "") -> Iterator[ConfigError]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from streamnb.config.classifiers import CLASSIFIERS
+from streamnb.config.hypotheses import ONCE_FIRST_BYTES
 from streamnb.config.kinds import Kind
 from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.sections import Section, members
@@ -66,6 +67,8 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for hypothesis in shaping["hypotheses"]:
         if hypothesis["prior_weight"] is None:  # journals without trees are older than the key
             del hypothesis["prior_weight"]
+        if hypothesis["first_bytes"] in {None, ONCE_FIRST_BYTES}:
+            del hypothesis["first_bytes"]
     shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain

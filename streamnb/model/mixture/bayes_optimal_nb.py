@@ -20,7 +20,7 @@ from streamnb.model.attributes.signatures import Array, Times, Weights
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.bags import bags_of
 from streamnb.model.encoding.batch import Batch, Encoded
-from streamnb.model.encoding.byte_grams import ByteGrams, grams_of
+from streamnb.model.encoding.byte_grams import ByteGrams, grams_of, most_runs
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.interface.evidence import LIMIT, Item, ranked
@@ -329,7 +329,7 @@ class BayesOptimalNB(CountingModel):
         self._reserve(0)
         grams = self._grams_of(encoded, learn=False)
         learner_scratch = LearnerScratch.of(
-            self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.most
+            self._plan, K, most_features(batch) if self._plan.takes_features else 0, grams.buckets.size
         )
         of_trees = np.flatnonzero(self._plan.kind == TREE)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
@@ -396,7 +396,7 @@ class BayesOptimalNB(CountingModel):
             len(self._readings), self._plan.twins.size, K, len(self._sources.decays)
         )
         most = most_features(batch) if self._plan.takes_features else 0
-        learner_scratch = LearnerScratch.of(self._plan, K, most, grams.most)
+        learner_scratch = LearnerScratch.of(self._plan, K, most, grams.buckets.size)
         self._reserve(2 * most if learn else 0)
         bits = (batch.value + 0.0).view(np.uint64)
         # The mean of one is itself, bit for bit: it is not divided by its sum.
@@ -452,15 +452,16 @@ class BayesOptimalNB(CountingModel):
         self._learners.reserve(K, known, len(layout.fields), features, places, len(layout.groups))
 
     def _grams_of(self, encoded: Encoded, *, learn: bool) -> ByteGrams:
-        """The runs of bytes of events, where a hypothesis reads them and learned any, or is going to."""
-        grams, labels = self._learners.grams, encoded.batch.label
+        """Room for the runs of bytes of events, where a hypothesis reads them and learned any, or will."""
+        grams = self._learners.grams
         if self._plan.byte_rates.size and (learn or grams.is_there):
-            found = grams_of(encoded, grams.bits)
-            if learn and (np.diff(found.ends)[labels >= 0] > 0).any():
+            first = int(self._plan.first_bytes[0])
+            most = most_runs(encoded, first)
+            if learn and (most[encoded.batch.label >= 0] > 0).any():
                 grams.lay()
             if grams.is_there:
-                return found
-        return ByteGrams.none(labels.size)
+                return grams_of(encoded, grams.bits, first, int(most.max(initial=0)))
+        return ByteGrams.none()
 
     def _presence(self) -> PresenceTables:
         presence = self._statistics.presence

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Encoded
-from streamnb.model.encoding.byte_grams import FIRST, LENGTH, ByteGrams, bucket_each
+from streamnb.model.encoding.byte_grams import LENGTH, ByteGrams, bucket_each, find_runs
 from streamnb.model.mixture.learner_state import Learners
 from streamnb.model.mixture.parts import Parts
 from streamnb.model.softmax.gram_table import gram_log_odds, weigh_grams
@@ -28,7 +29,7 @@ def run_log_odds(
 
     Args:
         encoded: the event.
-        grams: its runs.
+        grams: room for its runs.
         learners: of the mixture.
         parts: of the event.
         classes: the class whose log odds they are, and the one against which.
@@ -39,18 +40,22 @@ def run_log_odds(
     tables, bias = learners.grams.tables, learners.byte_bias
     found = np.zeros((len(bias), parts.base.size + 1))
     found[:, -1] = bias[:, 0, one] - bias[:, 0, other]
-    values, odds = np.empty(grams.most), np.empty(grams.most)
-    if not grams.most:
+    values, odds = np.empty((2, grams.buckets.size))
+    find_runs(grams, encoded.batch, 0)
+    n = grams.n[0]
+    if not n:
         return found
-    scale = weigh_grams(grams, 0, tables, values, np.empty((len(bias), bias.shape[2])))
+    scale = weigh_grams(grams, tables, values, np.empty((len(bias), bias.shape[2])))
     for g, row in enumerate(found):
         gram_log_odds(g, grams, tables, scale * values, one, other, odds)
-        by_bucket = dict(zip(grams.buckets.tolist(), odds.tolist(), strict=True))
-        _share(encoded, by_bucket, learners.grams.bits, parts, row)
+        by_bucket = dict(zip(grams.buckets[:n].tolist(), odds[:n].tolist(), strict=True))
+        _share(encoded, by_bucket, grams.limits.tolist(), parts, row)
     return found
 
 
-def _share(encoded: Encoded, odds: dict[int, float], bits: int, parts: Parts, row: Floats) -> None:
+def _share(
+    encoded: Encoded, odds: dict[int, float], limits: Sequence[int], parts: Parts, row: Floats
+) -> None:
     """Add what runs, by their buckets, add to the parts of an event."""
     batch, tokens = encoded.batch, encoded.tokens
     assert tokens is not None  # noqa: S101  there are runs
@@ -58,10 +63,11 @@ def _share(encoded: Encoded, odds: dict[int, float], bits: int, parts: Parts, ro
     rest = {g: D + V + i for i, g in enumerate(parts.batch.item_group[D:].tolist())}
     texts = np.flatnonzero(~tokens.whole).tolist()
     begins = [0, *tokens.item_ends.tolist()]
-    runs = {item: np.empty(FIRST, dtype=np.int64) for item in texts}
+    bits, first = limits
+    runs = {item: np.empty(first, dtype=np.int64) for item in texts}
     for item in texts:
-        group = batch.item_group[item]
-        n = bucket_each(tokens.text, begins[item], begins[item + 1], group, bits, runs[item])
+        group, begin = batch.item_group[item], begins[item]
+        n = bucket_each(tokens.text, begin, min(begins[item + 1], begin + first), group, bits, runs[item])
         runs[item] = runs[item][:n]
     times = Counter(bucket for found in runs.values() for bucket in found.tolist())
     for item in texts:

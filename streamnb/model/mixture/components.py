@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamnb.model.attributes.parameters import check_capacity
+from streamnb.model.attributes.parameters import check_capacity, check_whole
+from streamnb.model.encoding.byte_grams import FIRST, LENGTH
 from streamnb.model.mixture.hypotheses import Hypothesis, check_weight
 
+ONCE_FIRST = 3000
+"""So many bytes of a text were read before it was said how many."""
 NAIVE, CALIBRATED, SOFTMAX, POOL, CALIBRATED_POOL, TREE, BYTES = 0, 1, 2, 3, 4, 5, 6
 
 
@@ -45,16 +48,19 @@ class ByteSoftmax:
 
     Attributes:
         rate: of learning, above zero.
+        first_bytes: how many bytes of a text are read, 4 or more; the same by all in a mixture.
         weight: relative prior probability; 0 as in `Hypothesis`.
         name: what predictions, metrics and reports call it.
     """
 
     rate: float = 0.6
+    first_bytes: int = FIRST
     weight: float = 1.0
     name: str = ""
 
     def __post_init__(self) -> None:
         _check("rate", self.rate)
+        check_whole("first_bytes", self.first_bytes, LENGTH, 1 << 20)
         check_weight(self.weight)
 
     @property

@@ -28,6 +28,7 @@ from streamnb.model.calibration import temperature
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
 from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.encoding.batch import Batch
+from streamnb.model.encoding.byte_grams import find_runs
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.mixture import opinion_pool
 from streamnb.model.mixture.binned_density import read_value, score_binned
@@ -275,7 +276,7 @@ def mean_log_odds(
         readings: of the counts.
         flat: the same, with priors that rule out no class.
         plan: which hypothesis is what.
-        event: (the batch that is the event, the bits of its values, its bags, its runs of bytes).
+        event: (the batch that is the event, the bits of its values, its bags, room for its runs of bytes).
         parts: `Parts` of it.
         classes: the class whose log odds they are, and the one against which, as numbers.
         scratch: of the readings.
@@ -301,8 +302,9 @@ def mean_log_odds(
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if extracted.keys.size:
             score_binned(plan.binned, tables, learners, batch, e, extracted, scratch.value, scratch.joint)
+        find_runs(grams, batch, e)
         predict_by_learners(
-            plan, learners, tables.classes, scratch.joint, grams, e, learner_scratch, by_hypothesis
+            plan, learners, tables.classes, scratch.joint, grams, learner_scratch, by_hypothesis
         )
     _of_calibrated(plan, learners, learner_scratch.untempered, classes, by_reading, odds)
     if plan.rates.size:

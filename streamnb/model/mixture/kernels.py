@@ -13,7 +13,7 @@ from streamnb.model.compiled.jit import kernel
 from streamnb.model.compiled.vectors import copy_to, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
-from streamnb.model.encoding.byte_grams import ByteGrams
+from streamnb.model.encoding.byte_grams import ByteGrams, find_runs
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.binned_density import score_binned
 from streamnb.model.mixture.components import NAIVE, TREE
@@ -113,7 +113,7 @@ def run_hypotheses(
         batch: the events.
         bits: uint64[v], the bits of its values, no zero among them negative.
         bags: the same as bags.
-        grams: the runs of bytes in them.
+        grams: for the runs of bytes in them.
         mode: MIXTURE, MAP or GIBBS.
         uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
         switching_rate: of the posterior.
@@ -162,8 +162,9 @@ def run_hypotheses(
             elif plan.kind[h] == TREE:
                 log_normalise(trees[plan.reads[h], e], learner_scratch.logs[h], by_hypothesis[h])
         if learns_more:
+            find_runs(grams, batch, e)
             predict_by_learners(
-                plan, learners, tables.classes, scratch.joint, grams, e, learner_scratch, by_hypothesis
+                plan, learners, tables.classes, scratch.joint, grams, learner_scratch, by_hypothesis
             )
         if answers.probabilities.shape[0]:
             _answer(weights.log_posterior, by_hypothesis, mode, uniforms[e], answers.probabilities[e])

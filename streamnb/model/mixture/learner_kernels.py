@@ -88,7 +88,6 @@ def predict_by_learners(
     known: Ints,
     joint: Floats,
     grams: ByteGrams,
-    e: int,
     scratch: Any,
     answers: Floats,
 ) -> None:
@@ -99,8 +98,7 @@ def predict_by_learners(
         learners: `LearnerTables`.
         known: int64[>= K], weight learned of each class.
         joint: float64[B, K], the scores of all readings of the counts.
-        grams: the runs of bytes of the batch.
-        e: which event.
+        grams: the runs of bytes of the event.
         scratch: holds the event's features, extracted; left as it is for `learn_by_learners`.
         answers: float64[H, K].
     """
@@ -110,7 +108,7 @@ def predict_by_learners(
             extracted, learners.features, plan.pairs, scratch.likelihoods, scratch.dots, scratch.by_owner
         )
     if plan.byte_rates.size:
-        scratch.run_scale[0] = weigh_grams(grams, e, learners.grams, scratch.runs, scratch.told)
+        scratch.run_scale[0] = weigh_grams(grams, learners.grams, scratch.runs, scratch.told)
     for h in range(plan.kind.size):
         i = plan.reads[h]
         if plan.kind[h] == CALIBRATED:
@@ -181,7 +179,7 @@ def learn_by_learners(
                 )  # fmt: skip
             elif plan.kind[h] == BYTES:
                 learn_grams(
-                    i, plan.byte_rates[i], grams, e, learners.grams, scratch.run_scale[0], scratch.runs,
+                    i, plan.byte_rates[i], grams, learners.grams, scratch.run_scale[0], scratch.runs,
                     label, weight, answers[h], learners.bias[plan.rates.size + i], scratch.scores,
                 )  # fmt: skip
             elif plan.kind[h] == CALIBRATED_POOL:
@@ -191,7 +189,7 @@ def learn_by_learners(
                 scratch.opinions, scratch.pooled[0, p], label, weight, plan.variances[p],
                 learners.pool_weights[p], learners.covariance[p], learners.pool_bias[p], scratch.work,
             )  # fmt: skip
-    count_grams(grams, e, learners.grams, label, units)
+    count_grams(grams, learners.grams, label, units)
     if scratch.extracted.keys.size:
         count_features(scratch.extracted, learners.features, label, units)
         for v in range(batch.event_values[e], batch.event_values[e + 1]):

@@ -18,6 +18,7 @@ from streamnb.model.mixture.components import (
     CALIBRATED,
     CALIBRATED_POOL,
     NAIVE,
+    ONCE_FIRST,
     POOL,
     SOFTMAX,
     TREE,
@@ -54,6 +55,7 @@ class Plan(NamedTuple):
         binned: bool[B], whether continuous values are read by their bins, see `binned_density`.
         twins: int64[< B], of each of the last readings which of the first it is otherwise.
         byte_rates: float64[G], of learners of runs of bytes; their biases come after those of the M others.
+        first_bytes: int64[1 where there are such learners], how many bytes of a text they read.
     """
 
     kind: Ints
@@ -66,6 +68,7 @@ class Plan(NamedTuple):
     binned: Flags
     twins: Ints
     byte_rates: Floats
+    first_bytes: Ints
 
     @classmethod
     def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
@@ -86,6 +89,13 @@ class Plan(NamedTuple):
             else:
                 index.append(densities.index((readings.index(_reading(h)), h.is_binned)))
         learners = [h for h in hypotheses if isinstance(h, Softmax)]
+        by_bytes = [h for h in hypotheses if isinstance(h, ByteSoftmax)]
+        first_bytes = list(dict.fromkeys(h.first_bytes for h in by_bytes))
+        if len(first_bytes) > 1:
+            raise ValueError(
+                "softmax regressions on bytes share what they read: of a text the first "
+                f"{first_bytes[0]} bytes or the first {first_bytes[1]}, not both"
+            )
         opinions = [i for i, kind in enumerate(kinds) if kind in {CALIBRATED, SOFTMAX, TREE, BYTES}]
         if variances and not opinions:
             raise ValueError("a pool needs hypotheses that are calibrated, softmax regressions or trees")
@@ -99,7 +109,8 @@ class Plan(NamedTuple):
             np.array(opinions, dtype=np.int64),
             np.array([is_binned for _, is_binned in densities], dtype=np.bool_),
             np.array([i for i, _ in densities[len(readings) :]], dtype=np.int64),
-            np.array([h.rate for h in hypotheses if isinstance(h, ByteSoftmax)], dtype=np.float64),
+            np.array([h.rate for h in by_bytes], dtype=np.float64),
+            np.array(first_bytes, dtype=np.int64),
         )
 
     @property
@@ -108,9 +119,15 @@ class Plan(NamedTuple):
         return bool(self.rates.size or self.binned.any())
 
     def described(self) -> list[list[Any]]:
-        """As JSON can hold it: two states of plans that are described alike fit each other."""
+        """As JSON can hold it: two states of plans that are described alike fit each other.
+
+        States of before there were learners of bytes lack what says of them, and states of the first of
+        these how many bytes they read.
+        """
         described = [array.tolist() for array in self]
-        return described if self.byte_rates.size else described[:-1]  # as before there were any
+        return described[
+            : -2 if not self.byte_rates.size else -1 if self.first_bytes[0] == ONCE_FIRST else None
+        ]
 
 
 def _kind(h: AnyHypothesis) -> int:

@@ -131,41 +131,40 @@ def _take_step(step: float, gradient: Any, records: Any, bucket: Any, at: Any) -
 
 
 @kernel
-def weigh_grams(grams: ByteGrams, e: int, tables: GramTables, values: Floats, told: Floats) -> float:
-    """Fill values with v, what each run of event e weighs; 1 / |v|, or zero.
+def weigh_grams(grams: ByteGrams, tables: GramTables, values: Floats, told: Floats) -> float:
+    """Fill values with v, what each run of an event weighs; 1 / |v|, or zero.
 
     Runs of an attribute of which none was learned weigh nothing. Fill told float64[G, K] with what all runs
     together tell each learner, to be divided by |v|.
     """
-    records, first, stop, square = tables.records, grams.ends[e], grams.ends[e + 1], 0.0
+    records, n, square = tables.records, grams.n[0], 0.0
     G = told.shape[0]
     for g in range(G):
         fill(told[g], 0.0)
-    for j in range(first, stop):
-        if j + _AHEAD < stop:
+    for j in range(n):
+        if j + _AHEAD < n:
             _fetch(records, np.int64(grams.buckets[j + _AHEAD]), told.shape[1])
         learned, bucket = tables.events[grams.groups[j], TOTAL], np.int64(grams.buckets[j])
         having = records[bucket, _ALL]
         v = rarity(learned / UNIT, having) if learned > 0 else 0.0
-        values[j - first] = v
+        values[j] = v
         square += v * v
         if having != 0.0:
             for g in range(G):
                 _add_told(v, records, bucket, _counts_at(G) + CELLS * (1 + g), told[g])
     for g in range(G):
-        _add_none(grams, e, tables, values, told[g])
+        _add_none(grams, tables, values, told[g])
     return 1.0 / math.sqrt(square) if square > 0.0 else 0.0
 
 
 @inlined
-def _add_none(grams: ByteGrams, e: int, tables: GramTables, values: Floats, told: Floats) -> None:
+def _add_none(grams: ByteGrams, tables: GramTables, values: Floats, told: Floats) -> None:
     """Add what runs tell of classes that never had them."""
-    first, stop = grams.ends[e], grams.ends[e + 1]
-    j = first
-    while j < stop:
+    j, n = 0, grams.n[0]
+    while j < n:
         group, total = grams.groups[j], 0.0
-        while j < stop and grams.groups[j] == group:
-            total += values[j - first]
+        while j < n and grams.groups[j] == group:
+            total += values[j]
             j += 1
         if total > 0.0:
             for k in range(told.size):
@@ -192,7 +191,6 @@ def learn_grams(
     g: int,
     rate: float,
     grams: ByteGrams,
-    e: int,
     tables: GramTables,
     scale: float,
     values: Floats,
@@ -209,9 +207,9 @@ def learn_grams(
     if probabilities[label] >= SURE:
         return
     half, records = fill_gradient(probabilities, label, weight, gradient), tables.records
-    at, first = _counts_at(_learners(records)) + CELLS * (1 + g), grams.ends[e]
-    for j in range(first, grams.ends[e + 1] if scale > 0.0 else first):
-        bucket, x = np.int64(grams.buckets[j]), scale * values[j - first]
+    at = _counts_at(_learners(records)) + CELLS * (1 + g)
+    for j in range(grams.n[0] if scale > 0.0 else 0):
+        bucket, x = np.int64(grams.buckets[j]), scale * values[j]
         square = records[bucket, _SQUARES + g] + half * x * x
         records[bucket, _SQUARES + g] = square
         _take_step(rate * x / math.sqrt(square + DAMPING), gradient, records, bucket, at)
@@ -219,12 +217,12 @@ def learn_grams(
 
 
 @kernel
-def count_grams(grams: ByteGrams, e: int, tables: GramTables, label: int, units: int) -> None:
-    """Count event e, which every learner is told of."""
+def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) -> None:
+    """Count an event, which every learner is told of."""
     records, weight, group = tables.records, units / UNIT, np.int32(-1)
     mask, G = records.shape[0] - 1, _learners(records)
     at = _counts_at(G) + label % CELLS
-    for j in range(grams.ends[e], grams.ends[e + 1]):
+    for j in range(grams.n[0]):
         bucket = np.int64(grams.buckets[j])
         r = (bucket + label // CELLS) & mask
         before = records[r, at]
@@ -249,7 +247,7 @@ def gram_log_odds(
     """
     records = tables.records
     mask, at = records.shape[0] - 1, _counts_at(_learners(records)) + CELLS * (1 + g)
-    for i in range(grams.buckets.size):
+    for i in range(grams.n[0]):
         bucket, group = np.int64(grams.buckets[i]), grams.groups[i]
         none = TRUST * (log_of_none(tables.events, group, one) - log_of_none(tables.events, group, other))
         told = np.float64(records[(bucket + one // CELLS) & mask, at + one % CELLS])
