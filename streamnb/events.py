@@ -119,6 +119,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
         probabilities: every class known to the model -> probability; they sum to 1, with `rest`.
         rest: the probability of all classes together that are not told; None where all are.
         status: "ready", or "empty" while the model knows no class.
+        unseen: the probability that its label is one that was never learned; None where that is not told.
         truth: the event's own label, where it had one.
         evidence: the strongest attribute values, where evidence was asked for.
         hypotheses: hypothesis -> its probability by all learned before the event, where that was asked for.
@@ -132,6 +133,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     probabilities: dict[str, float]
     rest: float | None = None
     status: str
+    unseen: float | None = None
     truth: str | None = None
     evidence: tuple[Evidence, ...] | None = None
     hypotheses: dict[str, float] | None = None

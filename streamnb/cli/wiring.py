@@ -111,6 +111,7 @@ def settings(config: Config) -> Settings:
         interval=config.metrics.interval,
         evidence=config.predictions.evidence,
         hypotheses=config.predictions.hypotheses,
+        unseen=config.predictions.unseen,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
         max_bytes=config.predictions.max_bytes,

@@ -91,9 +91,9 @@ def restored(shaping: Mapping[str, Any]) -> Config:
 
     A new key's default is what was done before there was the key; but for ``model.kind``: before it, a model
     was a mixture where hypotheses were declared, and else naive Bayes; and for ``predictions.max_bytes``,
-    ``predictions.top`` and ``classes.max``: before them, a prediction could be of any size, and there could
-    be any number of classes. Raises JournalError where the journal has what this program
-    does not know.
+    ``predictions.top``, ``predictions.unseen`` and ``classes.max``: before them, a prediction could be of any
+    size and did not tell `unseen`, and there could be any number of classes. Raises JournalError where the
+    journal has what this program does not know.
     """
     given, model = shaping, shaping.get("model", {})
     if isinstance(model, Mapping) and "kind" not in model:
@@ -101,7 +101,7 @@ def restored(shaping: Mapping[str, Any]) -> Config:
         shaping = {**shaping, "model": {**model, "kind": kind}}
     predictions = shaping.get("predictions", {})
     if isinstance(predictions, Mapping):
-        shaping = {**shaping, "predictions": {"top": 0, "max_bytes": 0, **predictions}}
+        shaping = {**shaping, "predictions": {"top": 0, "max_bytes": 0, "unseen": False, **predictions}}
     weighed = [_as_read(one) for one in shaping.get("hypotheses", [])]
     shaping = {"classes": {"max": 0}, **shaping, "hypotheses": weighed}
     try:

@@ -200,6 +200,11 @@ class _Hypotheses(Kind[Any], frozen=True):
                 kinds = 'of kind "softmax", "byte_softmax" or "tree" or with calibrated = true'
                 expected = f"a hypothesis beside it to pool, {kinds}"
                 raise refused(f"{key}[{i}].kind", "pool", expected)
+        read = [(i, h.first_bytes) for i, h in enumerate(hypotheses) if h.first_bytes is not None]
+        for i, first_bytes in read:
+            if first_bytes != read[0][1]:
+                expected = f"{read[0][1]}, as {key}[{read[0][0]}] has: all share what they read"
+                raise refused(f"{key}[{i}].first_bytes", first_bytes, expected)
         if hypotheses and not any(hypothesis.weight for hypothesis in hypotheses):
             raise refused(f"{key}[0].weight", 0.0, "a weight above 0 for at least one of the hypotheses")
         return hypotheses

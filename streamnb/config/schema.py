@@ -270,6 +270,7 @@ class PredictionsConfig(Section, frozen=True):
     Attributes:
         evidence: the most items of evidence.
         hypotheses: whether it says how probable each hypothesis was.
+        unseen: whether it says how probable a label is that was never learned.
         top: the most classes whose probabilities it tells, and as many as `max_bytes` allow; 0 is all,
             whatever they take.
         max_bytes: a larger one becomes a dead letter; 0 is no limit.
@@ -277,6 +278,7 @@ class PredictionsConfig(Section, frozen=True):
 
     evidence: Annotated[int, whole(0, 100)] = 0
     hypotheses: bool = False
+    unseen: bool = True
     top: Annotated[int, whole(0)] = 1000
     max_bytes: Annotated[int, LIMIT] = 1000 << 10
 

@@ -86,6 +86,8 @@ def _newer(config: Config) -> Iterator[tuple[str, str]]:
         yield "predictions", "top"
     if not config.predictions.max_bytes:
         yield "predictions", "max_bytes"
+    if not config.predictions.unseen:
+        yield "predictions", "unseen"
     if not config.topics.labels:
         yield "topics", "labels"
 

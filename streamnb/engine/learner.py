@@ -41,9 +41,10 @@ from streamnb.events import (
     Verdict,
 )
 from streamnb.model.attributes.expected import count, reading
-from streamnb.model.compiled.arrays import Floats
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
+from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StateCopying, StreamModel
 from streamnb.wire.codec import (
@@ -547,17 +548,19 @@ class Learner:
                 probabilities=probabilities,
                 rest=rest,
                 status="empty" if label is None else "ready",
+                unseen=unseen,
                 truth=truth,
                 evidence=evidence,
                 hypotheses=hypotheses,
                 model=ModelInfo(name, age),
                 ts=now,
             )
-            for event, truth, label, (probabilities, rest), hypotheses, age in zip(
+            for event, truth, label, (probabilities, rest), unseen, hypotheses, age in zip(
                 events,
                 labels,
                 predicted,
                 _by_class(posteriors, self.settings.top),
+                self._unseen(ages, posteriors.known),
                 self._weighed(posteriors),
                 ages,
                 strict=True,
@@ -602,6 +605,12 @@ class Learner:
         for output, prediction, number in zip(outputs, predictions, consumed, strict=True):
             yield output
             yield from self._drifts(prediction, number)
+
+    def _unseen(self, ages: Sequence[int], known: Ints) -> Iterable[float | None]:
+        """P(a label that was never learned) of each event, where predictions tell it."""
+        if not self.settings.unseen:
+            return repeat(None, len(ages))
+        return iter(told_unseen(np.array(ages, dtype=np.int64), known).tolist())
 
     def _weighed(self, posteriors: Posteriors) -> Iterator[dict[str, float] | None]:
         """Hypothesis -> P(h | all learned before) of each event; None where nobody asks or there are none."""

@@ -58,6 +58,7 @@ class Settings:
         interval: the probability of the credible intervals in reports.
         evidence: how many items of evidence a prediction carries; with any, events are handled one by one.
         hypotheses: whether a prediction says how probable each hypothesis was, of a model that weighs some.
+        unseen: whether a prediction says how probable a label is that was never learned.
         pruning: what is forgotten, and when.
         detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
         max_bytes: of a prediction with its key, and of a report; 0 is no limit.
@@ -78,6 +79,7 @@ class Settings:
     interval: float = 0.95
     evidence: int = 0
     hypotheses: bool = False
+    unseen: bool = False
     pruning: Pruning = Pruning()
     detectors: tuple[str, ...] = ()
     max_bytes: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from service import digests, model_digest, new_learner, predictions, raw_events,
 from streamnb import MultinomialNB, NaiveBayes, Text
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import Pruning
+from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.wire.codec import decode_metrics
 
 RAWS = raw_events(300)
@@ -60,7 +62,8 @@ def test_how_records_are_cut_is_unobservable(uncut, cuts):
 
 
 def test_an_event_is_predicted_by_what_came_before_it_alone():
-    learner, reference = new_learner(), NaiveBayes({"text": Text(), "subject": Text(event_model="bernoulli")})
+    learner = new_learner(unseen=True)
+    reference = NaiveBayes({"text": Text(), "subject": Text(event_model="bernoulli")})
     for prediction, raw in zip(predictions(learner.process(records(RAWS), 1.0)), RAWS, strict=True):
         event = json.loads(raw)
         x = {"text": event["text"], **event["features"]}
@@ -70,6 +73,8 @@ def test_an_event_is_predicted_by_what_came_before_it_alone():
         assert prediction["status"] == ("ready" if expected else "empty")
         assert prediction["truth"] == event["label"]
         assert prediction["model"].events == reference.n_events
+        counted = np.array([reference.n_events]), np.array([len(expected)])
+        assert prediction["unseen"] == told_unseen(*counted)[0]
         if event["label"] is not None:
             reference.learn_one(x, event["label"])
 

@@ -343,7 +343,7 @@ def changed_since(before, *given):
 
 def test_a_journal_from_before_there_were_hypotheses_goes_on():
     single = "model.kind=naive_bayes"
-    unlimited = "predictions.max_bytes=0", "predictions.top=0", "classes.max=0"
+    unlimited = "predictions.max_bytes=0", "predictions.top=0", "predictions.unseen=false", "classes.max=0"
     config = load(None, {}, [single, "model.alpha=0.5", *unlimited])
     before = Older(config).shaping
     assert shaping_of(config) != before
@@ -352,6 +352,7 @@ def test_a_journal_from_before_there_were_hypotheses_goes_on():
         ("classes.max", "absent", "10000", True),
         ("predictions.max_bytes", "absent", "1024000", True),
         ("predictions.top", "absent", "1000", True),
+        ("predictions.unseen", "absent", "true", True),
     ]
     budget = "memory.budget=1GiB"
     assert ("memory.budget", "absent", "1073741824", True) in changed_since(before, single, budget)

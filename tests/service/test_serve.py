@@ -12,6 +12,7 @@ import time
 from contextlib import closing
 from itertools import count
 
+import numpy as np
 import pytest
 from program import Program, until
 from prometheus_client import CollectorRegistry
@@ -25,6 +26,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.turns import Turns
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.ports import NewRecord
+from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.wire.snapshot import part_digest
 
 NUMBERS = count()
@@ -116,6 +118,11 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     for text, one in zip(texts, answer["predictions"], strict=True):
         assert one["probabilities"] == model.predict_proba_one({"text": text})
         assert one["label"] == model.predict_one({"text": text})
+        assert (
+            one["unseen"]
+            == told_unseen(np.array([n_events := model.n_events]), np.array([len(model.classes)]))[0]
+        )
+        assert 0 < one["unseen"] < 1 / n_events
     assert ask("/tokens/free")[1]["found"][0]["counts"]["spam"] > 10
     assert ask("/explain", {"event": texts[0]})[1]["evidence"]
     run = program.start("run")

@@ -67,6 +67,7 @@ class Predicted(BaseModel):
     label: str
     probability: float
     probabilities: dict[str, float]
+    unseen: float
 
 
 class Answer(BaseModel):

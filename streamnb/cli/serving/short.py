@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 
 from streamnb.cli.asked import Asked
 from streamnb.cli.serving.guard import Message, Receive, Send, given_once
 from streamnb.cli.serving.replica import Replica
 from streamnb.errors import StreamnbError
 from streamnb.events import Event
+from streamnb.model.evaluation.unseen import told_unseen
 
 PATH = "/predict"
 _SHORT = 2000  # characters: nobody notices that the others wait
@@ -28,14 +30,18 @@ _decode = msgspec.json.Decoder(_Question).decode
 
 def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
     """What a model says of events, as JSON. Raises StreamnbError."""
+    predicted, n = model.predicted(events), len(events)
+    known = np.array([len(said) for said in predicted])
+    unseen = told_unseen(np.full(n, model.model.n_events), known).tolist()
     found = [
         {
             "id": None if event.id == "-" else event.id,
             "label": (label := next(iter(said))),
             "probability": said[label],
             "probabilities": said,
+            "unseen": new,
         }
-        for event, said in zip(events, model.predicted(events), strict=True)
+        for event, said, new in zip(events, predicted, unseen, strict=True)
     ]
     return msgspec.json.encode({"predictions": found, "journal": journal})
 

@@ -14,12 +14,14 @@ loses at most ln 31 nats against the best theta of these.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
 
 _LOWEST, _HIGHEST = -10, 20
+_BITS, _DIGITS = 10, 4
 CONCENTRATIONS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
 """Of which one is the urn's."""
 _LOGS = np.log(CONCENTRATIONS)
@@ -40,3 +42,28 @@ def probability_of_unseen(events: Ints, classes: Ints) -> Floats:
     weights = np.exp(weights - weights.max(axis=1, keepdims=True))
     new = CONCENTRATIONS / np.add.outer(events, CONCENTRATIONS)
     return np.asarray((weights * new).sum(axis=1) / weights.sum(axis=1))
+
+
+def told_unseen(events: Ints, classes: Ints) -> Floats:
+    """As `probability_of_unseen`, as predictions tell it: to four digits.
+
+    From 1,024 events on it is worked out where their number has ten bits at most, and is linear between: what
+    is worked out serves many events.
+    """
+    step = np.left_shift(1, np.maximum(np.frexp(events)[1] - _BITS, 0))
+    low = events - events % step
+    starts = np.flatnonzero((np.diff(low, prepend=-1) != 0) | (np.diff(classes, prepend=-1) != 0))
+    sides = [
+        (_one(n, k), _one(n + more, k))
+        for n, more, k in zip(*(each[starts].tolist() for each in (low, step, classes)), strict=True)
+    ]
+    times = np.diff(starts, append=events.size)
+    before, after = np.repeat(np.reshape(sides, (-1, 2)), times, axis=0).T
+    told = before + (after - before) * ((events - low) / step)
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(told)))
+    return np.asarray(np.round(told * scale) / scale)
+
+
+@lru_cache(maxsize=1024)
+def _one(events: int, classes: int) -> float:
+    return float(probability_of_unseen(np.array([events]), np.array([classes]))[0])

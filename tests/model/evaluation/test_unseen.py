@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_progressive import batch, streams
 
+from streamnb import BayesOptimalNB
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.evaluation.ranking import OpenValidation
-from streamnb.model.evaluation.unseen import CONCENTRATIONS, probability_of_unseen
+from streamnb.model.evaluation.unseen import CONCENTRATIONS, probability_of_unseen, told_unseen
 
 
 class Urn:
@@ -58,6 +59,33 @@ def test_it_is_a_probability_at_every_size():
     possible = (n >= K) & ((K > 0) | (n == 0))
     found = probability_of_unseen(n[possible], K[possible])
     assert ((found > 0.0) & (found <= 1.0)).all()
+
+
+@pytest.mark.parametrize("labels", [1, 2, 7, 1000])
+def test_what_predictions_tell_is_within_half_a_percent_and_never_rises_between_new_labels(labels):
+    n = np.unique(np.concatenate((np.arange(labels, 3000), np.geomspace(labels, 1e12, 500).astype(np.int64))))
+    exact = probability_of_unseen(n, np.full(n.size, labels))
+    told = told_unseen(n, np.full(n.size, labels))
+    assert told == pytest.approx(exact, rel=5e-3)
+    assert (np.diff(told) <= 0.0).all()
+    assert [told_unseen(n[i : i + 1], np.array([labels]))[0] for i in range(0, n.size, 50)] == told[
+        ::50
+    ].tolist()
+    assert all(len(repr(p).partition("e")[0].replace(".", "").strip("0")) <= 4 for p in told.tolist())
+    assert told_unseen(np.array([0]), np.array([0])).tolist() == [1.0]
+    assert told_unseen(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)).size == 0
+
+
+def test_a_new_label_costs_all_hypotheses_alike_and_so_changes_no_weight():
+    model = BayesOptimalNB({"text": "text"}, switching_rate=0.0)
+    for n in range(40):
+        model.learn_one({"text": f"{'win cash' if n % 3 else 'see you'} {n % 7}", "size": n % 5}, "ab"[n % 2])
+    before, losses = model.posterior.probabilities, model.posterior.losses
+    model.learn_one({"text": "what is new"}, "c")
+    assert len(set(before.values())) > 6
+    assert model.posterior.probabilities == pytest.approx(before, rel=1e-9)
+    paid = [model.posterior.losses[name] - losses[name] for name in before]
+    assert paid == pytest.approx([-math.log(ESCAPE)] * len(paid))
 
 
 @settings(deadline=None, max_examples=100)

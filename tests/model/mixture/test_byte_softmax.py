@@ -33,16 +33,18 @@ def probabilities(model, text):
     return model.predict_proba_one({"text": text})
 
 
-def taught(*texts, **parameters):
-    model = BayesOptimalNB(ONE, [ByteSoftmax()], **parameters)
+def taught(*texts, first_bytes=FIRST, **parameters):
+    model = BayesOptimalNB(ONE, [ByteSoftmax(first_bytes=first_bytes)], **parameters)
     for text, label in texts:
         model.learn_one({"text": text}, label)
     return model
 
 
-def test_what_comes_after_the_first_bytes_tells_nothing():
-    head = ("some words " * FIRST)[: FIRST - 5]
-    model = taught(*[(head + tail, label) for tail, label in [("spam!", "spam"), ("ham..", "ham")]] * 9)
+@pytest.mark.parametrize("first", [FIRST, 50])
+def test_what_comes_after_the_first_bytes_tells_nothing(first):
+    head = ("some words " * first)[: first - 5]
+    texts = [(head + tail, label) for tail, label in [("spam!", "spam"), ("ham..", "ham")]] * 9
+    model = taught(*texts, first_bytes=first)
     asked = [probabilities(model, head + tail) for tail in ("spam!", "spam! ham..", "spam!\u20ac", "ham..")]
     assert asked[0] == asked[1] == asked[2] != asked[3]
     assert asked[0]["spam"] > 0.6 > asked[3]["spam"]
@@ -86,6 +88,20 @@ def test_a_table_stays_as_large_as_it_was_made():
             each.learn_one({"text": "and one more"}, "c")
         assert bytes_of(other) == bytes_of(copy)
         assert probabilities(other, "text and more") == probabilities(copy, "text and more")
+
+
+def test_a_state_is_of_one_number_of_bytes_and_one_of_before_it_was_told_of_3000():
+    events = [("text " * 900 + "win", "a"), ("lunch", "b")] * 3
+    then, now = taught(*events, first_bytes=3000), taught(*events)
+    meta, arrays = then.state()
+    assert len(now.state()[0]["learners"]) == len(meta["learners"]) + 1
+    assert bytes_of(
+        BayesOptimalNB(ONE, [ByteSoftmax(first_bytes=3000)]).load_state(meta, arrays)
+    ) == bytes_of(then)
+    with pytest.raises(ValueError, match="other learners"):
+        BayesOptimalNB(ONE, [ByteSoftmax()]).load_state(meta, arrays)
+    with pytest.raises(ValueError, match="the first 9 bytes or the first 2000, not both"):
+        BayesOptimalNB(ONE, [ByteSoftmax(first_bytes=9), ByteSoftmax(name="other")])
 
 
 def damaged():
