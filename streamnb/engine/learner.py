@@ -610,7 +610,8 @@ class Learner:
         """P(a label that was never learned) of each event, where predictions tell it."""
         if not self.settings.unseen:
             return repeat(None, len(ages))
-        return iter(told_unseen(np.array(ages, dtype=np.int64), known).tolist())
+        found: list[float | None] = told_unseen(np.array(ages, dtype=np.int64), known).tolist()
+        return found
 
     def _weighed(self, posteriors: Posteriors) -> Iterator[dict[str, float] | None]:
         """Hypothesis -> P(h | all learned before) of each event; None where nobody asks or there are none."""
