@@ -27,7 +27,7 @@ from streamnb.errors import JournalError
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*|transition_m)
         | attributes\.([\w-]+|".*")\.(alpha|m|p|values|n_values)
-        | posterior\.(prediction|seed|memory)
+        | posterior\.(prediction|seed|memory|floor)
         | predictions\..*
         | drift\..*
         | metrics\.(every|every_events|interval)
@@ -91,9 +91,9 @@ def restored(shaping: Mapping[str, Any]) -> Config:
 
     A new key's default is what was done before there was the key; but for ``model.kind``: before it, a model
     was a mixture where hypotheses were declared, and else naive Bayes; and for ``predictions.max_bytes``,
-    ``predictions.top``, ``predictions.unseen`` and ``classes.max``: before them, a prediction could be of any
-    size and did not tell `unseen`, and there could be any number of classes. Raises JournalError where the
-    journal has what this program does not know.
+    ``predictions.top``, ``predictions.unseen``, ``posterior.floor`` and ``classes.max``: before them, a
+    prediction could be of any size and as sure as hypotheses were, did not tell `unseen`, and there could be
+    any number of classes. Raises JournalError where the journal has what this program does not know.
     """
     given, model = shaping, shaping.get("model", {})
     if isinstance(model, Mapping) and "kind" not in model:
@@ -102,6 +102,9 @@ def restored(shaping: Mapping[str, Any]) -> Config:
     predictions = shaping.get("predictions", {})
     if isinstance(predictions, Mapping):
         shaping = {**shaping, "predictions": {"top": 0, "max_bytes": 0, "unseen": False, **predictions}}
+    posterior = shaping.get("posterior", {})
+    if isinstance(posterior, Mapping):
+        shaping = {**shaping, "posterior": {"floor": False, **posterior}}
     weighed = [_as_read(one) for one in shaping.get("hypotheses", [])]
     shaping = {"classes": {"max": 0}, **shaping, "hypotheses": weighed}
     try:

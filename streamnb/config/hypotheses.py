@@ -130,12 +130,15 @@ class PosteriorConfig(Section, frozen=True):
         seed: of the draws.
         memory: bytes for the features of softmax regressions; when it is spent no more are added.
             Those on bytes take at most an eighth more.
+        floor: whether no label is so improbable that its coming costs a mixture more than the logarithm of
+            how many events there were.
     """
 
     prediction: Literal["mixture", "map", "gibbs"] = "mixture"
     switching_rate: Annotated[float | None, RATE] = None
     seed: Annotated[int, whole(0, 2**63 - 1)] = 0
     memory: Annotated[int, SIZE] = 256 << 20
+    floor: bool = True
 
 
 @cache

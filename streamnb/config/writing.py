@@ -82,6 +82,8 @@ def _newer(config: Config) -> Iterator[tuple[str, str]]:
         yield "events", "clock"
     if config.events.repeats == "learn":
         yield "events", "repeats"
+    if not config.posterior.floor:
+        yield "posterior", "floor"
     if not config.predictions.top:
         yield "predictions", "top"
     if not config.predictions.max_bytes:

@@ -1280,8 +1280,11 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "45e8f929e7ad9d2094ce0351e15c5875dfd9dc1909973f2ac9a16074e70e67e8"
-    then = {"posterior": PosteriorConfig(switching_rate=1e-4), "predictions": PredictionsConfig(unseen=False)}
+    assert config_hash(Config()) == "2372388203b053eb16f3661d75720f4daf224f6edd04fc01876c5b636dabd180"
+    then = {
+        "posterior": PosteriorConfig(switching_rate=1e-4, floor=False),
+        "predictions": PredictionsConfig(unseen=False),
+    }
     assert [config_hash(Config(hypotheses=former, **then)) for former in former_defaults()] == [
         "dcf080ea4203a95dc2f7f86c2e4acbda2d0632ca3b596c606ac22eaae2ba1d62",  # without runs of bytes
         "460595fb9e8f138904d3bb066c8990b3182e138f69691f49c49769339215e2ec",  # of 3,000 bytes
@@ -1303,7 +1306,7 @@ CHANGES = {
     "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
-    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "classes.max": "9", "memory.budget": "64MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
+    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "classes.max": "9", "memory.budget": "64MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin",
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",

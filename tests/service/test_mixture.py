@@ -343,13 +343,20 @@ def changed_since(before, *given):
 
 def test_a_journal_from_before_there_were_hypotheses_goes_on():
     single = "model.kind=naive_bayes"
-    unlimited = "predictions.max_bytes=0", "predictions.top=0", "predictions.unseen=false", "classes.max=0"
+    unlimited = (
+        "predictions.max_bytes=0",
+        "predictions.top=0",
+        "predictions.unseen=false",
+        "posterior.floor=false",
+        "classes.max=0",
+    )
     config = load(None, {}, [single, "model.alpha=0.5", *unlimited])
     before = Older(config).shaping
     assert shaping_of(config) != before
     assert wiring.Configured(config).changes_since(before) == []
     assert changed_since(before, single, "model.alpha=0.5") == [  # predictions were not limited then
         ("classes.max", "absent", "10000", True),
+        ("posterior.floor", "absent", "true", True),
         ("predictions.max_bytes", "absent", "1024000", True),
         ("predictions.top", "absent", "1000", True),
         ("predictions.unseen", "absent", "true", True),

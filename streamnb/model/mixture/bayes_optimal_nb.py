@@ -32,6 +32,7 @@ from streamnb.model.mixture.default_hypotheses import DEFAULT_HYPOTHESES
 from streamnb.model.mixture.evidence import mean_log_odds
 from streamnb.model.mixture.hypotheses import Readings, check_names, sources_of
 from streamnb.model.mixture.kernels import (
+    FLOORED,
     GIBBS,
     MAP,
     MIXTURE,
@@ -94,6 +95,9 @@ class BayesOptimalNB(CountingModel):
             from the posterior for every event, whose expected error is at most twice the Bayes-optimal).
         seed: of the draws, which depend on it and on the number of the event alone.
         memory: of the features of softmax regressions, bytes; when it is spent no more are added.
+        floor: whether no class with examples that a mixture of several predicts is less probable than
+            1 / (2 K (n + 1)) of K, after n events: one surprise then costs ln (2 K (n + 1)) at most, and all
+            events together half ln (pi (T + 1)) more at most. The service's default is that it has one.
 
     Examples:
         >>> from streamnb import BayesOptimalNB, Hypothesis
@@ -118,6 +122,7 @@ class BayesOptimalNB(CountingModel):
         prediction: PredictionMode = "mixture",
         seed: int = 0,
         memory: int = 256 << 20,
+        floor: bool = False,  # noqa: FBT001, FBT002  as others; River sets parameters by name
     ) -> None:
         super().__init__(_BagReader(attributes))
         check_names([hypothesis.label for hypothesis in hypotheses])
@@ -138,6 +143,7 @@ class BayesOptimalNB(CountingModel):
         self.prediction = prediction
         self.seed = seed
         self.memory = memory
+        self.floor = floor
         self._readings = naive_part(hypotheses)
         for reading in self._readings:
             self._check_p(reading.p)
@@ -401,6 +407,7 @@ class BayesOptimalNB(CountingModel):
         bits = (batch.value + 0.0).view(np.uint64)
         # The mean of one is itself, bit for bit: it is not divided by its sum.
         mode = MAP if sum(h.weight > 0.0 for h in self.hypotheses) == 1 else _MODES[self.prediction]
+        mode = FLOORED if self.floor and mode == MIXTURE else mode
         draws = np.zeros(n)
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
             draws += uniforms(self.seed, self._met, n if learn else 1)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.compiler.bundles import bundle
-from streamnb.model.compiled.arrays import Floats
-from streamnb.model.compiled.jit import kernel
-from streamnb.model.compiled.vectors import copy_to, fill
+from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.compiled.jit import inlined, kernel
+from streamnb.model.compiled.vectors import copy_to, count_positive, fill
 from streamnb.model.encoding.bags import Bags
 from streamnb.model.encoding.batch import Batch
 from streamnb.model.encoding.byte_grams import ByteGrams, find_runs
@@ -29,13 +29,13 @@ from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
 from streamnb.model.naive_bayes.kernels import learn_event, unlearn_event
 from streamnb.model.numerics.counter_rng import choose
 from streamnb.model.numerics.logspace import log_normalise, normalise
-from streamnb.model.posterior.hypothesis_weights import observe
+from streamnb.model.posterior.hypothesis_weights import Weights, observe
 from streamnb.model.softmax.quantile_bins import has_capacity_for_values
 from streamnb.model.stats.decayed import learn_decayed
 from streamnb.model.stats.histograms import has_capacity
 from streamnb.model.stats.presence import count_presence, uncount_presence
 
-MIXTURE, MAP, GIBBS = 0, 1, 2
+MIXTURE, MAP, GIBBS, FLOORED = 0, 1, 2, 3
 
 
 @bundle
@@ -59,15 +59,30 @@ def chosen(log_posterior: Floats, mode: int, uniform: float) -> int:
     return choose(log_posterior, uniform) if mode == GIBBS else int(np.argmax(log_posterior))
 
 
+@inlined
+def _lift(probabilities: Floats, known: Ints, observations: int) -> None:
+    """Mix in the uniform distribution over K classes with examples: after n observations 1 / (2 n + 2) of it.
+
+    The estimate of Krichevsky and Trofimov (1981) for what has not happened in n trials: that the truth is
+    none that the mixture thought possible. None of K classes is less probable than 1 / (2 K (n + 1)), and in
+    total that costs at most half ln(pi (T + 1)) over T observations.
+    """
+    doubt, classes = 0.5 / (observations + 1.0), count_positive(known[: probabilities.size])
+    for k in range(probabilities.size):
+        if known[k] > 0:
+            probabilities[k] = (1.0 - doubt) * probabilities[k] + doubt / classes
+
+
 @kernel
 def _answer(
-    log_posterior: Floats, by_hypothesis: Floats, mode: int, uniform: float, probabilities: Floats
+    weights: Weights, known: Ints, by_hypothesis: Floats, mode: int, uniform: float, probabilities: Floats
 ) -> None:
     """What is predicted of one event, given P_h(class | event) (H, K).
 
     The mean is divided by its sum, for the weights sum to 1 but for rounding.
     """
-    if mode != MIXTURE:
+    log_posterior = weights.log_posterior
+    if MIXTURE != mode != FLOORED:
         copy_to(probabilities, by_hypothesis[chosen(log_posterior, mode, uniform)])
         return
     fill(probabilities, 0.0)
@@ -81,6 +96,8 @@ def _answer(
     if total > 0.0:
         for k in range(probabilities.size):
             probabilities[k] /= total
+    if mode == FLOORED:
+        _lift(probabilities, known, weights.observations[0])
 
 
 @kernel
@@ -114,7 +131,7 @@ def run_hypotheses(
         bits: uint64[v], the bits of its values, no zero among them negative.
         bags: the same as bags.
         grams: for the runs of bytes in them.
-        mode: MIXTURE, MAP or GIBBS.
+        mode: MIXTURE, MAP, GIBBS, or FLOORED, which is a MIXTURE with a floor.
         uniforms: float64[n], numbers in [0, 1) by which GIBBS draws.
         switching_rate: of the posterior.
         learn: whether to learn those that have a label.
@@ -167,7 +184,7 @@ def run_hypotheses(
                 plan, learners, tables.classes, scratch.joint, grams, learner_scratch, by_hypothesis
             )
         if answers.probabilities.shape[0]:
-            _answer(weights.log_posterior, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
+            _answer(weights, tables.classes, by_hypothesis, mode, uniforms[e], answers.probabilities[e])
         if answers.posteriors.shape[0]:
             for h in range(H):
                 answers.posteriors[e, h] = math.exp(weights.log_posterior[h])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import random
 from collections import Counter
 
 import mpmath
@@ -784,3 +785,34 @@ def test_a_time_that_is_none_is_not_known(time):
         model.learn_one({"text": "a"}, "x", t=100.0)
         model.learn_one({"text": "b"}, "y", t=t)
     assert bytes_of(known) == bytes_of(unknown)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 300])
+def test_a_floor_bounds_what_one_surprise_costs_and_what_all_of_it_costs(cut):
+    """The state is that of a model without; predictions are the uniform distribution mixed in."""
+    rng = random.Random(5)
+    labels = [rng.choice("ab" if t < 100 else "abcd") for t in range(300)]
+    xs = [{"text": f"{y} {y} {y}" if rng.random() < 0.9 else "a b c d"} for y in labels]
+    plain, floored = (BayesOptimalNB({"text": "text"}, floor=floor) for floor in (False, True))
+    losses, n = [0.0, 0.0], 0
+    for i in range(0, 300, cut):
+        part = xs[i : i + cut], labels[i : i + cut]
+        said = [m.predict_then_learn_many(*part) for m in (plain, floored)]
+        for p, q, y in zip(*(one.probabilities for one in said), part[1], strict=True):
+            K, doubt, k = np.count_nonzero(p), 0.5 / (n + 1), said[0].classes.index(y)
+            if K:
+                assert q[q > 0] == pytest.approx((1 - doubt) * p[p > 0] + doubt / K, rel=1e-12)
+                assert q.sum() == pytest.approx(1.0)
+                assert (q[p > 0] >= 1 / (2 * K * (n + 1))).all()
+            if p[k]:
+                losses = [loss - math.log(one[k]) for loss, one in zip(losses, (p, q), strict=True)]
+            n += 1
+    assert losses[1] <= losses[0] + math.log(math.pi * (n + 1)) / 2
+    assert bytes_of(plain) == bytes_of(floored)
+    asked = {"text": "a a a"}
+    told = [m.predict_proba_one(asked)["b"] for m in (plain, floored)]
+    assert told[1] == pytest.approx((1 - 0.5 / 301) * told[0] + 0.5 / 301 / 4)
+    alone = [BayesOptimalNB({"text": "text"}, [Hypothesis()], floor=floor) for floor in (False, True)]
+    for model in alone:
+        model.learn_many(xs, labels)
+    assert alone[0].predict_proba_one(asked) == alone[1].predict_proba_one(asked)
