@@ -134,10 +134,10 @@ class Regression:
 class ByteRegression:
     """Softmax regression over runs of four bytes, each in a bucket, and each class in a cell, that others may share."""
 
-    BUCKETS, CELLS, FIRST = 1 << 19, 4, 3000
+    BUCKETS, CELLS = 1 << 19, 4
 
     def __init__(self, hypothesis):
-        self.rate = hypothesis.rate
+        self.rate, self.first = hypothesis.rate, hypothesis.first_bytes
         self.c, self.w = defaultdict(float), defaultdict(float)  # by cell
         self.total, self.s = defaultdict(float), defaultdict(float)  # by bucket
         self.bias, self.bias_s = defaultdict(float), defaultdict(float)
@@ -154,7 +154,7 @@ class ByteRegression:
         """Bucket -> the attribute where it is first, of texts by attribute and number."""
         found = {}
         for (attribute, number), text in texts:
-            raw = (text.lower() if {*text} & {*"\u0130\u03a3"} else text).encode()[: self.FIRST]
+            raw = (text.lower() if {*text} & {*"\u0130\u03a3"} else text).encode()[: self.first]
             for i in range(len(raw) - 3):
                 found.setdefault(self.bucket(raw[i : i + 4], number), attribute)
         return found
