@@ -407,6 +407,9 @@ def test_evaluate_tells_precision_recall_lift_and_the_ranking_of_two_classes(tmp
     assert 0.0 < told["open_log_loss"] < told["cumulative"]["log_loss"]  # two labels were new
     assert answer("evaluate", file, "--holdout", "1/2")["open_log_loss"] is None
     shown = streamnb("evaluate", file, "--details").stdout
+    assert all(0 < one["told"] <= one["upper"] <= 0.01 and one["times"] for one in told["improbable"])
+    assert told["improbable"][-1]["upper"] == 0.01
+    assert shown.count("up to 0.01") == 1
     assert f"1-AUC {100 * told['one_less_auc']:.4f} %" in shown
     assert f"log loss {told['open_log_loss']:.4f} where a label" in shown
     assert re.search(rf"^{first} +{told['by_class'][0]['events']:,} +0\.\d", shown, re.MULTILINE)

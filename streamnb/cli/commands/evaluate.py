@@ -29,7 +29,7 @@ from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import Watched
 from streamnb.cli.evaluation.user_model import given_model
 from streamnb.cli.printable import printable
-from streamnb.cli.reports.by_class import by_class, print_by_class
+from streamnb.cli.reports.by_class import by_class, print_by_class, print_improbable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
@@ -114,7 +114,7 @@ def _say_that_files_have_no_keys(config: Config) -> None:
         )
 
 
-def _told(options: argparse.Namespace, learner: Learner) -> dict[str, float | None]:
+def _told(options: argparse.Namespace, learner: Learner) -> dict[str, Any]:
     """What is told beside reports; None where labels come later: what was served is scored elsewhere.
 
     Nor does what is held out come as a stream of labels.
@@ -122,7 +122,8 @@ def _told(options: argparse.Namespace, learner: Learner) -> dict[str, float | No
     scores = learner.progressive
     assert isinstance(scores, OpenValidation)  # noqa: S101  it was made here
     loss = scores.open_log_loss if options.holdout is None else None
-    return {"one_less_auc": scores.one_less_auc, "open_log_loss": loss}
+    improbable = [each._asdict() for each in scores.improbable]
+    return {"one_less_auc": scores.one_less_auc, "open_log_loss": loss, "improbable": improbable}
 
 
 def _say_what_texts_were_taken_for(watched: Watched) -> None:
@@ -166,6 +167,7 @@ def _show(
         print()
         bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
         print(table(bins, ("confidence", "accuracy", "events")))
+        print_improbable(_told(options, learner)["improbable"])
     print()
     print(
         f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -52,7 +53,7 @@ def cells(found: Sequence[ClassScore]) -> list[tuple[object, ...]]:
     return [tuple("" if value is None else value for value in row) for row in rows]
 
 
-def print_by_class(report: MetricsReport, more: Mapping[str, float | None]) -> None:
+def print_by_class(report: MetricsReport, more: Mapping[str, Any]) -> None:
     """How each class is predicted, where they are few; how two are ranked, and what new ones cost."""
     if report.cumulative.events and report.classes <= MOST_CLASSES:
         print()
@@ -61,3 +62,14 @@ def print_by_class(report: MetricsReport, more: Mapping[str, float | None]) -> N
         print(f"1-AUC {100.0 * auc:.4f} %: so many pairs, one of each class, are in the wrong order")
     if (loss := more["open_log_loss"]) is not None:
         print(f"log loss {loss:.4f} where a label that is new costs -ln P(new), and not 34.5")
+
+
+def print_improbable(found: Sequence[Mapping[str, Any]]) -> None:
+    """How often what was called improbable came."""
+    if found:
+        print()
+        rows = [
+            (f"up to {one['upper']:g}", f"{one['told']:.2g}", f"{one['came']:.2g}", one["times"])
+            for one in found
+        ]
+        print(table(rows, ("called improbable", "mean", "came", "times")))

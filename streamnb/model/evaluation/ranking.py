@@ -1,4 +1,4 @@
-"""What `evaluate` tells beside progressive validation: how two classes are ranked, what new labels cost.
+"""What `evaluate` tells beside progressive validation: ranks of two classes, cost of new labels, rare ones.
 
 1 - AUC, where AUC is the area under the ROC curve: the probability that of two events, one of each class, the
 one that is of a class was given the higher probability of it; equal ones count half (Hanley and McNeil 1982).
@@ -6,18 +6,39 @@ It is the same whichever class is asked for.
 
 Progressive validation charges 34.5 nats for a label that was never seen, whoever predicts. The open log loss
 charges what `unseen` says: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other.
+
+Below 1 in 100 the ten bins of a calibration curve are too wide: each decade has a bin of its own.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
+from typing import NamedTuple
 
 import numpy as np
 
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
 from streamnb.model.evaluation.unseen import probability_of_unseen
+
+_DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+
+
+class Improbable(NamedTuple):
+    """What was called improbable, within a decade.
+
+    Attributes:
+        upper: the greatest probability of the decade.
+        times: how often a known class had such a probability.
+        told: the mean of these probabilities.
+        came: the share of times when that class was the truth.
+    """
+
+    upper: float
+    times: int
+    told: float
+    came: float
 
 
 def share_misordered(scores: Floats, truths: Ints) -> float | None:
@@ -49,12 +70,14 @@ class OpenValidation(ProgressiveValidation):
         self._shown = 0
         self._met: set[int] = set()
         self._open_losses: list[float] = []
+        self._improbable = np.zeros((len(_DECADES) - 1, 3))  # times, sum of probabilities, how often it came
 
     def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
         """Score a batch of events in order; see `ProgressiveValidation`."""
         before = self.events
         super().update_many(probabilities, truths, n_classes)
         self._open_losses.append(self._open_loss(probabilities, truths, before))
+        self._note_improbable(probabilities, truths)
         self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if self._shown > 2:
             self._odds, self._truths = array("d"), array("b")
@@ -84,6 +107,19 @@ class OpenValidation(ProgressiveValidation):
         told = padded[scored, np.minimum(truths[scored], probabilities.shape[1])]
         charged = np.where(is_new, unseen, (1.0 - unseen) * np.maximum(told, ESCAPE))
         return -math.fsum(np.log(charged).tolist())
+
+    def _note_improbable(self, probabilities: Floats, truths: Ints) -> None:
+        rows, truths = probabilities[truths >= 0], truths[truths >= 0, np.newaxis]
+        of_truth = truths == np.arange(rows.shape[1])
+        for b in range(len(_DECADES) - 1):
+            within = (rows > _DECADES[b]) & (rows <= _DECADES[b + 1])
+            self._improbable[b] += within.sum(), rows[within].sum(), (within & of_truth).sum()
+
+    @property
+    def improbable(self) -> list[Improbable]:
+        """Of each decade below 1 in 100 in which there was anything, from low to high."""
+        rows = zip(_DECADES[1:], self._improbable.tolist(), strict=True)
+        return [Improbable(upper, int(n), told / n, came / n) for upper, (n, told, came) in rows if n]
 
     @property
     def open_log_loss(self) -> float | None:

@@ -30,7 +30,7 @@ NO_PREDICTION = "none"
 
 @st.composite
 def streams(draw, most=60):
-    weights = st.sampled_from([0.0, 0.0, 1.0, 1.0, 2.0, 7.0, 1e-9, 1e-17, 1e-300, 1e6])
+    weights = st.sampled_from([0.0, 0.0, 1.0, 1.0, 2.0, 7.0, 3e-3, 2e-4, 1e-9, 1e-17, 1e-300, 1e6])
     known = draw(st.integers(0, 3))
     events = []
     for _ in range(draw(st.integers(0, most))):

@@ -53,6 +53,16 @@ def test_a_stream_of_two_classes_is_ranked_by_log_odds_however_it_is_cut(events,
         plain.update_many(*batch(events[first:stop]))
     assert ranked.cumulative() == plain.cumulative()
     expected = misordered(*zip(*odds(events), strict=True)) if any(t >= 0 for _, t in events) else None
+    scored = [(row, truth) for row, truth in events if truth >= 0]
+    cells = [(p, k == truth) for row, truth in scored for k, p in enumerate(row)]
+    decades = [(0.0, 1e-5), (1e-5, 1e-4), (1e-4, 1e-3), (1e-3, 1e-2)]
+    expected_rare = [(hi, [cell for cell in cells if lo < cell[0] <= hi]) for lo, hi in decades]
+    assert [(one.upper, one.times) for one in ranked.improbable] == [
+        (hi, len(found)) for hi, found in expected_rare if found
+    ]
+    for one, found in zip(ranked.improbable, [found for _, found in expected_rare if found], strict=True):
+        assert one.told == pytest.approx(math.fsum(p for p, _ in found) / len(found))
+        assert one.came == sum(came for _, came in found) / len(found)
     is_two = max((max(len(row), truth + 1) for row, truth in events), default=0) <= 2
     assert ranked.one_less_auc == (
         pytest.approx(expected, abs=1e-15) if is_two and expected is not None else None
