@@ -33,7 +33,8 @@ def ask(request, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     kafka = request.param == "kafka"
     address = request.getfixturevalue("broker").address if kafka else "sqlite:///log.db"
-    program = Program(tmp_path, address, events={"max_bytes": "200B"})
+    soon = {"transaction_timeout": "5s"}  # so long does what was left open hold up who reads behind it
+    program = Program(tmp_path, address, events={"max_bytes": "200B"}, kafka=soon)
     (tmp_path / "events.jsonl").write_text("\n".join(LINES) + "\n")
     program.run("topics", "create")
     program.run("replay", "events.jsonl")
