@@ -20,6 +20,7 @@ from service import predictions, raw_events, read_topic
 
 from streamnb import cli
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli.reports.by_class import print_improbable
 from streamnb.engine.ports import Partition
 
 
@@ -702,13 +703,7 @@ def test_the_shell_is_told_what_may_follow(tmp_path, typed, offered):
 
 def test_what_was_called_improbable_is_printed_by_decade(capsys):
     print_improbable([{"upper": 0.001, "times": 1200, "told": 0.00042, "came": 0.0025}])
-    assert capsys.readouterr().out.split("\n")[2].split() == [
-        "up",
-        "to",
-        "0.001",
-        "0.00042",
-        "0.0025",
-        "1,200",
-    ]
+    row = capsys.readouterr().out.splitlines()[2]
+    assert row.split() == ["up", "to", "0.001", "0.00042", "0.0025", "1,200"]
     print_improbable([])
     assert capsys.readouterr().out == ""
