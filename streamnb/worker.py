@@ -24,7 +24,7 @@ from streamnb.engine.journal.entries import (
 )
 from streamnb.engine.journal.history import Stray
 from streamnb.engine.journal.identity import Identity
-from streamnb.engine.journal.recovery import recover, refuse_changes
+from streamnb.engine.journal.recovery import configure, recover, refuse_changes, take_up
 from streamnb.engine.journal.snapshot_store import SnapshotStore
 from streamnb.engine.journal.snapshots import LONGEST_WRITE, Saving
 from streamnb.engine.journal.topic import JournalTopic
@@ -268,14 +268,20 @@ class Worker:
         is_ours = found is not None and found.digest == checkpoint.digest
         return Rebuilt.of(found.parts) if found is not None and is_ours else None
 
-    def adopt(self, rebuilt: Rebuilt) -> Checkpoint:
+    def adopt(self, rebuilt: Rebuilt, becomes: Identity | None = None) -> Checkpoint:
         """Take up a model that was learned anew, and followed the journal to where it stands.
 
-        It is journalled, and a snapshot is kept at once. Raises SnapshotError where the model is none of this
-        learner: then nothing has changed.
+        It is journalled, and a snapshot is kept at once. Where it was learned under another configuration,
+        which is that of the identity that this learner `becomes`, the same record says so. Raises
+        SnapshotError where the model is none of this learner: then nothing has changed.
         """
         self._settle()
-        self.learner.adopt(lambda: rebuilt)
+        if becomes is None:
+            self.learner.adopt(lambda: rebuilt)
+        else:
+            take_up(self.learner, lambda: rebuilt, becomes, becomes.shaping)
+            configure(self.learner, becomes, becomes.shaping)
+            self._identity = becomes
         self._ahead = True
         self.checkpoint = adopt(self._log, self.checkpoint, rebuilt, self._identity, self._clock())
         self._ahead = False

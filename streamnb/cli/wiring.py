@@ -23,7 +23,7 @@ from streamnb.cli.observers import Waiting
 from streamnb.cli.printable import printable
 from streamnb.cli.rehearsal import rehearse
 from streamnb.compiler import kept_code
-from streamnb.config import Config, changes, config_hash, restored, shaping_of
+from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, shaping_of
 from streamnb.config.hypotheses import former_defaults
 from streamnb.config.models import model
 from streamnb.engine.journal.history import entries
@@ -151,6 +151,10 @@ class Configured:
             now["memory"] = then["memory"]
         return [Change(*changed) for changed in changes(then, now)]
 
+    def learner(self, shaping: Mapping[str, Any]) -> Learner:
+        """One that has learned nothing, under a configuration that was journalled."""
+        return learner(restored(shaping))
+
     def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
         """Let a learner go on under a configuration that was journalled."""
         then = restored(shaping)
@@ -169,6 +173,11 @@ def pace(config: Config) -> Pace:
     return Pace(
         config.commit.events, config.commit.interval, config.snapshots.every_events, config.snapshots.every
     )
+
+
+def as_journalled(config: Config, shaping: Mapping[str, Any]) -> Config:
+    """What a journal says of the configuration, and of log and durability what the present one says."""
+    return msgspec.structs.replace(restored(shaping), **{name: getattr(config, name) for name in SHAPELESS})
 
 
 def snapshots(config: Config) -> SnapshotFolder:

@@ -6,6 +6,7 @@ Every key, its unit and its default stand in docs/configuration.md.
 from streamnb.config.attributes import AttributeConfig as AttributeConfig
 from streamnb.config.changes import Changed as Changed
 from streamnb.config.changes import changes as changes
+from streamnb.config.changes import may_be_learned_anew as may_be_learned_anew
 from streamnb.config.changes import restored as restored
 from streamnb.config.classifiers import CLASSIFIERS as CLASSIFIERS
 from streamnb.config.classifiers import ClassifierKind as ClassifierKind
@@ -30,6 +31,7 @@ from streamnb.config.schema import SnapshotsConfig as SnapshotsConfig
 from streamnb.config.schema import TopicsConfig as TopicsConfig
 from streamnb.config.sections import nearest_key as nearest_key
 from streamnb.config.values import Secret as Secret
+from streamnb.config.writing import SHAPELESS as SHAPELESS
 from streamnb.config.writing import config_hash as config_hash
 from streamnb.config.writing import shaping_of as shaping_of
 from streamnb.config.writing import show as show

@@ -7,7 +7,8 @@ now on. What an event is may not: old and new events would be counted as if they
 Nor may what hypotheses are: the posterior has weighed what they said, and each would be another one. Where
 there are hypotheses, that holds of smoothing and priors too, which they take from the model. The memory for
 what they learn may: where less is given than is used nothing is forgotten, and nothing more is added.
-What a classifier has learned depends on all that it was made with.
+What a classifier has learned depends on all that it was made with. A model that is learned anew may differ
+in all of this, and in its attributes where no event waits for a label with those that it had.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _WEIGHED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_OF_THE_MODEL = re.compile(r"model\.(?!name$).*|hypotheses.*|posterior\..*", re.DOTALL)
 _UNREAD = re.compile(r"posterior\..*")
 _READ_WHERE_WEIGHED = re.compile(r"hypotheses\[.*|posterior\..*", re.DOTALL)
 _LABELS, _WINDOW = "topics.labels", "labels.window"  # the one may be added, the other not be taken away
@@ -84,6 +86,12 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     ]
+
+
+def may_be_learned_anew(key: str, *, waits: bool) -> bool:
+    """Whether a model that is learned anew may have another value of a key; some events may wait."""
+    of_model = _OF_THE_MODEL.fullmatch(key) is not None
+    return of_model or (key.startswith("attributes") and not waits)
 
 
 def restored(shaping: Mapping[str, Any]) -> Config:

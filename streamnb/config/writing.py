@@ -15,7 +15,7 @@ from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.sections import Section, members
 from streamnb.config.values import Secret
 
-_SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
+SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
 """The sections that change neither what is learned nor what is published."""
 
 _SHAPELESS_OF_TOPICS = ("partitions", "replication", "retention")
@@ -47,7 +47,7 @@ def shaping_of(config: Config) -> dict[str, Any]:
     Default hypotheses and their switching rate are written out: a later program may have others, and what was
     learned belongs to these.
     """
-    sections = [name for name in config.__struct_fields__ if name not in _SHAPELESS]
+    sections = [name for name in config.__struct_fields__ if name not in SHAPELESS]
     shaping = {name: msgspec.to_builtins(getattr(config, name)) for name in sections}
     for name in _SHAPELESS_OF_TOPICS:
         del shaping["topics"][name]

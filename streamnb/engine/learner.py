@@ -260,13 +260,14 @@ class Learner:
         """Go on with what was learned under other settings, and read by a fresh `model`.
 
         A drift detector that watched before goes on, and one that did not begins here. So does the wait for
-        labels that come late.
+        labels that come late. What has learned nothing begins with the `model`, of whatever kind it was.
         """
         if settings.labels is None and not self.consumed:
             self.late = None  # before labels came apart
         copy, reported = self.copying(), self._reported
+        parts = copy.parts() | ({} if self.consumed else {"model": Part(*model.state())})
         self.settings, self.model = settings, model
-        self.load(copy.parts(), copy.segments())
+        self.load(parts, copy.segments())
         self._reported = reported
         self.drift.choose(settings.detectors)
         if settings.labels is not None:
@@ -305,14 +306,16 @@ class Learner:
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
         self._reported, self._sized = consumed, _UNSIZED
 
-    def adopt(self, rebuilt: Callable[[], Rebuilt]) -> None:
+    def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:
         """Go on with a model that was learned anew; scores, detectors and what was served stay.
 
-        Raises SnapshotError where it is none of such a learner.
+        It is read by a fresh `model`, where it may be of another kind. Raises SnapshotError where it is none
+        of such a learner.
         """
-        found = rebuilt()
+        found, reader = rebuilt(), self.model if model is None else model
         with reading("such a learner", ValueError):
-            self.model.load_state(*found.model)
+            reader.load_state(*found.model)
+        self.model = reader
         self.forgotten, self._sized = found.forgotten, _UNSIZED
         if self.late is not None:
             self.late.adopt(found.first, found.pruned, found.gone)
@@ -719,14 +722,17 @@ def _class_bytes(label: Any) -> int:
 
 def _shortened(prediction: Prediction, n_bytes: int) -> Prediction:
     """A prediction that is so many bytes shorter, as far as its least probable classes take them."""
-    kept = dict(prediction.probabilities)
-    left = n_bytes + _NUMBER_BYTES + len(',"rest":')
-    for label in sorted(kept, key=kept.__getitem__, reverse=True)[::-1]:  # of equals those met last go first
+    told = prediction.probabilities
+    labels, row = [*told], np.array([*told.values()])
+    left, top = n_bytes + _NUMBER_BYTES + len(',"rest":'), row.size
+    for k in _ranked(row).tolist()[::-1]:
         if left <= 0:
             break
-        left -= len(msgspec.json.encode({label: kept.pop(label)})) - 1  # a comma for two braces
-    rest = math.fsum(p for label, p in prediction.probabilities.items() if label not in kept)
-    return msgspec.structs.replace(prediction, probabilities=kept, rest=rest + (prediction.rest or 0.0))
+        left -= len(msgspec.json.encode({labels[k]: told[labels[k]]})) - 1  # a comma for two braces
+        top -= 1
+    kept, rest = _most_probable(labels, row, top)
+    rest = (rest or 0.0) + (prediction.rest or 0.0)
+    return msgspec.structs.replace(prediction, probabilities=kept, rest=rest)
 
 
 def _by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, float], float | None]]:
@@ -744,9 +750,14 @@ def _by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, floa
 def _most_probable(classes: Sequence[Any], row: Floats, top: int) -> tuple[dict[Any, float], float | None]:
     if row.size <= top:
         return dict(zip(classes, row.tolist(), strict=False)), None
-    kept = np.sort(np.argsort(-row, kind="stable")[:top])
+    kept = np.sort(_ranked(row)[:top])
     told = zip((classes[k] for k in kept.tolist()), row[kept].tolist(), strict=True)
     return dict(told), math.fsum(np.delete(row, kept))
+
+
+def _ranked(row: Floats) -> Ints:
+    """The places of probabilities, from the greatest on; of equals those met first."""
+    return np.argsort(-row, kind="stable")
 
 
 def _all_by_class(posteriors: Posteriors) -> Iterable[dict[Any, float]]:

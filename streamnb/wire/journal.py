@@ -14,7 +14,8 @@ Kinds of records:
     rollback    the state is again what it was after record `to`; positions stay
     loss        records that were not processed are gone: positions jump over them; topic ids as they are now
     program     from here on another version of this program goes on
-    adopt       a model that was learned anew up to record `to`, and then followed the journal, is taken up
+    adopt       a model that was learned anew up to record `to`, and then followed the journal, is taken up;
+                where it was learned under another configuration, that one holds from here on
     foreign     records of the journal's topic, at these offsets, are not the journal's: they are passed over
 """
 
@@ -72,8 +73,8 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         outputs: running digest of the outputs, in hex.
         machine: which fingerprint computed the outputs.
         digest: running digest of the journal up to and with this record, in hex.
-        config_hash: genesis and config, of the configuration that holds from here on.
-        config: genesis and config, its keys and values, those apart that shape nothing.
+        config_hash: genesis, config and adopt, of the configuration that holds from here on.
+        config: its keys and values, those apart that shape nothing.
         fingerprint: genesis and program, what derived floats depend on.
         reading: genesis and program, by which rules events are read and counted from here on.
         topic_ids: genesis, loss and config, topic -> id, which changes when a topic is made anew.

@@ -23,10 +23,9 @@ from service import (
     read_topic,
     records,
 )
-from topics_of_logs import add_partitions, delete_topic, trim
+from topics_of_logs import add_partitions, made_anew, trim
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
-from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
 from streamnb.config import config_hash, load, shaping_of
 from streamnb.engine.journal.checkpoint import snapshot_of
@@ -471,28 +470,10 @@ def test_a_loss_is_followed_by_a_snapshot_at_once(open_log, tmp_path):
     assert digests(drained(open_log, folder).learner) == undisturbed([*RAWS[:40], *RAWS[60:80]])
 
 
-def made_anew(open_log, partitions=1):
-    """The topic of events, deleted and made again; a broker does both in its own time."""
-    log = open_log()
-    known = log.topic_id("events")
-    delete_topic(log, "events")
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            log.create_topic("events", partitions)
-            if open_log().topic_id("events") != known:
-                return
-        except Exception:  # it is still being deleted
-            if isinstance(log, SqliteLog):
-                raise
-        assert time.monotonic() < deadline, "the topic was not made anew"
-        time.sleep(0.2)
-
-
 def test_a_topic_made_anew(open_log, tmp_path):
     folder = tmp_path / "snapshots"
     drained(open_log, folder, RAWS[:90])
-    made_anew(open_log)
+    made_anew(open_log, "events")
     produce(open_log(), RAWS[200:240])
     missing = ["topic 'events' was deleted and made anew since the journal knew it"]
     assert refused(open_log, folder) == missing
@@ -507,7 +488,7 @@ def test_a_topic_made_anew_while_records_were_waiting_to_be_replayed_is_not_repl
     drained(open_log, folder, RAWS[:90])
     for path in folder.iterdir():
         path.unlink()
-    made_anew(open_log)
+    made_anew(open_log, "events")
     produce(open_log(), RAWS[200:290])
     with pytest.raises(JournalError, match="holds other records than were learned"):
         drained(open_log, folder, accepts_loss=True)
@@ -601,7 +582,7 @@ def test_a_refused_start_changes_nothing_and_loss_comes_before_configuration(ope
     topics = {**MORE_TOPICS, "events": 3}
     before, after = configured(), configured("model.alpha=0.5")
     learned(open_log, folder, before, RAWS[:60], topics=topics)
-    made_anew(open_log, 1)
+    made_anew(open_log, "events")
     known = journal(open_log)
     with pytest.raises(JournalError, match="made anew"):
         started(open_log, folder, after, topics=topics, sensor=told)

@@ -5,8 +5,13 @@ A log of Kafka has its broker's administration for it (`tests/brokers/prefixed.p
 
 from __future__ import annotations
 
+import time
+
+from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.adapters.sqlite.store import OFFSET_BITS
 from streamnb.engine.ports import Partition
+
+PATIENCE = 60
 
 
 def add_partitions(log, name, partitions):
@@ -33,6 +38,24 @@ def delete_topic(log, name):
             delete_records(store, extent, extent.next)
         store.db.execute("DELETE FROM partitions WHERE topic = ?", (name,))
         store.db.execute("DELETE FROM topics WHERE name = ?", (name,))
+
+
+def made_anew(open_log, topic):
+    """A topic is deleted and made again, with one partition; a broker does both in its own time."""
+    log = open_log()
+    known = log.topic_id(topic)
+    delete_topic(log, topic)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            log.create_topic(topic, 1)
+            if open_log().topic_id(topic) != known:
+                return
+        except Exception:  # it is still being deleted
+            if isinstance(log, SqliteLog):
+                raise
+        assert time.monotonic() < deadline, "the topic was not made anew"
+        time.sleep(0.2)
 
 
 def noted_positions(log):

@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from contextlib import closing, suppress
+from typing import Any
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
-from streamnb.config import Config
+from streamnb.cli.commands.snapshot import acquire
+from streamnb.config import Config, may_be_learned_anew
+from streamnb.engine.journal.identity import Identity
+from streamnb.engine.journal.recovery import standing
 from streamnb.engine.ports import Log
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import JournalError, NotElected
+from streamnb.model.attributes.parameters import brief
 from streamnb.wire.journal import JournalRecord
 from streamnb.worker import Worker
 
@@ -28,16 +34,50 @@ def run(options: argparse.Namespace) -> int:
     """Learn the model anew, and have it taken up."""
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
-        rebuilding, n = learned_anew(wiring.as_begun(config, log), log)
+        config = wiring.as_begun(config, log)
+        rebuilding, n = learned_anew(config, log, under=_new_configuration(config, log))
     tell(options, rebuilding, n, "")
     return 0
 
 
-def learned_anew(config: Config, log: Log, chosen: Chosen | None = None) -> tuple[Rebuilding, int]:
-    """The model, and the journal record that took it up; -1 where there was nothing to forget."""
+def learned_anew(
+    config: Config, log: Log, chosen: Chosen | None = None, under: Mapping[str, Any] | None = None
+) -> tuple[Rebuilding, int]:
+    """The model, and the journal record that took it up; -1 where there was nothing to forget.
+
+    Where it was learned `under` another configuration than the journal's, that one is taken up with it.
+    """
     wiring.warm_up(config)
-    rebuilding = Rebuilding(rebuilding_of(config, log), chosen or nothing)
-    return rebuilding, _hand_over(config, rebuilding) if chosen is None or rebuilding.forgotten else -1
+    rebuilding = Rebuilding(rebuilding_of(config, log), chosen or nothing, under=under)
+    if chosen is not None and not rebuilding.forgotten:
+        return rebuilding, -1
+    return rebuilding, _hand_over(config, rebuilding) if under is None else _begun_with(config, rebuilding)
+
+
+def _new_configuration(config: Config, log: Log) -> Mapping[str, Any] | None:
+    """That of the model that is to be learned, where it is another than the journal's; no learner may run.
+
+    Raises JournalError where a model that is learned anew cannot have it.
+    """
+    identity = wiring.identity(config)
+    origin = standing(log, wiring.snapshots(config), identity).origin
+    if not origin.config or origin.config_hash == identity.config_hash:
+        return None
+    changes = wiring.Configured(config).changes_since(origin.config)
+    waits = "labels" in origin.config or "labels" in identity.shaping
+    refused = [
+        f"{c.key} was {brief(c.before)} and is {brief(c.after)}"
+        for c in changes
+        if c.key == "topics.labels" or not (c.allowed or may_be_learned_anew(c.key, waits=waits))
+    ]
+    if refused:
+        raise JournalError(
+            f"a model that is learned anew cannot take this up: {'; '.join(refused)}; "
+            "keep the values that were, or begin another model, with a journal of its own"
+        )
+    with closing(wiring.existing_log(config)) as other:
+        acquire(other, config.log.session_timeout)
+    return identity.shaping
 
 
 def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str) -> None:
@@ -60,6 +100,21 @@ def _hand_over(config: Config, rebuilding: Rebuilding) -> int:
     worker = wiring.worker(config, wiring.learner(config), wiring.existing_log(config))
     with closing(worker):
         return taken_up(rebuilding, wiring.snapshots(config), worker)
+
+
+def _begun_with(config: Config, rebuilding: Rebuilding) -> int:
+    """Become the learner as it was, and take up the model with its configuration; the journal record."""
+    present = wiring.as_journalled(config, rebuilding.checkpoint.origin.config)
+    worker = wiring.worker(present, wiring.learner(present), wiring.existing_log(config))
+    folder = wiring.snapshots(config)
+    with closing(worker), folder.asking():
+        _refuse_another(rebuilding.follow())
+        folder.remove_offers(rebuilding.checkpoint.n)
+        try:
+            worker.start(wiring.owner())
+        except NotElected as error:
+            raise NotElected(f"stop the learner first, nothing was changed: {error}") from error
+        return _by(worker, rebuilding, folder, wiring.identity(config))
 
 
 def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> int:
@@ -102,14 +157,16 @@ def taken_up(rebuilding: Rebuilding, folder: SnapshotFolder, worker: Worker) -> 
     )
 
 
-def _by(worker: Worker, rebuilding: Rebuilding, folder: SnapshotFolder) -> int:
-    """Have it taken up by a worker that is the learner."""
+def _by(
+    worker: Worker, rebuilding: Rebuilding, folder: SnapshotFolder, becomes: Identity | None = None
+) -> int:
+    """Have it taken up by a worker that is the learner; and its configuration, where it is another."""
     _refuse_another(rebuilding.follow())
     if worker.checkpoint.n != rebuilding.checkpoint.n:
         raise JournalError("the journal does not stand still; is another learner running?")
     rebuilt = rebuilding.rebuilt()
     folder.offer(rebuilding.snapshot(rebuilt))
-    return worker.adopt(rebuilt).n
+    return worker.adopt(rebuilt, becomes).n
 
 
 def _refuse_another(record: JournalRecord | None) -> None:

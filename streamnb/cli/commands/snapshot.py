@@ -20,7 +20,7 @@ from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
 from streamnb.engine.journal.entries import refuse_forgotten, roll_back
 from streamnb.engine.journal.history import each_alive, entries, is_on, last, path_to
-from streamnb.engine.journal.recovery import recover, standing
+from streamnb.engine.journal.recovery import recover, refuse_changes, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
 
@@ -87,6 +87,7 @@ def _roll_back(config: Config, options: argparse.Namespace) -> None:
         end = _present(log, config, options)
         refuse_forgotten(end, options.to)
         target = state_at(log, config, options.to, log.heartbeat)
+        refuse_changes(target.checkpoint, identity)
         plan = _plan(_WholeJournal(log, config, log.heartbeat), end, options.to)
         if not options.json:
             _print_plan(plan, target)

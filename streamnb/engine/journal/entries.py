@@ -136,8 +136,10 @@ def accept_loss(log: Log, checkpoint: Checkpoint, identity: Identity, now: float
 
 
 def adopt(log: Log, checkpoint: Checkpoint, rebuilt: Rebuilt, identity: Identity, now: float) -> Checkpoint:
-    """Write down that from here on a model that was learned anew holds."""
-    said = {"to": rebuilt.to, "model": rebuilt.digest, "floor": rebuilt.forgets}
+    """Write down that from here on a model that was learned anew holds, and the configuration that it has."""
+    said: dict[str, Any] = {"to": rebuilt.to, "model": rebuilt.digest, "floor": rebuilt.forgets}
+    if checkpoint.origin.config_hash != identity.config_hash:
+        said |= {"config_hash": identity.config_hash, "config": identity.shaping}
     return _write(log, checkpoint, "adopt", identity, now, **said)
 
 

@@ -41,8 +41,11 @@ class Configuration(Protocol):
     def changes_since(self, before: Mapping[str, Any]) -> Sequence[Change]:
         """What is different from a `shaping` that was journalled. Raises JournalError for an unknown one."""
 
+    def learner(self, shaping: Mapping[str, Any]) -> Learner:
+        """One that has learned nothing, under a `shaping` that was journalled, or the present one."""
+
     def apply(self, learner: Learner, shaping: Mapping[str, Any]) -> None:
-        """Let a learner go on under a `shaping` that was journalled, or the present one."""
+        """Let a learner go on under one of these."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Origin:
     def after(self, record: JournalRecord) -> Origin:
         """What holds after a record."""
         changed: dict[str, Any] = {}
-        if record.kind in {"genesis", "config"}:
+        if record.kind in {"genesis", "config"} or record.config_hash:
             changed |= {"config_hash": record.config_hash, "config": record.config}
         if record.kind in {"genesis", "loss"}:
             changed |= {"topic_ids": record.topic_ids}

@@ -5,10 +5,10 @@ recovery = newest readable snapshot + silent replay of the journalled slices aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint, origin_of
 from streamnb.engine.journal.history import (
@@ -97,7 +97,7 @@ def recover(
         refuse_changes(end, identity)
     _Replay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
     if at is None and end.origin.config_hash != identity.config_hash:
-        _configure(learner, identity, end, identity.config_hash)
+        configure(learner, identity, identity.shaping)
     learner.rules = end.origin.rules if at is not None else end.origin.rules._replace(now=READING)
     return end
 
@@ -328,9 +328,9 @@ class _Replay:
         """Process again what one record did; its outputs."""
         records = self._slices.of(record)
         with self.held:
-            self._configured(checkpoint)
             if record.kind == "adopt":
-                self.learner.adopt(lambda: self._offered(record))
+                take_up(self.learner, lambda: self._offered(record), self.identity, record.config)
+            self._configured(checkpoint)
             outputs = processed(self.learner, record, records, self.alive)
             self.stands = checkpoint
         self._comparable = self._comparable and record.machine == self.identity.machine
@@ -357,14 +357,22 @@ class _Replay:
         """Let the learner have the configuration that held at a checkpoint, and the rules."""
         self.learner.rules = checkpoint.origin.rules
         if checkpoint.origin.config_hash != self._config_hash:
-            _configure(self.learner, self.identity, checkpoint, checkpoint.origin.config_hash)
+            present = checkpoint.origin.config_hash == self.identity.config_hash
+            shaping = self.identity.shaping if present else checkpoint.origin.config
+            configure(self.learner, self.identity, shaping)
             self._config_hash = checkpoint.origin.config_hash
 
 
-def _configure(learner: Learner, identity: Identity, checkpoint: Checkpoint, config_hash: str) -> None:
-    """Give a learner the configuration with this hash: the present one, or the checkpoint's."""
+def take_up(
+    learner: Learner, rebuilt: Callable[[], Rebuilt], identity: Identity, config: Mapping[str, Any]
+) -> None:
+    """Let a learner have a model that was learned anew; under another configuration, where there is one."""
+    fresh = identity.configuration.learner(config).model if config and identity.configuration else None
+    learner.adopt(rebuilt, fresh)
+
+
+def configure(learner: Learner, identity: Identity, shaping: Mapping[str, Any]) -> None:
+    """Let a learner go on under a configuration. Raises JournalError where none is known."""
     if identity.configuration is None:
         raise JournalError("this journal was written under several configurations, of which one is known")
-    present = config_hash == identity.config_hash
-    shaping = identity.configuration.shaping if present else checkpoint.origin.config
     identity.configuration.apply(learner, shaping)

@@ -7,8 +7,9 @@ that serves goes on meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,8 @@ class Rebuilding:
         source: what it is learned from.
         chosen: events that are to be forgotten, beside those that were before.
         at: the journal record whose labels hold; the last as it is now, where none is given.
+        under: the configuration with which the model is learned, from the first event on; that which held at
+            the record, where none is given.
 
     Attributes:
         to: that record.
@@ -67,7 +70,13 @@ class Rebuilding:
         JournalError: events or journal do not reach back to the beginning.
     """
 
-    def __init__(self, source: Source, chosen: Chosen = nothing, at: int | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        chosen: Chosen = nothing,
+        at: int | None = None,
+        under: Mapping[str, Any] | None = None,
+    ) -> None:
         self._source, identity = source, source.identity
         end = standing(source.log, source.snapshots, identity)
         if end.n < 0:
@@ -78,7 +87,8 @@ class Rebuilding:
         truths = Truths(source.learner().settings, known)
         before = self._processed(truths, at)
         truths.finish()
-        fresh = source.learner()
+        shaping = under or before.origin.config
+        fresh = self._fresh(shaping)
         anew = LearningAnew(fresh.settings, fresh.model, truths, known, chosen)
         self._processed(anew, at)
         self.to, self.events, self.learned = at, len(truths.offsets), anew.learned
@@ -87,9 +97,7 @@ class Rebuilding:
         }
         self.forgotten = sum(map(len, left_out.values())) - sum(map(len, known.values()))
         self._gone = truths.waiting(truths.at(left_out))
-        self._learner = learner = source.learner()
-        if before.origin.config_hash != identity.config_hash and identity.configuration is not None:
-            identity.configuration.apply(learner, before.origin.config)
+        self._learner = learner = self._fresh(shaping)
         learner.model, learner.late, learner.consumed = anew.model, truths.late, truths.consumed
         learner.forgotten, learner.rules = left_out, before.origin.rules
         if learner.late is not None:
@@ -133,6 +141,11 @@ class Rebuilding:
         """What a file holds of the model as it stands."""
         return snapshot_of(self.checkpoint, rebuilt.parts(), self._source.identity)
 
+    def _fresh(self, shaping: Mapping[str, Any]) -> Learner:
+        """A learner that has learned nothing, under a configuration."""
+        known = self._source.identity.configuration
+        return self._source.learner() if known is None or known.shaping == shaping else known.learner(shaping)
+
     def _first_waiting(self) -> int:
         """The number of the first event that may wait for a label."""
         late = self._learner.late
@@ -166,8 +179,12 @@ def _check_beginning(log: Log, identity: Identity) -> None:
         raise JournalError(f"nothing can be learned anew: the journal {begin}, and record 0 is needed")
     earliest = {partition: log.offsets(partition)[0] for partition in partitions_of(log, identity)}
     untouched = {partition for partition, offset in earliest.items() if offset}
-    for entry in entries(log, log.partitions(identity.journal)[0]) if untouched else ():
+    ids: dict[str, str] = {}
+    learned: set[str] = set()  # topics
+    for entry in entries(log, log.partitions(identity.journal)[0]):
+        _refuse_topics_made_anew(ids, entry.record.topic_ids, learned)
         for part in entry.record.slices:
+            learned.add(part.topic)
             partition = Partition(part.topic, part.partition)
             if partition in untouched and part.first < earliest[partition]:
                 raise JournalError(
@@ -176,5 +193,16 @@ def _check_beginning(log: Log, identity: Identity) -> None:
                     "what was before"
                 )
             untouched.discard(partition)
-        if not untouched:
-            return
+    _refuse_topics_made_anew(ids, log.topic_ids([*ids]), learned)
+
+
+def _refuse_topics_made_anew(ids: dict[str, str], found: Mapping[str, str], learned: set[str]) -> None:
+    """Raises JournalError where topics that were `learned` have other ids than before; notes new ones."""
+    anew = sorted(topic for topic in learned if topic in found and ids.get(topic) != found[topic])
+    if anew:
+        raise JournalError(
+            f"nothing can be learned anew: topic {anew[0]!r} was deleted and made anew, and what was learned "
+            "of it before is gone; go on with the model as it is, or begin another model, with a journal of "
+            "its own"
+        )
+    ids.update(found)

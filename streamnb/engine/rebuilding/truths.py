@@ -102,7 +102,7 @@ class Truths(Learner):
         if self.late is not None and is_first:
             self.base = len(self.places)
 
-    def adopt(self, rebuilt: Callable[[], Rebuilt]) -> None:  # noqa: ARG002  whatever was learned
+    def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:  # noqa: ARG002
         """Forget what was forgotten there, or later."""
         if self.late is not None:
             self.late.pending.blank(self.waiting(self.at(self._forgotten)))
@@ -195,10 +195,9 @@ class LearningAnew(Learner):
         self.learned = 0
 
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
-        """Go on under other settings; labels are in the events, here."""
-        super().reconfigure(replace(settings, labels=None, evidence=0), model)
+        """Its own hold from the beginning, whatever held then."""
 
-    def adopt(self, rebuilt: Callable[[], Rebuilt]) -> None:
+    def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:
         """What was learned anew before is no other than what this learns."""
 
     def _decode(self, record: Record) -> Event:

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 from service import AtOnce, digests, model_digest, read_topic
-from topics_of_logs import trim
+from topics_of_logs import made_anew, trim
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
@@ -126,6 +126,22 @@ def _full():
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_where_a_topic_was_made_anew_it_says_that_and_what_to_do(open_log, tmp_path):
+    """Before a learner accepts that, and after."""
+    log = open_log(events=1, labels=1, **OUTPUTS)
+    log.append([event(i) for i in range(20)])
+    log.append([verdict(i) for i in range(20)])
+    with closing(serving(log, tmp_path, LATE)) as worker:
+        worker.run(until_end=True)
+    made_anew(open_log, "labels")
+    for _ in range(2):
+        with pytest.raises(
+            JournalError, match=r"topic 'labels' was deleted and made anew.* begin another model"
+        ):
+            Rebuilding(source(open_log(), tmp_path, LATE))
+        serving(open_log(), tmp_path, LATE, accepts_loss=True).close()
+
+
 def test_on_a_full_disk_the_learner_goes_on_and_the_command_says_why(open_log, tmp_path):
     """The process that hands a model over cannot write its file: nothing of it is left, and it can be repeated."""
     log = open_log(events=1, **OUTPUTS)

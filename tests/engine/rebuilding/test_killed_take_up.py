@@ -9,15 +9,17 @@ import shutil
 import signal
 from contextlib import closing
 
+import pytest
 from crashes.points import a_few, calls, every
 from crashes.seams import Seams
 from every_case import failures
 from late import random_stream
 from service import AtOnce, model_digest
 from test_rebuild import LATE, append, forgotten, serving, source
-from verifying import journal_of, new_worker, told, verified
+from verifying import configured, journal_of, new_worker, told, verified
 
 from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli import wiring
 from streamnb.cli.commands.rebuild import taken_up
 from streamnb.engine.rebuilding.rebuild import Rebuilding
 
@@ -25,7 +27,7 @@ KIND = "model.kind=naive_bayes"
 TOPICS = ["events", "labels", "predictions", "metrics", "dead-letters", "journal"]
 
 
-def take_up(folder, point, trace=None):
+def take_up(folder, point, becomes, trace=None):
     """In a process of its own, which is killed at the point; how it ended."""
     child = os.fork()
     if child:
@@ -38,13 +40,15 @@ def take_up(folder, point, trace=None):
         seams.of_sqlite()
         worker = serving(SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", KIND)
         seams.begins("adopt")
-        worker.adopt(worker._offered(worker.checkpoint))
+        identity = None if becomes == KIND else wiring.identity(configured(*LATE, becomes))
+        worker.adopt(worker._offered(worker.checkpoint), identity)
         worker.close()
     finally:
         os._exit(0)
 
 
-def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_the_other(tmp_path):
+@pytest.mark.parametrize("becomes", [KIND, "posterior.seed=3"], ids=["as before", "another kind"])
+def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_the_other(tmp_path, becomes):
     first = tmp_path / "first"
     first.mkdir()
     records = random_stream(random.Random(8), 60, 90).records
@@ -59,13 +63,15 @@ def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_t
         closing(serving(SqliteLog(first / "log.db"), first / "snapshots", KIND)) as worker,
     ):
         before = model_digest(worker.learner)
-        rebuilding = Rebuilding(source(log, first / "snapshots", KIND), forgotten({"e3", "e4"}))
+        under = wiring.identity(configured(*LATE, becomes)).shaping
+        of = source(log, first / "snapshots", KIND)
+        rebuilding = Rebuilding(of, forgotten({"e3", "e4"}), under=under)
         rebuilt = rebuilding.rebuilt().digest
         worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
     assert before != rebuilt
     trace = tmp_path / "trace"
     shutil.copytree(first, tmp_path / "traced")
-    assert take_up(tmp_path / "traced", None, trace) == 0
+    assert take_up(tmp_path / "traced", None, becomes, trace) == 0
     called = [tuple(json.loads(line)) for line in trace.read_text().splitlines()]
     begun = [seam for seam, _, _ in called].index("adopt")
     points = every(called, *calls(called, "adopt"))
@@ -77,23 +83,24 @@ def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_t
     def check(point):
         folder = tmp_path / "-".join(map(str, point))
         shutil.copytree(first, folder)
-        assert take_up(folder, point) == -signal.SIGKILL, "it was not reached"
+        assert take_up(folder, point, becomes) == -signal.SIGKILL, "it was not reached"
         with SqliteLog(folder / "log.db") as log:
             is_taken_up = journal_of(log)[-1].kind == "adopt"
         met.add(is_taken_up)
+        kind = becomes if is_taken_up else KIND
         with closing(
-            serving(SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", KIND)
+            serving(SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", kind)
         ) as worker:
             assert model_digest(worker.learner) == (rebuilt if is_taken_up else before)
             append(worker._log, records[100:])
             worker.run(until_end=True)
         with SqliteLog(folder / "log.db") as log:
-            assert told(verified(log, folder / "snapshots", *LATE, KIND)) == []
+            assert told(verified(log, folder / "snapshots", *LATE, kind)) == []
             other = new_worker(
-                SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", *LATE, KIND
+                SqliteLog(folder / "log.db", session_timeout=0.0), folder / "snapshots", *LATE, kind
             )
             with closing(other):
-                again = Rebuilding(source(log, folder / "snapshots", KIND), forgotten({"e5"}))
+                again = Rebuilding(source(log, folder / "snapshots", kind), forgotten({"e5"}))
                 taken_up(again, AtOnce(folder / "snapshots", 100), other)
             assert again.forgotten == 1
         shutil.rmtree(folder)

@@ -45,7 +45,8 @@ class Survey:
         origins: config hash -> what the journal says of each configuration.
         anew: partition -> the record that accepted that what came before in it is gone for good.
         unread: the last record of which a slice can no longer be read, by what the log keeps, or was read by
-            other rules than this program's, or at which events were forgotten; -1 is none.
+            other rules than this program's, or at which events were forgotten or learned under another
+            configuration from the beginning; -1 is none.
         program: the last record with which another version of the program went on; -1 is none.
         adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
         strays: the offsets of records that are none of the journal's, and that it can do without.
@@ -292,7 +293,7 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
             seen.unread = record.n
     if record.kind == "adopt":
         seen.adopted = record.n
-        if record.floor:
+        if record.floor or record.config:
             seen.unread = record.n
     if record.kind == "loss":
         for partition, before in step.before.positions.items():

@@ -30,7 +30,7 @@ def check_rebuilt(source: Source, adopted: int, findings: Findings, chosen: Chos
         findings.unchecked(REBUILT, "another kind of machine learned it: its bits may differ", record=adopted)
         return
     try:
-        rebuilding = Rebuilding(source, chosen or nothing, record.to)
+        rebuilding = Rebuilding(source, chosen or nothing, record.to, record.config)
     except JournalError as error:
         findings.unchecked(REBUILT, str(error), record=adopted)
         return

@@ -1,0 +1,120 @@
+"""A model that is learned anew under another configuration, and taken up with it by one journal record."""
+
+from __future__ import annotations
+
+import random
+import threading
+from contextlib import closing
+
+import pytest
+from late import effective_labels, random_stream
+from service import AtOnce, digests, model_digest
+from test_rebuild import LATE, MODELS, TOPICS, append, flags_of, processed, serving, source, undisturbed
+from verifying import configured, journal_of, told, verified
+
+from streamnb.cli import main, wiring
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.rebuilding.rebuild import Rebuilding
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
+from streamnb.errors import JournalError
+
+BAYES = MODELS["naive_bayes"]
+OTHERS = {
+    "to a mixture": (BAYES, []),
+    "to naive Bayes": ([], BAYES),
+    "with other hypotheses": ([], ["hypotheses=[{name='one', alpha=0.1}, {name='two', alpha=2.0}]"]),
+    "that forgets words": (BAYES, [*BAYES, "model.prune.every=13", "model.prune.min_count=2"]),
+    "of another kind": (BAYES, ["model.kind=tree_augmented"]),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), OTHERS.values(), ids=OTHERS)
+def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_log, tmp_path, before, after):
+    log, folder = open_log(**TOPICS), tmp_path / "snapshots"
+    records = random_stream(random.Random(3), 120, 200, weights=(None, 0)).records
+    append(log, records[:200])
+    with closing(serving(log, folder, *before)) as worker:
+        worker.run(until_end=True)
+    becomes = wiring.identity(configured(*LATE, *after))
+    rebuilding = Rebuilding(source(open_log(), folder, *before), under=becomes.shaping)
+    known = processed(open_log())
+    rebuilt = rebuilding.rebuilt()
+    assert rebuilt.digest == model_digest(undisturbed(known, effective_labels(known), *after))
+    with closing(serving(open_log(), folder, *before)) as worker:
+        worker._snapshots.offer(rebuilding.snapshot(rebuilt))
+        scores = worker.learner.late.scoring.scores.cumulative()
+        n = worker.adopt(rebuilt, becomes).n
+        assert (model_digest(worker.learner), worker.learner.late.scoring.scores.cumulative()) == (
+            rebuilt.digest,
+            scores,
+        )
+    log = open_log()
+    assert [(record.kind, record.config_hash) for record in journal_of(log)[n:]] == [
+        ("adopt", becomes.config_hash)
+    ]
+    if before[:1] != after[:1]:
+        then = configured(*LATE, *before)
+        with pytest.raises(JournalError, match="cannot be continued under this configuration"):
+            recover(log, AtOnce(folder, 100), wiring.learner(then), wiring.identity(then))
+    append(log, records[200:])
+    with closing(serving(log, folder, *after)) as worker:
+        worker.run(until_end=True)
+    log = open_log()
+    for path in folder.glob("snapshot-*"):
+        if int(path.stem.split("-")[1]) >= n:
+            path.unlink()  # so that recovery passes the record that took the model up
+    again = wiring.learner(configured(*LATE, *after))
+    recover(log, AtOnce(folder, 100), again, wiring.identity(configured(*LATE, *after)))
+    assert digests(again) == digests(worker.learner)
+    findings = Findings()
+    check_rebuilt(source(log, folder, *after), n, findings)
+    assert findings.is_clean
+    assert told(verified(log, folder, *LATE, *after)) == []
+    later = processed(log)
+    assert Rebuilding(source(log, folder, *after)).rebuilt().digest == model_digest(
+        undisturbed(later, effective_labels(later), *after)
+    )
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_the_command_takes_it_up_while_no_learner_runs_and_says_what_it_cannot_take_up(
+    open_log, tmp_path, capsys
+):
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 60).records)
+    with closing(serving(log, tmp_path, *BAYES)) as worker:
+        worker.run(until_end=True)
+
+        def rebuild(*sets):
+            more = [part for one in sets for part in ("--set", one)]
+            return main([*flags_of(tmp_path, "rebuild"), *more]), capsys.readouterr()
+
+        def beside():
+            refused.append(rebuild("log.session_timeout=2s", "model.kind=tree_augmented"))
+            worker.stop()
+
+        refused = []
+        thread = threading.Thread(target=beside)
+        thread.start()
+        worker.run()
+        thread.join()
+        assert [(status, "stop the learner first" in said.err) for status, said in refused] == [(1, True)]
+    for changed in ("attributes=[{name='text', kind='text'}]", "metrics.window=7", "events.label=$.y"):
+        status, said = rebuild(changed)
+        assert (status, "cannot take this up: " in said.err, changed.split("=")[0] in said.err) == (
+            1,
+            True,
+            True,
+        )
+    assert [record.kind for record in journal_of(open_log())].count("adopt") == 0
+    status, said = rebuild("model.kind=tree_augmented")
+    assert (status, "taken up by record" in said.out) == (0, True)
+    assert journal_of(open_log())[-1].config["model"]["kind"] == "tree_augmented"
+    status, said = rebuild("model.kind=tree_augmented")
+    assert (status, journal_of(open_log())[-1].config) == (0, {})
+    end = journal_of(open_log())[-1].n
+    flags = flags_of(tmp_path, "snapshot", "rollback", "--to", str(end - 2))
+    assert main([*flags, "--set", "model.kind=tree_augmented"]) == 1
+    assert "model.kind was" in capsys.readouterr().err
+    serving(open_log(), tmp_path, "model.kind=tree_augmented").close()
