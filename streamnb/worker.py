@@ -35,6 +35,7 @@ from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.engine.sensor import SILENT, Committed, Sensor, WorkerState
 from streamnb.errors import JournalError, NotElected, OutOfRange, SnapshotError, UnknownTopic
 from streamnb.model.attributes.parameters import brief
+from streamnb.model.stats.memory_use import MemoryUse
 
 _TURN_SECONDS = 0.5
 _STAND_BY_SECONDS = 0.2
@@ -42,6 +43,13 @@ _LOOK_SECONDS = 1.0
 _COMMIT_BYTES = 16 << 20  # of events, or of outputs
 _RUNS = 2000  # of records of one partition, each at most 400 bytes in a journal record
 _PARTITION_SECONDS = 5.0
+_SHORT_OF_MEMORY = 0.8
+_WHEN_FULL = {
+    "words": "beyond that the rarest are forgotten",
+    "long_words": "beyond that the rarest are forgotten",
+    "features": "beyond that none are added",
+    "waiting": "beyond that the oldest events wait no longer",
+}
 _EARLY_MOST, _EARLY_AGAIN = 0.5, 0.25  # of the memory for labels before their events
 _STANDS_SECONDS = 60.0  # for a model that was learned anew, at most
 _WORK = 4  # steps in a commit of what takes longer than one
@@ -142,6 +150,7 @@ class Worker:
         self._waiting: dict[Partition, tuple[int, float]] = {}  # where who lags stands, since when
         self._told = -math.inf  # when it was said what they wait for
         self._forgets = True  # as far as anybody was told
+        self._short: set[str] = set()  # parts of which it was told that they are nearly full
         self._looked = self._listed = 0.0  # when at the lag, and at the partitions
 
     @property
@@ -494,6 +503,9 @@ class Worker:
             waits = Counter(record.partition for record in self._left)
             lag = {partition: behind + waits[partition] for partition, behind in self._log.lag().items()}
             self._sensor.observed(lag, self.learner.n_bytes)
+            memory = self.learner.memory_use
+            self._sensor.remembered(memory)
+            self._tell_if_memory_is_short(memory)
             self._wait_for_events(lag)
             self._tell_what_waits(lag, now)
             asked = self._snapshots.is_asked()
@@ -507,6 +519,18 @@ class Worker:
         if why:
             self._forgets = False
             self._sensor.noted(f'{why}; events.clock = "log" goes by when the log recorded each')
+
+    def _tell_if_memory_is_short(self, memory: MemoryUse) -> None:
+        """Say of each part once that most of its share is taken, and what will happen."""
+        for name, part in memory.parts.items():
+            if part.share > _SHORT_OF_MEMORY and name not in self._short:
+                self._short.add(name)
+                left = max(0, int((1.0 / part.share - 1.0) * self.learner.consumed))
+                self._sensor.noted(
+                    f"memory.budget: {name.replace('_', ' ')} take {part.share:.0%} of their "
+                    f"{part.most / 1e6:.1f} MB; {_WHEN_FULL[name]}, at this pace in about {left:,} events; "
+                    "memory.budget may be raised"
+                )
 
     def _wait_for_events(self, lag: Mapping[Partition, int]) -> None:
         """Read no labels while too many wait for events that are there, and have not been read.

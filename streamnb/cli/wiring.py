@@ -36,6 +36,7 @@ from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, Pruning, Settings
 from streamnb.errors import ConfigError, JournalError, LogError
 from streamnb.model.interface.stream_model import StreamModel
+from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.warm import warm
 from streamnb.wire.dead_letter import USUAL_LIMIT, largest_body
@@ -81,7 +82,9 @@ def layers(options: argparse.Namespace, *more: str) -> tuple[Path | None, Mappin
 def schema(config: Config) -> EventSchema:
     """How events are read."""
     return EventSchema(
-        attributes=tuple(AttributeSpec(a.name, a.kind, a.path, a.values) for a in config.attributes),
+        attributes=tuple(
+            AttributeSpec(a.name, a.kind, a.path, a.values, a.min, a.max) for a in config.attributes
+        ),
         id_path=config.events.id,
         label_path=config.events.label,
         ts_path=config.events.ts,
@@ -115,7 +118,7 @@ def settings(config: Config) -> Settings:
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
         max_bytes=config.predictions.max_bytes,
-        letter_bytes=_letter_bytes(config),
+        letter_bytes=config.events.letter_bytes or _letter_bytes(config),
         top=config.predictions.top,
         max_classes=config.classes.max,
         labels=_labels(config) if config.keeps_events else None,
@@ -273,15 +276,16 @@ def fitted(config: Config, log: Log) -> Config:
                 "max.message.bytes",
                 file=sys.stderr,
             )
-    if sizes.get(letters, needed) < needed:
+    events, takes = config.events, sizes.get(letters, needed)
+    if takes < needed and not 0 < events.letter_bytes <= takes:
+        events = msgspec.structs.replace(events, letter_bytes=takes)
         print(
-            f"topic {letters} takes records of up to {sizes[letters]:,} bytes: an event that is larger stops "
-            "the learner where it becomes a dead letter; `streamnb doctor` says how to raise its "
-            "max.message.bytes",
+            f"topic {letters} takes records of up to {takes:,} bytes: of a dead letter that is larger the "
+            "beginning is kept; `streamnb doctor` says how to raise its max.message.bytes",
             file=sys.stderr,
         )
     predictions = msgspec.structs.replace(config.predictions, max_bytes=most)
-    return msgspec.structs.replace(config, predictions=predictions)
+    return msgspec.structs.replace(config, predictions=predictions, events=events)
 
 
 def as_begun(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
@@ -290,7 +294,7 @@ def as_begun(config: Config, log: Log, kept: Snapshots | None = None) -> Config:
     Those hold with which the log was begun, where a configuration does not say. A journal of which the
     beginning is gone has them in snapshots: those `kept`, or those that the configuration names.
     """
-    if (config.hypotheses or not config.weighs) and config.memory.budget is not None:
+    if (config.hypotheses or not config.weighs) and None not in {config.memory.budget, config.memory.shares}:
         return config
     begun = _begun(config, log, snapshots(config) if kept is None else kept)
     return _with_budget(_with_hypotheses(config, begun), begun)
@@ -319,16 +323,19 @@ def _with_hypotheses(config: Config, begun: Mapping[str, Any] | None) -> Config:
 
 
 def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
-    """With the budget of the stream, where none is given.
+    """With the budget of the stream, and the formula by which it is shared out, where none is given.
 
     It is that with which its journal began; and where it is yet to begin half of the memory there is, up to
     `_MOST_BUDGET`. A journal that began without one has none.
     """
-    if config.memory.budget is not None:
-        return config
-    of_machine = min(machine_memory() // 2, _MOST_BUDGET)
-    budget: int | None = of_machine if begun is None else begun.get("memory", {}).get("budget")
-    memory = msgspec.structs.replace(config.memory, budget=budget)
+    first: dict[str, int | None]
+    if begun is None:
+        first = {"budget": min(machine_memory() // 2, _MOST_BUDGET), "shares": NEWEST}
+    else:
+        first = {"budget": None, "shares": 1, **begun.get("memory", {})}
+    given = msgspec.structs.asdict(config.memory)
+    first |= {name: value for name, value in given.items() if value is not None}
+    memory = msgspec.structs.replace(config.memory, **first)
     return msgspec.structs.replace(config, memory=memory)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from streamnb.config.kinds import JSON_PATH, NAME, PROPORTION, VALUES, Kind, number, refused, whole
+from streamnb.config.kinds import FINITE, JSON_PATH, NAME, PROPORTION, VALUES, Kind, number, refused, whole
 from streamnb.config.sections import Section, kinds_of, read_entries, write_tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
@@ -24,6 +24,7 @@ class AttributeConfig(Section, frozen=True):
         event_model: "multinomial" or "bernoulli", for a text; None leaves it to the model.
         values: the texts of all values of a nominal attribute; an event with another one is a dead letter.
         n_values: in place of them, how many there are at least.
+        min, max: a number beyond them is read as the nearer of the two.
     """
 
     name: Annotated[str, NAME]
@@ -35,6 +36,8 @@ class AttributeConfig(Section, frozen=True):
     event_model: EventModel | None = None
     values: Annotated[tuple[str, ...] | None, VALUES] = None
     n_values: Annotated[int | None, whole(1, 1 << 31)] = None
+    min: Annotated[float | None, FINITE] = None
+    max: Annotated[float | None, FINITE] = None
 
 
 def check_smoothing(key: str, alpha: float | None, m: float | None, p: float | None) -> None:
@@ -79,14 +82,20 @@ def _default_path(key: str, name: str, kind: str) -> str:
 
 def _check(key: str, attribute: AttributeConfig) -> None:
     """Refuse options that the attribute's kind has no use for, and smoothing that contradicts itself."""
-    of_texts, declared = ("event_model",), ("values", "n_values")
-    of_numbers = ("alpha", "m", "p", *of_texts, *declared)
-    for name in {"text": declared, "nominal": of_texts, "continuous": of_numbers}[attribute.kind]:
+    of_texts, declared, ends = ("event_model",), ("values", "n_values"), ("min", "max")
+    refusing = {
+        "text": (*declared, *ends),
+        "nominal": (*of_texts, *ends),
+        "continuous": ("alpha", "m", "p", *of_texts, *declared),
+    }
+    for name in refusing[attribute.kind]:
         if (value := getattr(attribute, name)) is not None:
             raise refused(f"{key}.{name}", value, f"no {name} for a {attribute.kind} attribute")
     check_smoothing(key, attribute.alpha, attribute.m, attribute.p)
     if attribute.values is not None and attribute.n_values is not None:
         raise refused(f"{key}.n_values", attribute.n_values, f"{key}.values or {key}.n_values")
+    if attribute.min is not None and attribute.max is not None and attribute.min >= attribute.max:
+        raise refused(f"{key}.max", attribute.max, f"more than {key}.min, {attribute.min:g}")
 
 
 ATTRIBUTES = _Attributes(

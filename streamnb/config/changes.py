@@ -33,10 +33,10 @@ _MAY_CHANGE = re.compile(
         | drift\..*
         | metrics\.(every|every_events|interval)
         | topics\.(predictions|metrics|dead_letters|labels)
-        | events\.(id|max_bytes|clock|repeats)
+        | events\.(id|max_bytes|letter_bytes|clock|repeats)
         | labels\..*
         | classes\.max
-        | memory\.budget
+        | memory\.(budget|shares)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -99,9 +99,10 @@ def restored(shaping: Mapping[str, Any]) -> Config:
 
     A new key's default is what was done before there was the key; but for ``model.kind``: before it, a model
     was a mixture where hypotheses were declared, and else naive Bayes; and for ``predictions.max_bytes``,
-    ``predictions.top``, ``predictions.unseen``, ``posterior.floor`` and ``classes.max``: before them, a
-    prediction could be of any size and as sure as hypotheses were, did not tell `unseen`, and there could be
-    any number of classes. Raises JournalError where the journal has what this program does not know.
+    ``predictions.top``, ``predictions.unseen``, ``posterior.floor``, ``classes.max`` and ``memory.shares``:
+    before them, a prediction could be of any size and as sure as hypotheses were, did not tell `unseen`,
+    there could be any number of classes, and a budget was shared out by another formula. Raises JournalError
+    where the journal has what this program does not know.
     """
     given, model = shaping, shaping.get("model", {})
     if isinstance(model, Mapping) and "kind" not in model:
@@ -115,6 +116,8 @@ def restored(shaping: Mapping[str, Any]) -> Config:
         shaping = {**shaping, "posterior": {"floor": False, **posterior}}
     weighed = [_as_read(one) for one in shaping.get("hypotheses", [])]
     shaping = {"classes": {"max": 0}, **shaping, "hypotheses": weighed}
+    if isinstance(memory := shaping.get("memory"), Mapping):
+        shaping = {**shaping, "memory": {"shares": 1, **memory}}
     try:
         config: Config = msgspec.convert(shaping, Config)
     except msgspec.ValidationError as error:

@@ -195,6 +195,7 @@ def _finite(value: object) -> float | None:
     return real if math.isfinite(real) else None
 
 
+FINITE = _real("a finite number", lambda _: True)
 PROPORTION = _real("a number between 0 and 1, both excluded", lambda real: 0.0 < real < 1.0)
 RATE = _real("a number of 0 or more, and below 1", lambda real: 0.0 <= real < 1.0)
 SHARE = _real("a number above 0, and at most 1", lambda real: 0.0 < real <= 1.0)

@@ -19,6 +19,7 @@ from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.room import NEWEST
 
 
 def model(config: Config) -> StreamModel:
@@ -35,7 +36,7 @@ def model(config: Config) -> StreamModel:
     except ValueError as error:
         raise ConfigError(f"{'hypotheses' if hypotheses else 'model'}: {error}") from error
     if config.memory.budget:
-        counting.keep_within(config.memory.budget)
+        counting.keep_within(config.memory.budget, config.memory.shares or NEWEST)
     return counting
 
 

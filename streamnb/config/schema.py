@@ -42,6 +42,7 @@ from streamnb.config.sections import Section, walk
 from streamnb.config.values import literal
 from streamnb.events import DETECTORS, DetectorName
 from streamnb.model.attributes.attributes import EventModel
+from streamnb.model.naive_bayes.room import NEWEST
 
 Repeats = Literal["learn", "skip", "dead-letter"]
 _DEFAULT_SWITCHING_RATE = 1e-4  # of the default hypotheses: which of them is right changes as a stream grows
@@ -98,6 +99,8 @@ class EventsConfig(Section, frozen=True):
         label: path of the label.
         ts: path of the event time, seconds since the epoch.
         max_bytes: a larger record becomes a dead letter.
+        letter_bytes: of the dead letter of a larger one the beginning is kept; 0 is what its topic is made
+            for. Where the topic takes less, `run` goes by that.
         entity: path of the entity that it is of; None is the record's key. Read by models that ask for it.
         clock: whether the log says when an event without a time was, and which times cannot be ("log"), or
             events alone do ("event"); None is the log, but in a journal of before there was the key.
@@ -109,6 +112,7 @@ class EventsConfig(Section, frozen=True):
     label: Annotated[str, JSON_PATH] = "$.label"
     ts: Annotated[str, JSON_PATH] = "$.ts"
     max_bytes: Annotated[int, SIZE] = 1 << 20
+    letter_bytes: Annotated[int, LIMIT] = 0
     entity: Annotated[str | None, JSON_PATH] = None
     clock: Literal["log", "event"] | None = None
     repeats: Repeats = "learn"
@@ -289,9 +293,12 @@ class MemoryConfig(Section, frozen=True):
     Attributes:
         budget: bytes; 0 is no limit. Where it is not set, a stream that begins has half of the machine's, up
             to 1 GiB, and one that goes on what it had.
+        shares: by which formula it is shared out, see `model.naive_bayes.room`: the newest, or that with
+            which a stream began.
     """
 
     budget: Annotated[int | None, LIMIT] = None
+    shares: Annotated[int | None, whole(1, NEWEST)] = None
 
 
 class ClassesConfig(Section, frozen=True):

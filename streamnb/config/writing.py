@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from streamnb.config.kinds import Kind
 from streamnb.config.schema import Config, ModelConfig
 from streamnb.config.sections import Section, members
 from streamnb.config.values import Secret
+from streamnb.model.naive_bayes.room import NEWEST
 
 SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
 """The sections that change neither what is learned nor what is published."""
@@ -61,17 +62,27 @@ def shaping_of(config: Config) -> dict[str, Any]:
         del shaping["labels"]
     if config.memory.budget is None:  # journals without a budget, or a limit of classes, are older
         del shaping["memory"]
+    elif config.memory.shares == 1:  # and those with one may be older than the second formula
+        del shaping["memory"]["shares"]
+    else:
+        shaping["memory"]["shares"] = config.memory.shares or NEWEST
     if not config.classes.max:
         del shaping["classes"]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
-    for hypothesis in shaping["hypotheses"]:
-        if hypothesis["prior_weight"] is None:  # journals without trees are older than the key
-            del hypothesis["prior_weight"]
-        if hypothesis["first_bytes"] in {None, ONCE_FIRST_BYTES}:
-            del hypothesis["first_bytes"]
+    _drop(shaping["hypotheses"], "prior_weight", None)  # journals without trees are older than the key
+    _drop(shaping["hypotheses"], "first_bytes", None, ONCE_FIRST_BYTES)
+    for end in ("min", "max"):
+        _drop(shaping["attributes"], end, None)
     shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain
+
+
+def _drop(tables: Iterable[dict[str, Any]], key: str, *older: Any) -> None:
+    """Leave a key out where it is what it was before there was the key."""
+    for table in tables:
+        if table[key] in older:
+            del table[key]
 
 
 def _newer(config: Config) -> Iterator[tuple[str, str]]:
@@ -80,6 +91,8 @@ def _newer(config: Config) -> Iterator[tuple[str, str]]:
         yield "events", "entity"
     if config.events.clock is None:  # what it is then is known by when the journal began
         yield "events", "clock"
+    if not config.events.letter_bytes:
+        yield "events", "letter_bytes"
     if config.events.repeats == "learn":
         yield "events", "repeats"
     if not config.posterior.floor:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from streamnb.engine.known_classes import KnownClasses
 from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.settings import ROOM_EVERY
 from streamnb.errors import MalformedEvent
@@ -25,11 +26,13 @@ class Admission(NamedTuple):
         model: that learns.
         late: what waits for labels; None where all come in their events.
         max_classes: the most classes; 0 is no limit.
+        known: the classes that the model has.
     """
 
     model: StreamModel
     late: LateLabels | None
     max_classes: int
+    known: KnownClasses
 
     @property
     def most_classes(self) -> int:
@@ -41,10 +44,9 @@ class Admission(NamedTuple):
 
         They have no more words than every second byte begins one.
         """
-        classes = self.model.classes
-        new = set(labels).difference(classes, (None,))
-        return self.model.has_room(len(classes) + len(new), n_bytes, n_bytes // 2 + 1) and (
-            not new or len(classes) + len(new) <= self.most_classes
+        classes, new = self._with(labels)
+        return self.model.has_room(classes, n_bytes, n_bytes // 2 + 1) and (
+            not new or classes <= self.most_classes
         )
 
     def has_room_for_verdicts(self, labels: Iterable[str | None]) -> bool:
@@ -53,12 +55,11 @@ class Admission(NamedTuple):
 
     def admits(self, labels: set[str | None]) -> bool:
         """Whether these labels may be learned next; for new ones what matters least is forgotten."""
-        classes = self.model.classes
-        new = labels.difference(classes, (None,))
-        if new and len(classes) + len(new) > self.most_classes:
+        classes, new = self._with(labels)
+        if new and classes > self.most_classes:
             return False
         if new:
-            self.model.make_room(len(classes) + len(new))
+            self.model.make_room(classes)
         else:
             self.hold()
         return True
@@ -66,6 +67,12 @@ class Admission(NamedTuple):
     def hold(self) -> None:
         """Let the model learn as far as there is room for the classes there are."""
         self.model.has_room(len(self.model.classes), 0, 0)
+
+    def _with(self, labels: Iterable[str | None]) -> tuple[int, set[str]]:
+        """How many classes there are with these labels, and those that are new."""
+        known = self.known.follow(self.model.classes).columns
+        new = {label for label in labels if label is not None and label not in known}
+        return len(known) + len(new), new
 
     def labels(self, event: Event) -> set[str | None]:
         """What an event may be learned as: its own label, and those that were said of it before it came."""
@@ -83,9 +90,8 @@ class Admission(NamedTuple):
 
         After so many that were `learned`.
         """
-        classes = {None, *self.model.classes}
         most = min(len(events), ROOM_EVERY - learned % ROOM_EVERY)
-        return next((i for i, event in enumerate(events[:most]) if self.labels(event) - classes), most)
+        return next((i for i, event in enumerate(events[:most]) if self._with(self.labels(event))[1]), most)
 
     def refused(self) -> MalformedEvent:
         """What is said of a record with a label too many."""

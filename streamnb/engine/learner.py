@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from streamnb.engine.admission import Admission
+from streamnb.engine.known_classes import NUMBER_BYTES, KnownClasses, class_bytes
 from streamnb.engine.labels.copying import LateLabelsCopy
 from streamnb.engine.labels.heard import Heard
 from streamnb.engine.labels.late_labels import LateLabels
@@ -47,6 +48,8 @@ from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import StateCopying, StreamModel
+from streamnb.model.stats.memory_use import MemoryUse
+from streamnb.model.stats.memory_use import Part as MemoryPart
 from streamnb.wire.codec import (
     IN_EVENT,
     Rules,
@@ -61,10 +64,8 @@ from streamnb.wire.values import LONGEST_NAME
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
-_UNSIZED = 0, 256, 0  # no classes, and what a prediction takes that names none
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME = attrgetter("timestamp")
-_NUMBER_BYTES = 24  # of a probability, with colon and comma
 _MOST_CONFUSED = 100  # classes whose confusion is reported
 
 
@@ -133,7 +134,7 @@ class Learner:
         self.rules = Rules()
         self.tally = LearnerTally()
         self._reported_at = -np.inf
-        self._sized = _UNSIZED  # classes; what a prediction takes that names them, and the longest
+        self._known = KnownClasses()
         self._reported = 0  # records seen before the last report; no state: who begins with one was told
 
     @property
@@ -193,6 +194,15 @@ class Learner:
     def n_bytes(self) -> int:
         """Memory of the model, and of what waits for labels, about."""
         return self.model.n_bytes + (0 if self.late is None else self.late.pending.n_bytes)
+
+    @property
+    def memory_use(self) -> MemoryUse:
+        """What the model, and what waits for labels, take of a budget; nothing where there is none."""
+        use = self.model.memory_use
+        if self.late is None or not use.parts:
+            return use
+        waiting = MemoryPart(self.late.pending.n_bytes, self.late.settings.memory)
+        return use._replace(parts={**use.parts, "waiting": waiting})
 
     @property
     def has_work(self) -> bool:
@@ -304,7 +314,7 @@ class Learner:
             self.model.load_state(*parts["model"])
         self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
-        self._reported, self._sized = consumed, _UNSIZED
+        self._reported, self._known = consumed, KnownClasses()
 
     def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:
         """Go on with a model that was learned anew; scores, detectors and what was served stay.
@@ -316,7 +326,7 @@ class Learner:
         with reading("such a learner", ValueError):
             reader.load_state(*found.model)
         self.model = reader
-        self.forgotten, self._sized = found.forgotten, _UNSIZED
+        self.forgotten, self._known = found.forgotten, KnownClasses()
         if self.late is not None:
             self.late.adopt(found.first, found.pruned, found.gone)
 
@@ -410,18 +420,21 @@ class Learner:
             except MalformedEvent as error:
                 refused.append((place, error))
         outputs: list[NewRecord] = []
-        done, left = 0, most_bytes
+        done, left, ahead = 0, most_bytes, len(events)
+        begins = list(accumulate([len(records[place].value) for place in places], initial=0))
+        ends = begins[1:]
         times = np.zeros(0) if self.late is None else _times(records)
         earliest = times if self.late is None else self.late.pending.horizon.passing(times)[places]
         while done < len(events) and left > 0:
             if done:
                 alive()
-            stop = done + self._few(events[done:])
-            stop = done + self._admitted(events[done:stop], [records[place] for place in places[done:stop]])
+            near = slice(done, done + ahead)
+            stop = done + self._admitted(events[near], begins[done], ends[near])
             if stop == done:
                 outputs.append(self._dead_letter(records[places[done]], self._admission.refused()))
-                done += 1
+                done, ahead = done + 1, ROOM_EVERY
                 continue
+            stop = done + self._few(events[done:stop])
             if self.late is not None:
                 stop = done + self.late.first_repeat(events[done:stop], earliest[done:stop])
             at = [records[place] for place in places[done:stop]]
@@ -437,7 +450,8 @@ class Learner:
                 stop += 1
             left -= sum([len(output.value) for output in made])
             outputs += made
-            done = stop
+            # Where few could be taken at once few are looked at, or it would take the square of their number.
+            done, ahead = stop, max(ROOM_EVERY, 2 * (stop - done))
         taken = len(records) if done == len(events) else places[done]
         letters = [self._dead_letter(records[place], error) for place, error in refused if place < taken]
         if self.late is not None:
@@ -447,13 +461,15 @@ class Learner:
 
     @property
     def _admission(self) -> Admission:
-        return Admission(self.model, self.late, self.settings.max_classes)
+        return Admission(self.model, self.late, self.settings.max_classes, self._known)
 
-    def _admitted(self, events: Sequence[Event], records: Sequence[Record]) -> int:
-        """How many of these events, which were in these records, may be learned at once; 0: not the first."""
+    def _admitted(self, events: Sequence[Event], begin: int, ends: Sequence[int]) -> int:
+        """How many of these events may be learned at once; 0: not the first.
+
+        `ends` says how many bytes had come where each ends, and `begin` where the first one begins.
+        """
         admission, n = self._admission, len(events)
-        n_bytes = list(accumulate(map(len, map(_VALUE, records))))
-        while not admission.has_room(admission.labels_of_all(events[:n]), n_bytes[n - 1]):
+        while not admission.has_room(admission.labels_of_all(events[:n]), ends[n - 1] - begin):
             if n <= ROOM_EVERY:
                 before = admission.before_new(events, self._n_learned)
                 return before or int(admission.admits(admission.labels(events[0])))
@@ -482,11 +498,11 @@ class Learner:
 
         Each prediction names all classes, those that are met on the way too.
         """
-        classes = self.model.classes
-        size, longest = self._sizes(classes)
-        new = {event.label for event in events}.difference(classes, (None,))
-        longest = max([longest, *map(_class_bytes, new)])
-        if (size + 2 * longest + sum(map(_class_bytes, new))) * len(events) <= _BYTES_AT_ONCE:
+        known = self._known.follow(self.model.classes)
+        size, longest = known.n_bytes, known.longest
+        new = {event.label for event in events if event.label not in known.columns} - {None}
+        longest = max([longest, *map(class_bytes, new)])
+        if (size + 2 * longest + sum(map(class_bytes, new))) * len(events) <= _BYTES_AT_ONCE:
             return len(events)
         total = 0
         for number, event in enumerate(events):
@@ -494,19 +510,9 @@ class Learner:
             if number and total > _BYTES_AT_ONCE:
                 return number
             if event.label in new:
-                size += _class_bytes(event.label)
+                size += class_bytes(event.label)
                 new.discard(event.label)
         return len(events)
-
-    def _sizes(self, classes: Sequence[Any]) -> tuple[int, int]:
-        """What a prediction takes that names all classes, and what the longest does.
-
-        Classes only come, unless a state is loaded.
-        """
-        counted, size, longest = self._sized if self._sized[0] <= len(classes) else _UNSIZED
-        sizes = list(map(_class_bytes, classes[counted:]))
-        self._sized = len(classes), size + sum(sizes), max([longest, *sizes])
-        return self._sized[1:]
 
     def _predict_then_learn(
         self,
@@ -536,8 +542,8 @@ class Learner:
         ]
         ages = list(accumulate(are_learned[:-1], initial=learned))
         if self.late is None:
-            column = {label: k for k, label in enumerate(posteriors.classes)}
-            columns = [column.get(label, -1) for label in labels]
+            column = self._known.follow(posteriors.classes).columns
+            columns = [-1 if label is None else column.get(label, -1) for label in labels]
             self.progressive.update_many(posteriors.probabilities, np.array(columns, dtype=np.int64))
         else:
             self.late.serve(events, records, said, truths, posteriors, ages, self.model)
@@ -715,16 +721,11 @@ def _times(records: Sequence[Record]) -> Floats:
     return np.fromiter(map(_TIME, records), dtype=np.float64, count=len(records))
 
 
-def _class_bytes(label: Any) -> int:
-    """About what a class takes in a prediction."""
-    return len(msgspec.json.encode(str(label))) + _NUMBER_BYTES
-
-
 def _shortened(prediction: Prediction, n_bytes: int) -> Prediction:
     """A prediction that is so many bytes shorter, as far as its least probable classes take them."""
     told = prediction.probabilities
     labels, row = [*told], np.array([*told.values()])
-    left, top = n_bytes + _NUMBER_BYTES + len(',"rest":'), row.size
+    left, top = n_bytes + NUMBER_BYTES + len(',"rest":'), row.size
     for k in _ranked(row).tolist()[::-1]:
         if left <= 0:
             break

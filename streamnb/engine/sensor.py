@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from streamnb.engine.ports import Partition
 from streamnb.events import MetricsReport
+from streamnb.model.stats.memory_use import MemoryUse
 
 
 class WorkerState(StrEnum):
@@ -77,6 +78,9 @@ class Sensor:
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
         """About once a second: records that wait in each partition, and the memory that the model holds."""
+
+    def remembered(self, memory: MemoryUse) -> None:
+        """About once a second: what is taken of a budget of memory, and what was forgotten for it."""
 
     def saved(self, seconds: float, size: int) -> None:
         """A snapshot of `size` bytes was kept, within `seconds`."""

@@ -184,7 +184,8 @@ def _read_event(record: Any, schema: EventSchema, key: bytes | None = None, rule
     for place in schema.places:
         value = None if place.name in x else look_up(record, place.keys)
         if value is not None:
-            x[place.name] = READERS[place.kind](value, place.keys)
+            read = READERS[place.kind](value, place.keys)
+            x[place.name] = read if isinstance(read, str) else min(max(read, place.least), place.most)
             if place.values is not None and x[place.name] not in place.values:
                 refuse("out-of-range", place.keys, f"expected one of {some_of(place.values)}")
     if schema.open_features:

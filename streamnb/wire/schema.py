@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -22,21 +23,33 @@ class AttributeSpec(msgspec.Struct, frozen=True):
         kind: "text" (cut into tokens), "nominal" (one of some values) or "continuous" (a number).
         path: where its value stands in the event.
         values: the texts of all values that a nominal one has; any other makes a dead letter. None: of any.
+        least, most: a continuous one beyond them is read as the nearer of the two. None: as it is.
     """
 
     name: str
     kind: Literal["text", "nominal", "continuous"]
     path: str
     values: tuple[str, ...] | None = None
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def place(self) -> AttributePlace:
+        """Where it is read, and what of it is taken."""
+        values = None if self.values is None else dict.fromkeys(self.values)
+        ends = -math.inf if self.least is None else self.least, math.inf if self.most is None else self.most
+        return AttributePlace(self.name, self.kind, parse_path(self.path), values, *ends)
 
 
 class AttributePlace(NamedTuple):
-    """A declared attribute, the keys of its path, and its values where they are listed."""
+    """A declared attribute, the keys of its path, its values where they are listed, and their ends."""
 
     name: str
     kind: str
     keys: tuple[str, ...]
     values: dict[str, None] | None = None
+    least: float = -math.inf
+    most: float = math.inf
 
 
 _TEXT = (
@@ -117,12 +130,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         """Where attributes of known name and kind are read, in order."""
         named_text = any(attribute.name == "text" for attribute in self.attributes)
         implied = _TEXT if self.open_features and not named_text else ()
-        return tuple(
-            AttributePlace(
-                a.name, a.kind, parse_path(a.path), None if a.values is None else dict.fromkeys(a.values)
-            )
-            for a in (*implied, *self.attributes)
-        )
+        return tuple(attribute.place for attribute in (*implied, *self.attributes))
 
     @cached_property
     def claimed(self) -> frozenset[str]:

@@ -39,6 +39,7 @@ from streamnb.events import (
     Scores,
     VerdictReport,
 )
+from streamnb.model.stats.memory_use import MemoryUse, Part
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 COUNTS = st.integers(0, 10_000)
@@ -124,6 +125,7 @@ def tell_everything(sensor):
     curve = (ReliabilityBin(0.9, 1.0, 0.95, 0.9, 9),)
     told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR)
     sensor.reported(replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),), verdicts=VERDICTS))
+    sensor.remembered(MemoryUse({"words": Part(700, 800)}, 3, 4.5))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
 
@@ -289,6 +291,18 @@ def test_only_the_partitions_told_last_have_a_lag(told):
         (("partition", str(partition.number)), ("topic", partition.topic)): records
         for partition, records in (told[-1] if told else {}).items()
     }
+
+
+def test_parts_of_a_budget_and_what_was_forgotten_for_it():
+    sensor = PrometheusSensor()
+    for words, weight in [(3, 4.5), (5, 7.0), (2, 2.0)]:  # the last is of a model that was loaded
+        sensor.remembered(MemoryUse({"words": Part(700, 800), "byte_runs": Part(64, 0)}, words, weight))
+    samples = scrape(sensor)
+    assert samples["streamnb_memory_bytes", ("part", "words")] == 700
+    assert samples["streamnb_memory_limit_bytes", ("part", "words")] == 800
+    assert samples["streamnb_memory_limit_bytes", ("part", "byte_runs")] == 64
+    assert samples["streamnb_forgotten_words_total",] == 7
+    assert samples["streamnb_forgotten_weight_total",] == 9.0
 
 
 def test_memory_recovery_and_snapshots():

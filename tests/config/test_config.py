@@ -67,6 +67,7 @@ OPTIONAL = {
     "model.m",
     "model.p",
     "memory.budget",
+    "memory.shares",
     "posterior.switching_rate",
     *OF_EM,
     *OF_LOGISTIC,
@@ -855,6 +856,14 @@ FILE_ERRORS = [
         'attributes[0].values is ["1"]; expected no values for a continuous attribute',
     ),
     (
+        "attributes = [{name='f', kind='continuous', min=2, max=2}]",
+        "attributes[0].max is 2.0; expected more than attributes[0].min, 2",
+    ),
+    (
+        "attributes = [{name='n', kind='nominal', max=2}]",
+        "attributes[0].max is 2.0; expected no max for a nominal attribute",
+    ),
+    (
         "attributes = [{name='t', kind='text', n_values=2}]",
         "attributes[0].n_values is 2; expected no n_values for a text attribute",
     ),
@@ -1146,6 +1155,7 @@ ATTRIBUTE = st.one_of(
     st.builds(lambda n: {"kind": "nominal", "n_values": n}, st.integers(1, 1 << 31)),
     st.builds(lambda s, e: {"kind": "text", "event_model": e, **s}, SMOOTHINGS, EVENT_MODELS),
     st.builds(lambda path: {"kind": "continuous", "path": path}, PATHS),
+    st.builds(lambda least: {"kind": "continuous", "min": least, "max": least + 1.0}, st.floats(-1e6, 1e6)),
 )
 ATTRIBUTE_LISTS = st.dictionaries(NAMES, ATTRIBUTE, max_size=4).map(
     lambda tables: [{"name": name, **table} for name, table in tables.items()]
@@ -1297,7 +1307,7 @@ CHANGES = {
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
     "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
-    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.entity": "$.e", "events.clock": "event", "events.repeats": "skip",
+    "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.letter_bytes": "9KiB", "events.entity": "$.e", "events.clock": "event", "events.repeats": "skip",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
     "model.p": "0.5", "model.event_model": "bernoulli", "model.prior": "uniform", "model.priors": "{ a = 1 }",
     "model.unlabelled_weight": "0.5", "model.unlabelled_window": "20", "model.revisits": "2", "model.C": "2", "model.features": "9",
@@ -1306,7 +1316,7 @@ CHANGES = {
     "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
-    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "classes.max": "9", "memory.budget": "64MiB", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
+    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "classes.max": "9", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin",
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
@@ -1314,6 +1324,7 @@ CHANGES = {
 BESIDE = {
     "model.p": ["model.m=2"],
     "model.priors": ["model.prior=given"],
+    "memory.shares": ["memory.budget=1GiB"],
     **{
         key: ["topics.labels=labels"]
         for key in ("labels.window", "labels.memory", "labels.ranks", "labels.weights")

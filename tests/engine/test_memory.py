@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from late import late_learner, random_stream
-from service import digests, new_learner, predictions, records
+from service import TOPICS, digests, new_learner, new_worker, predictions, produce, records
 from test_late_recount import differing
 
 from streamnb import BayesOptimalNB, NaiveBayes
+from streamnb.engine.admission import Admission
+from streamnb.engine.sensor import Sensor
 from streamnb.events import TOO_MANY_CLASSES, UNPUBLISHED
 from streamnb.model.mixture.hypotheses import Hypothesis
-from streamnb.model.naive_bayes.room import Room
+from streamnb.model.naive_bayes.room import NEWEST, Room
 from streamnb.wire.codec import decode_prediction
+from streamnb.worker import Pace
 
 FEW = settings(max_examples=8)  # each is several lives
 SEEDS = st.integers(0, 10**6).map(random.Random)
@@ -45,7 +50,7 @@ def looks_often(monkeypatch):
 def bounded(name, n_bytes=12_000, attributes=8):
     """A model with room for some hundred words, and for so many attributes."""
     model = MODELS[name]()
-    tables = model._room(n_bytes).tables
+    tables = model._room(n_bytes, NEWEST).tables
     model.statistics.room = Room(n_bytes, attributes * (128 << 10), tables)
     return model
 
@@ -133,6 +138,60 @@ def test_no_table_takes_more_than_its_share_at_any_moment(name):
     assert model.n_prunings > 5
 
 
+def arrays_in(held, seen):
+    """Every array that something holds: data pointer -> bytes, whoever counts it."""
+    if id(held) in seen or isinstance(held, (str, bytes, int, float, type)):
+        return {}
+    seen.add(id(held))
+    if isinstance(held, np.ndarray):
+        return {held.ctypes.data: held.nbytes}
+    inside = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else ()
+    found = {}
+    for one in [*inside, *vars(held).values()] if hasattr(held, "__dict__") else inside:
+        found |= arrays_in(one, seen)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_no_part_is_left_out_of_what_is_counted(name):
+    """All arrays that a model holds, found without its help, are told by part and together, and in the budget."""
+    budget, rng = 4 << 20, random.Random(2)
+    model = MODELS[name]() if name != "mixture" else BayesOptimalNB({"text": "text"}, memory=(4 << 20) // 6)
+    model.keep_within(budget)
+    learner, most = new_learner(model=model), 0
+    for start in range(0, 4000, 500):
+        events = [
+            {"id": f"{i}", "text": " ".join(f"{rng.random():.9}" for _ in range(40)), "label": "ab"[i % 2]}
+            for i in range(start, start + 500)
+        ]
+        learner.process(records([json.dumps(event).encode() for event in events]), 1.0)
+        held = sum(arrays_in(model, set()).values())
+        assert held < model.n_bytes + (16 << 10)
+        assert held < budget // 2, "as much again is for a snapshot"
+        use = learner.memory_use
+        most = max(most, *(part.share for part in use.parts.values()))
+        assert all(part.share <= 8 / 7 for part in use.parts.values())
+    assert 0.9 * held < sum(part.taken for part in use.parts.values()) * 2
+    assert most > 0.8
+    assert use.weight == use.words > 100  # each was met once
+
+
+def test_new_labels_are_looked_for_among_few_events_at_a_time(monkeypatch):
+    """Where pieces of a batch are one event long, the whole of it is not gone through for each of them."""
+    looked, labels_of_all = [], Admission.labels_of_all
+
+    def counted(admission, events):
+        looked.append(len(events))
+        return labels_of_all(admission, events)
+
+    monkeypatch.setattr(Admission, "labels_of_all", counted)
+    learner = new_learner(model=bounded("naive_bayes", 1 << 20, attributes=1), max_classes=400)
+    stream = [{"id": f"{i}", "text": f"w{i}", "label": f"l{i}"} for i in range(900)]
+    learner.process(records([json.dumps(event).encode() for event in stream]), 1.0)
+    assert learner.tally.dead_letters[TOO_MANY_CLASSES] > 400
+    assert sum(looked) < 2 * 16 * 900 + 2 * 900
+
+
 def test_one_event_brings_no_more_than_there_is_room_for():
     """Half a megabyte of words, short and long ones; what had no room is passed over, and unlearned all the same."""
     model = MODELS["naive_bayes"]()
@@ -155,6 +214,31 @@ def test_one_event_brings_no_more_than_there_is_room_for():
     assert 0.99 * again.statistics.room.long_bytes < long_bytes <= again.statistics.room.long_bytes
     again.unlearn_many([{"text": texts[1]}], ["a"])
     assert again.n_attributes == 0
+
+
+def test_it_is_told_once_and_long_before_that_a_part_is_full(open_log, tmp_path, monkeypatch):
+    monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
+    told, model = [], bounded("naive_bayes", 1 << 20)
+    most = model.statistics.room.rows(2)
+    sensor = type(
+        "Heard", (Sensor,), {"noted": lambda _, text: told.append((text, model.statistics.memory_use))}
+    )()
+    raws = [
+        json.dumps({"id": f"{i}", "text": " ".join(f"w{i}x{j}" for j in range(20)), "label": "ab"[i % 2]})
+        for i in range(most // 20)
+    ]
+    produce(open_log(**TOPICS), [raw.encode() for raw in raws])
+    with closing(
+        new_worker(
+            open_log(), tmp_path, learner=new_learner(model=model), sensor=sensor, pace=Pace(commit_events=20)
+        )
+    ) as worker:
+        worker.start("test")
+        worker.run(until_end=True)
+    [(line, use)] = [one for one in told if one[0].startswith("memory.budget: words take 8")]
+    assert use.words == 0
+    assert 0.8 < use.parts["words"].share < 0.9
+    assert "beyond that the rarest are forgotten, at this pace in about" in line
 
 
 def labelled(n, name="label {} " + "é" * 300):

@@ -39,14 +39,14 @@ def learn(request, tmp_path):
     address = "sqlite:///log.db" if broker is None else broker.address
     programs = []
 
-    def learned(events, limit=None, **sections):
+    def learned(raws, limit=None, **sections):
         program = Program(tmp_path, address, **sections)
         programs.append(program)
         if client:
             program.file.write_text(
                 program.file.read_text().replace("[log]\n", f'[log]\nclient = "{client}"\n')
             )
-        (tmp_path / "events.jsonl").write_bytes(b"\n".join(events) + b"\n")
+        (tmp_path / "events.jsonl").write_bytes(b"\n".join(raws) + b"\n")
         program.run("topics", "create")
         if limit and broker is not None:
             narrowed(broker, program, limit)
@@ -90,3 +90,12 @@ def test_topics_that_take_20_kb_and_whatever_bytes_come(learn):
     assert most < MOST
     assert len(program.ids("predictions")) == 400
     assert len(program.read("dead_letters")) == 3  # and an empty line is none
+
+
+def test_letters_larger_than_their_topic(learn):
+    """Events may have 4 MB, and the topic of dead letters takes 1.1 MB: of each there is the beginning."""
+    broken = [b"[" * 3_000_000, b'{"id": 7, "text": "' + b"x" * 2_500_000 + b'"}', b"\xff" * 3_900_000]
+    events = [event(i, f"w{i}", "ab"[i % 2]) for i in range(40)]
+    program, _ = learn(events[:20] + broken + events[20:], limit=1_100_000, events={"max_bytes": "4MB"})
+    assert len(program.ids("predictions")) == 40
+    assert len(program.read("dead_letters")) == 3

@@ -60,6 +60,7 @@ ROOMS = {
         "reports": 0,
         "sensor": 1,
         "labels": 1,
+        "known_classes": 0,
         "admission": 2,
         "learner": 3,
         "journal": 4,

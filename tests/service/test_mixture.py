@@ -33,7 +33,7 @@ from verifying import told, verified
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
-from streamnb.config import load, shaping_of
+from streamnb.config import load, restored, shaping_of
 from streamnb.engine.journal.checkpoint import snapshot_of
 from streamnb.engine.journal.entries import roll_back
 from streamnb.engine.journal.recovery import recover
@@ -365,6 +365,9 @@ def test_a_journal_from_before_there_were_hypotheses_goes_on():
     assert ("memory.budget", "absent", "1073741824", True) in changed_since(before, single, budget)
     with_budget = shaping_of(load(None, {}, [single, budget]))
     assert changed_since(with_budget, single) == [], "one that is not given is the journal's"
+    first = {**with_budget, "memory": {"budget": 1 << 30}}
+    assert shaping_of(restored(first)) == first, "of before there were two formulas"
+    assert changed_since(first, single) == []
     assert changed_since(before, single, *unlimited, "posterior.switching_rate=0.1") == [
         ("model.alpha", "0.5", "1.0", True),
         ("posterior.switching_rate", "0.0", "0.1", True),

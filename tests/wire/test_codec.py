@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from every_case import failures
 from hypothesis import example, given
@@ -368,6 +369,14 @@ def test_a_declared_kind_reads_its_values(kind, value, expected):
 def test_a_declared_kind_refuses_other_values(kind, value, reason):
     raw = b'{"id":"m","a":{"odd key":' + value + b"}}"
     assert refusal(decode_event, raw, declared(("v", kind, '$.a["odd key"]'))) == (reason, '$.a["odd key"]')
+
+
+@pytest.mark.parametrize(("least", "most"), [(None, None), (0.0, None), (None, 9.5), (-1e3, 1e3)])
+@pytest.mark.parametrize("value", [-1e12, -1.0, 0.0, 3.0, 9.5, 1e12])
+def test_a_number_beyond_its_ends_is_read_as_the_nearer_of_the_two(least, most, value):
+    schema = EventSchema(attributes=(AttributeSpec("v", "continuous", "$.v", None, least, most),))
+    found = decode_event(b'{"id":"m","v":%s}' % repr(value).encode(), schema).x["v"]
+    assert found == np.clip(value, least, most)
 
 
 def test_paths_of_id_label_and_ts_are_configurable():

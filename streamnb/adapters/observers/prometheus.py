@@ -19,6 +19,7 @@ from streamnb.adapters.observers.prometheus_quality import BoundedNames, Quality
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.events import MetricsReport
+from streamnb.model.stats.memory_use import MemoryUse
 
 _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
@@ -80,6 +81,16 @@ class PrometheusSensor(Sensor):
         self._attributes = gauge("streamnb_vocabulary_attributes", "Attribute rows that the model holds.")
         self._classes = gauge("streamnb_classes", "Classes that the model knows.")
         self._model_bytes = gauge("streamnb_model_bytes", "Memory that the model holds.")
+        text = "Memory that a part of what is learned takes of memory.budget."
+        self._memory = gauge("streamnb_memory_bytes", text, ["part"])
+        text = "Memory from which on something is forgotten, or nothing is added."
+        self._memory_limit = gauge("streamnb_memory_limit_bytes", text, ["part"])
+        counter = partial(Counter, registry=self._metrics)
+        text = "Words and values forgotten for memory.budget."
+        self._forgotten_words = counter("streamnb_forgotten_words_total", text)
+        text = "Weight of the words and values forgotten for memory.budget, in examples."
+        self._forgotten_weight = counter("streamnb_forgotten_weight_total", text)
+        self._forgotten = 0, 0.0
         self._recovery = gauge("streamnb_recovery_duration_seconds", "How long the last recovery took.")
         histogram = partial(Histogram, registry=self._metrics, buckets=_SNAPSHOT_BUCKETS)
         self._snapshot = histogram("streamnb_snapshot_duration_seconds", "How long a snapshot took to keep.")
@@ -148,6 +159,18 @@ class PrometheusSensor(Sensor):
             for partition, records in lag.items():
                 self._lag.labels(*partition).set(records)
             self._model_bytes.set(model_bytes)
+
+    def remembered(self, memory: MemoryUse) -> None:
+        """Keep what each part takes, and count what was forgotten since it was last told."""
+        with self._lock:
+            for name, part in memory.parts.items():
+                self._memory.labels(name).set(part.taken)
+                self._memory_limit.labels(name).set(part.most or part.taken)
+            told = memory.words, memory.weight
+            counters = self._forgotten_words, self._forgotten_weight
+            for counter, now, before in zip(counters, told, self._forgotten, strict=True):
+                counter.inc(now - before if now >= before else now)  # a model that was loaded begins anew
+            self._forgotten = told
 
     def saved(self, seconds: float, size: int) -> None:
         """Keep how long it took, its size, and that it was now."""

@@ -101,6 +101,24 @@ def keep_rows(array: npt.NDArray[Any], rows: npt.NDArray[np.int64], used: int) -
     array[rows.size : used] = 0
 
 
+def ranking(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """From the heaviest row to the lightest, and of equals from the last to the first."""
+    return weights.size - 1 - np.argsort(-weights[::-1], kind="stable")
+
+
+def heaviest(weights: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.bool_]:
+    """Which are the first `most` of that `ranking`."""
+    if most >= weights.size:
+        return np.ones(weights.size, dtype=np.bool_)
+    if most <= 0:
+        return np.zeros(weights.size, dtype=np.bool_)
+    lightest = int(np.sort(weights)[weights.size - most])  # `partition` is slow where many are equal
+    is_kept: npt.NDArray[np.bool_] = weights > lightest
+    equals = np.flatnonzero(weights == lightest)
+    is_kept[equals[equals.size + np.count_nonzero(is_kept) - most :]] = True
+    return is_kept
+
+
 def widened(array: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
     """The array with so many columns in its last axis, the new ones zero, where it is; as `grown`."""
     shape, have = (*array.shape[:-1], columns), array.shape[-1]

@@ -350,15 +350,18 @@ class Vocabulary(Growable):
         check no bounds.
         """
         vocabulary = cls()
-        vocabulary.size = arrays["groups"].size
-        vocabulary.cells = np.array(arrays["cells"], dtype=np.uint8).reshape(-1)
-        vocabulary.arena = np.zeros(arrays["arena"].size + 8, dtype=np.uint8)
-        vocabulary.arena[:-8] = arrays["arena"]
-        vocabulary.used[0] = arrays["arena"].size
-        vocabulary.groups = np.array(arrays["groups"], dtype=np.int32)
+        vocabulary._take(*(arrays[name] for name in ("cells", "arena", "groups")))
         vocabulary._check()
         vocabulary._rehash()
         return vocabulary
+
+    def _take(self, cells: Array, arena: Array, groups: Array) -> None:
+        """Hold copies of these arrays, and no slots yet."""
+        self.size = groups.size
+        self.cells = np.array(cells, dtype=np.uint8).reshape(-1)
+        self.arena = np.append(np.asarray(arena, dtype=np.uint8), np.zeros(8, dtype=np.uint8))
+        self.used[0] = arena.size
+        self.groups = np.array(groups, dtype=np.int32)
 
     def _check(self) -> None:
         """That long keys fill the arena one after the other, and that all are text. Raises SnapshotError."""
@@ -393,7 +396,10 @@ class Vocabulary(Growable):
         shift = np.repeat(places[long, 0].astype(np.int64) - begins, lengths)
         arena = self.arena[np.arange(shift.size, dtype=np.int64) + shift]
         places[long, 0] = begins
-        return self.from_state({"cells": cells, "arena": arena, "groups": self.groups[rows]})
+        selected = Vocabulary()
+        selected._take(cells, arena, self.groups[rows])
+        selected._rehash()
+        return selected
 
     def allow(self, rows: int, n_bytes: int) -> None:
         """Let there be so many rows at most, with so many bytes of long keys."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from streamnb.model.attributes.signatures import Array, State, Times, Weights
+from streamnb.model.stats.memory_use import MemoryUse
 
 if TYPE_CHECKING:
     from streamnb.model.interface.evidence import Item
@@ -45,6 +46,7 @@ class Unbounded:
     """A model that takes what memory it takes: see `StreamModel`."""
 
     most_classes = sys.maxsize
+    memory_use = MemoryUse()
 
     def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
         """There is none to be short of."""
@@ -133,6 +135,10 @@ class StreamModel(Protocol):
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
     ) -> int:
         """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
+
+    @property
+    def memory_use(self) -> MemoryUse:
+        """What it takes of the memory that it may take."""
 
     @property
     def most_classes(self) -> int:

@@ -36,6 +36,7 @@ from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures
 from streamnb.model.softmax.feature_table import COUNTS, Features, FeatureTables
 from streamnb.model.softmax.gram_table import Grams, GramTables
 from streamnb.model.softmax.quantile_bins import Bins, BinTables, expected_bins, packed_bins
+from streamnb.model.stats.memory_use import Part
 
 
 @bundle
@@ -237,19 +238,25 @@ class LearnerScratch(NamedTuple):
         )
 
 
+def grams_within(plan: Plan, n_bytes: int) -> Grams:
+    """An empty table of runs of bytes of at most so many bytes."""
+    return Grams(plan.byte_rates.size, 8 * n_bytes)
+
+
 class Learners:
     """The state of all that learns from predictions. It cannot be merged, nor an event be taken out of it.
 
     Args:
         plan: of the hypotheses.
         memory: of the features, bytes.
+        runs_memory: of runs of bytes; None is an eighth of that.
     """
 
-    def __init__(self, plan: Plan, memory: int) -> None:
+    def __init__(self, plan: Plan, memory: int, runs_memory: int | None = None) -> None:
         self._plan = plan
         M, P, opinions = plan.rates.size, plan.variances.size, plan.opinions.size
         self.features, self.bins, self._context = Features(M, memory), Bins(), Context.empty()
-        self.grams = Grams(plan.byte_rates.size, memory)
+        self.grams = grams_within(plan, memory // 8 if runs_memory is None else runs_memory)
         self._bias = np.zeros((M + plan.byte_rates.size, 2, 0))
         calibrators = int(np.count_nonzero(plan.kind == CALIBRATED))
         self._powers = np.tile([FIRST_POWER, 1.0], (calibrators, 1))
@@ -269,6 +276,12 @@ class Learners:
         """Memory, bytes."""
         features = self.features.n_bytes + self.bins.n_bytes if self._plan.takes_features else 0
         return features + self.grams.n_bytes
+
+    def memory(self, classes: int) -> dict[str, Part]:
+        """What features and runs of bytes take of their memory with so many classes."""
+        features = {"features": self.features.memory(classes)} if self._plan.takes_features else {}
+        runs = {"byte_runs": Part(self.grams.n_bytes, 0)} if self._plan.byte_rates.size else {}
+        return features | runs
 
     @property
     def byte_bias(self) -> Floats:

@@ -25,11 +25,12 @@ from streamnb.model.interface.evidence import Explanation, Item, Items
 from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
 from streamnb.model.naive_bayes.kernels import unlearn_events
-from streamnb.model.naive_bayes.room import Room
+from streamnb.model.naive_bayes.room import NEWEST, Room
 from streamnb.model.naive_bayes.state_copy import StateCopy
 from streamnb.model.naive_bayes.sufficient_statistics import Moment, Statistics
 from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.saving import Savable
+from streamnb.model.stats.memory_use import MemoryUse
 
 
 class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
@@ -245,9 +246,12 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """
         return self._statistics.prune(min_count, drop_most_frequent, max_attributes)
 
-    def keep_within(self, n_bytes: int) -> None:
-        """Let all that is learned, with a copy of it, take so many bytes, from now on; see `make_room`."""
-        self._statistics.room = self._room(n_bytes)
+    def keep_within(self, n_bytes: int, shares: int = NEWEST) -> None:
+        """Let all that is learned, with a copy of it, take so many bytes, from now on; see `make_room`.
+
+        They are shared out by the formula of this number, of which only the newest is for new models.
+        """
+        self._statistics.room = self._room(n_bytes, shares)
 
     def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
         """Whether so many words and values, of so many bytes, can be learned as if no bound were set.
@@ -262,6 +266,11 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def make_room(self, classes: int) -> None:
         """Forget what matters least, where so many classes leave too little room; see `Statistics`."""
         self._statistics.make_room(classes)
+
+    @property
+    def memory_use(self) -> MemoryUse:
+        """What it takes of the memory that it may take."""
+        return self._statistics.memory_use
 
     @property
     def most_classes(self) -> int:
@@ -299,7 +308,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     _multiclass = True
 
-    def _room(self, n_bytes: int) -> Room:
+    def _room(self, n_bytes: int, shares: int) -> Room:
         """A third for rows, as much for a copy of them, and the rest for what is met beside them."""
         return Room(n_bytes // 3, n_bytes)
 

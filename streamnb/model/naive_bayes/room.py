@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from streamnb.model.stats.memory_use import Part
+
 _ROW = 36  # bytes: cell and group, and a slot at the least load
 _CELL = 12  # of a count: columns grow by half
 _LONG_SHARE = 8  # one part in so many is for the bytes of long words
@@ -15,6 +17,8 @@ _ATTRIBUTE = 128 << 10  # bytes of the whole: an attribute and its bins, which t
 _OF_ATTRIBUTE = 40  # bytes for each class: totals of rows, of presence, or moments
 _SHARE_OF_ATTRIBUTES = 8
 KEPT = 0.75
+NEWEST = 2
+"""Which formula new streams take. The first left more for words, and little for runs of bytes."""
 
 
 class Room(NamedTuple):
@@ -35,9 +39,21 @@ class Room(NamedTuple):
         """How many bytes the words may have together that are longer than their cells."""
         return self.n_bytes // _LONG_SHARE
 
+    def row_bytes(self, classes: int) -> int:
+        """What a row takes with so many classes."""
+        return _ROW + _CELL * self.tables * (classes + 1)
+
     def rows(self, classes: int) -> int:
         """How many rows there may be with so many classes."""
-        return max(1, (self.n_bytes - self.long_bytes) // (_ROW + _CELL * self.tables * (classes + 1)))
+        return max(1, (self.n_bytes - self.long_bytes) // self.row_bytes(classes))
+
+    def taken(self, rows: int, long_bytes: int, classes: int) -> dict[str, Part]:
+        """What so many rows take of the seven eighths from which on some are forgotten."""
+        row = self.row_bytes(classes)
+        return {
+            "words": Part(row * rows, 7 * row * self.rows(classes) // 8),
+            "long_words": Part(long_bytes, 7 * self.long_bytes // 8),
+        }
 
     def attributes(self, classes: int) -> int:
         """How many attributes there may be with so many classes."""

@@ -29,7 +29,7 @@ from streamnb.model.attributes.names import checked_attributes, checked_names, p
 from streamnb.model.attributes.signatures import Array, Codes
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.compiled.growable import Growable, Pin, keep_rows
+from streamnb.model.compiled.growable import Growable, Pin, heaviest, keep_rows, ranking
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import Columns
 from streamnb.model.encoding.event_writer import EventWriter
@@ -40,8 +40,9 @@ from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.naive_bayes.room import KEPT, Room
 from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
 from streamnb.model.naive_bayes.tables import Reading, Tables
-from streamnb.model.stats.counts import Counts, add_rows
+from streamnb.model.stats.counts import Counts, add_rows, row_sums
 from streamnb.model.stats.decayed import Decayed
+from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
 from streamnb.model.stats.presence import Presence
 from streamnb.model.stats.sources import Sources
@@ -74,6 +75,7 @@ class Statistics(Growable):
         survivors: int64[P], of the rows that there were before each of P prunings, how many are left. Rows
             stay in the order in which they were met, so these are the first ones.
         room: how many rows and attributes there may be; None is any number.
+        forgotten: how many rows went for want of room, and their weight (units); in no state.
     """
 
     def __init__(self, sources: Sources = Sources()) -> None:  # noqa: B008  an immutable value
@@ -90,6 +92,7 @@ class Statistics(Growable):
         self.decayed = Decayed(sources.decays)
         self.survivors = np.zeros(0, dtype=np.int64)
         self.room: Room | None = None
+        self.forgotten = 0, 0
         self._copy: StateCopy | None = None  # one that is not done yet
 
     def __getstate__(self) -> dict[str, Any]:
@@ -233,7 +236,7 @@ class Statistics(Growable):
         self.settle()
         size = self.vocabulary.size
         groups = self.vocabulary.groups[:size]
-        totals = self.counts.table[:size].sum(axis=1)
+        totals = row_sums(self.counts.table[:size])
         is_word = np.isin(groups, np.flatnonzero(self.counts.kinds != NOMINAL)) & (totals > 0)
         order = np.argsort(-totals, kind="stable")
         ranked = order[is_word[order]]
@@ -242,12 +245,14 @@ class Statistics(Growable):
         values = np.isin(groups, np.flatnonzero(self.counts.kinds == NOMINAL)) & (totals > 0)
         if max_attributes is not None:
             kept = kept[: max(0, max_attributes - int(np.count_nonzero(values)))]
-        dropped = np.setdiff1d(ranked, kept)
-        for rows in (stopped, dropped):
-            self._empty(rows)
+        stays = totals > 0
+        stays[ranked], stays[kept] = False, True
+        self._take_from_totals(np.append(stopped, np.flatnonzero(~stays)))
+        for table in self._row_tables():
+            table[stopped] = 0
         self.vocabulary.stop(stopped)
-        self._compact()
-        return int(stopped.size + dropped.size)
+        self._compact(np.flatnonzero(stays | (groups < 0)))
+        return int(stopped.size + ranked.size - kept.size)
 
     def make_room(self, classes: int) -> None:
         """Where seven eighths of the rows that may be with so many classes are taken, forget down to `KEPT`.
@@ -260,17 +265,19 @@ class Statistics(Growable):
         size, vocabulary = self.vocabulary.size, self.vocabulary
         if self.room.is_short(size, int(vocabulary.used[0]), classes):
             self.settle()
-            totals, long = self.counts.table[:size].sum(axis=1), vocabulary.long_bytes()
-            is_stopped = vocabulary.groups[:size] < 0  # and is so for good
-            ranked = size - 1 - np.argsort(-totals[::-1], kind="stable")
-            ranked = ranked[~is_stopped[ranked]]
-            left = int(KEPT * self.room.long_bytes) - long[is_stopped].sum()
-            kept = ranked[(long[ranked] == 0) | (np.cumsum(long[ranked]) <= left)]
-            is_kept = is_stopped.copy()
-            most = int(KEPT * self.room.rows(classes)) - np.count_nonzero(is_stopped)
-            is_kept[kept[: max(0, most)]] = True
-            self._empty(np.flatnonzero(~is_kept))
-            self._compact()
+            totals, stays = row_sums(self.counts.table[:size]), vocabulary.groups[:size] < 0
+            rows = np.flatnonzero(~stays & (totals > 0))  # a stopped row stays, and one without counts goes
+            if int(vocabulary.used[0]) > (left := int(KEPT * self.room.long_bytes)):
+                long = vocabulary.long_bytes()
+                ranked = rows[ranking(totals[rows])]
+                is_beyond = np.cumsum(long[ranked]) > left - long[stays].sum()
+                rows = np.sort(ranked[(long[ranked] == 0) | ~is_beyond])
+            most = int(KEPT * self.room.rows(classes)) - int(np.count_nonzero(stays))
+            stays[rows[heaviest(totals[rows], most)]] = True
+            gone = np.flatnonzero(~stays)
+            self.forgotten = self.forgotten[0] + gone.size, self.forgotten[1] + int(totals[gone].sum())
+            self._take_from_totals(gone)
+            self._compact(np.flatnonzero(stays))
         self.hold(classes)
 
     def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
@@ -290,16 +297,18 @@ class Statistics(Growable):
             self.vocabulary.allow(self.room.rows(classes), self.room.long_bytes)
             self.layout.most = self.room.attributes(classes)
 
-    def _empty(self, rows: Ints) -> None:
-        """Take all counts out of these rows."""
-        self._take_from_totals(rows)
-        for table in self._row_tables():
-            table[rows] = 0
+    @property
+    def memory_use(self) -> MemoryUse:
+        """What rows take of their room, and which were forgotten."""
+        if self.room is None:
+            return MemoryUse()
+        used = self.vocabulary.size, int(self.vocabulary.used[0]), len(self.classes)
+        rows, weight = self.forgotten
+        return MemoryUse(self.room.taken(*used), rows, weight / UNIT)
 
-    def _compact(self) -> None:
-        """Rows without any count say nothing, and go: only stopped words have to be remembered."""
+    def _compact(self, rest: Ints) -> None:
+        """Keep these rows. One without any count says nothing: only stopped words have to be remembered."""
         size = self.vocabulary.size
-        rest = np.flatnonzero(self.counts.table[:size].any(axis=1) | (self.vocabulary.groups[:size] < 0))
         self.survivors = np.searchsorted(rest, np.append(self.survivors, size))
         allowed = self.vocabulary.used[1:]
         self.vocabulary = self.vocabulary.select(rest)
@@ -337,9 +346,9 @@ class Statistics(Growable):
 
     def _take_from_totals(self, rows: Ints) -> None:
         """Class totals lose the tokens of `rows`; a Bernoulli total counts texts and stays."""
-        groups = self.vocabulary.groups[rows]
-        tokens = self.counts.slot[groups] < 0
-        np.subtract.at(self.counts.totals, groups[tokens], self.counts.table[rows[tokens]])
+        lost = np.zeros_like(self.counts.totals)
+        add_rows(self.counts.table[rows], self.vocabulary.groups[rows], lost)
+        self.counts.totals -= lost * (self.counts.slot < 0)[:, np.newaxis]
 
     def copying(
         self,

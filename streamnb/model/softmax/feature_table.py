@@ -24,9 +24,10 @@ from streamnb.model.attributes.expected import MOST, Expected, real, whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
-from streamnb.model.compiled.growable import grown, keep_rows, widened
+from streamnb.model.compiled.growable import grown, heaviest, keep_rows, widened
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
+from streamnb.model.stats.memory_use import Part
 
 KEY, OWNER, TOTAL, COUNTS = 0, 1, 2, 3  # columns of the table; one column for each class from COUNTS on
 NOBODY = -1  # in place of a row
@@ -144,6 +145,14 @@ def promote(features: FeatureTables, owner: Any, place: int, log_of_one: float) 
     return row
 
 
+def row_bytes(learners: Any, classes: Any) -> Any:
+    """Of one feature with its slot; `learners` counts the logarithms of counts as one more."""
+    return 8 * (COUNTS + classes) + 4 * learners * (1 + classes) + _ENTRY_BYTES
+
+
+_row_bytes = inlined(row_bytes)
+
+
 @kernel
 def most_rows(features: FeatureTables, classes: Any) -> int:
     """How many rows may be in use while so many classes have examples; what is in use may stay.
@@ -152,19 +161,14 @@ def most_rows(features: FeatureTables, classes: Any) -> int:
     features there are has to depend on the events before, and on nothing else.
     """
     left = features.memory[0] - _ENTRY_BYTES * features.size[1]
-    return int(max(features.size[0], left // _row_bytes(features, classes)))
+    return int(max(features.size[0], left // _row_bytes(features.weights.shape[1], classes)))
 
 
 @kernel
 def most_met_once(features: FeatureTables, classes: Any) -> int:
     """How many features without a row there may be; see `most_rows`."""
-    left = features.memory[0] - _row_bytes(features, classes) * features.size[0]
+    left = features.memory[0] - _row_bytes(features.weights.shape[1], classes) * features.size[0]
     return int(max(features.size[1], left // _ENTRY_BYTES))
-
-
-@inlined
-def _row_bytes(features: FeatureTables, classes: Any) -> Any:
-    return 8 * (COUNTS + classes) + 4 * features.weights.shape[1] * (1 + classes) + _ENTRY_BYTES
 
 
 @inlined
@@ -254,12 +258,13 @@ class Features:
 
     def is_short(self, classes: int, more: int = 0) -> bool:
         """Whether so many classes, and so many features more, need more than the memory."""
-        row = self._bytes_of_row(classes)
-        return row * (self.size + more) + _ENTRY_BYTES * int(self._size[1]) > int(self._memory[0])
+        taken, most = self.memory(classes, more)
+        return taken > most
 
-    def _bytes_of_row(self, classes: int) -> int:
-        """As `_row_bytes`, without a kernel."""
-        return 8 * (COUNTS + classes) + 4 * self.weights.shape[1] * (1 + classes) + _ENTRY_BYTES
+    def memory(self, classes: int, more: int = 0) -> Part:
+        """What the features there are, and so many more, take with so many classes."""
+        row = row_bytes(self.weights.shape[1], classes)
+        return Part(row * (self.size + more) + _ENTRY_BYTES * int(self._size[1]), int(self._memory[0]))
 
     def make_room(self, classes: int) -> None:
         """Where so many classes need more than the memory, forget down to seven eighths of it.
@@ -270,10 +275,9 @@ class Features:
         if not self.is_short(classes):
             return
         size, is_kept = self.size, self.table[: self.size, OWNER] == NOBODY
-        most = int(self._memory[0]) * 7 // 8 // self._bytes_of_row(classes)
-        ranked = size - 1 - np.argsort(-self.table[:size, TOTAL][::-1], kind="stable")
-        ranked = ranked[~is_kept[ranked]]
-        is_kept[ranked[: max(0, most - (size - ranked.size))]] = True
+        most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
+        others = np.flatnonzero(~is_kept)
+        is_kept[others[heaviest(self.table[others, TOTAL], most - size + others.size)]] = True
         rest, numbers = np.flatnonzero(is_kept), np.append(np.cumsum(is_kept) - 1, NOBODY)
         keep_rows(self.table, rest, size)
         keep_rows(self.weights, rest, size)

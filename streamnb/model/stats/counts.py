@@ -113,7 +113,7 @@ class Counts(Growable):
         Totals are not derived: those of a Bernoulli group count texts, which the table does not say.
         """
         table = self.table[: groups.size]
-        alive = table.any(axis=1)
+        alive = row_sums(table) > 0
         self.live = np.bincount(groups[alive], minlength=self.kinds.size).astype(np.int64)
         found = [
             np.unique(column[column > 0], return_counts=True)
@@ -137,6 +137,20 @@ def add_rows(table: Any, groups: Any, sums: Ints) -> None:
         if groups[row] >= 0:
             for k in range(table.shape[1]):
                 sums[groups[row], k] += table[row, k]
+
+
+def row_sums(table: Ints) -> Ints:
+    """The sum of each row. Numpy's own is made for long ones."""
+    sums = np.zeros(len(table), dtype=np.int64)
+    _add_columns(table, sums)
+    return sums
+
+
+@kernel
+def _add_columns(table: Any, sums: Ints) -> None:
+    for row in range(table.shape[0]):
+        for k in range(table.shape[1]):
+            sums[row] += table[row, k]
 
 
 @kernel

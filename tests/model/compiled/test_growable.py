@@ -9,9 +9,11 @@ import resource
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamnb.model.compiled import growable
-from streamnb.model.compiled.growable import empty_slots, grown
+from streamnb.model.compiled.growable import empty_slots, grown, heaviest, ranking
 
 STAYS, LARGE = 1 << 18, 2 << 20  # bytes
 
@@ -131,3 +133,11 @@ def test_slots_are_free(monkeypatch, count):
         assert not slots.any()
         slots[0] = 1
         monkeypatch.setattr(growable.mmap, "mmap", refuse)
+
+
+@given(st.lists(st.integers(0, 5), max_size=30), st.integers(-3, 33))
+def test_the_heaviest_are_the_first_of_the_ranking(weights, most):
+    ranked = sorted(range(len(weights)), key=lambda row: (weights[row], row))[::-1]
+    assert ranking(np.array(weights, dtype=np.int64)).tolist() == ranked
+    kept = np.flatnonzero(heaviest(np.array(weights, dtype=np.int64), most)).tolist()
+    assert kept == sorted(ranked[: max(0, most)])

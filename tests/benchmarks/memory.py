@@ -1,0 +1,129 @@
+"""What a learner takes under a budget of memory, how long it forgets at a stretch, and what of its pace is left.
+
+Each stream brings more of one thing than there is room for. Each run is a process of its own, which takes a copy
+for a snapshot every so often; resident memory is sampled every 100 ms.
+"""
+
+# ruff: noqa: T201 - printing is what this program does
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from streamnb.cli import wiring
+from streamnb.cli.rehearsal import rehearse
+from streamnb.config import load
+from streamnb.engine.ports import Partition, Record
+
+STREAMS = {
+    "words": (10_000, lambda i: {"text": " ".join(f"w{i}x{j}" for j in range(1000)), "label": "ab"[i % 2]}),
+    "labels": (100_000, lambda i: {"text": f"word{i}", "label": f"label{i}"}),
+    "attributes": (100_000, lambda i: {"features": {f"f{i}": i / 7, f"n{i}": "x"}, "label": "ab"[i % 2]}),
+    "values": (1_000_000, lambda i: {"features": {"entity": f"entity{i}"}, "label": "ab"[i % 2]}),
+}
+MODELS = {"naive Bayes": ["model.kind=naive_bayes"], "default": []}
+AT_ONCE = 200
+
+
+def resident():
+    """Bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) << 12
+
+
+class Sampled(threading.Thread):
+    """The most memory that was seen."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.most = 0
+
+    def run(self):
+        while True:
+            self.most = max(self.most, resident())
+            time.sleep(0.1)
+
+
+def learned(name, model, budget, n):
+    """One run, in this process."""
+    config = load(None, {}, [*MODELS[model], f"memory.budget={budget}"])
+    learner = wiring.learner(config)
+    rehearse(learner, wiring.schema(config))
+    learner = wiring.learner(config)
+    pauses, make_room = [0.0], learner.model.make_room
+
+    def timed(classes):
+        started = time.perf_counter()
+        make_room(classes)
+        pauses.append(time.perf_counter() - started)
+
+    learner.model.make_room = timed
+    before, sampled, longest, started = resident(), Sampled(), 0.0, time.process_time()
+    sampled.start()
+    partition, at = Partition("events", 0), 0
+    while at < n:
+        made = [{"id": f"{i}"} | STREAMS[name][1](i) for i in range(at, min(n, at + AT_ONCE))]
+        records = [
+            Record(partition, at + k, None, json.dumps(one).encode(), 1.0) for k, one in enumerate(made)
+        ]
+        begun = time.perf_counter()
+        learner.process(records, 1.0, most_bytes=16 << 20)
+        longest = max(longest, time.perf_counter() - begun)
+        if at // AT_ONCE % 100 == 99:
+            learner.copying().parts()
+        at = learner.consumed
+    return {
+        "seconds": time.process_time() - started,
+        "before": before >> 20,
+        "most": max(sampled.most, resident()) >> 20,
+        "counted": learner.n_bytes >> 20,
+        "pause": 1e3 * max(pauses),
+        "batch": 1e3 * longest,
+        "forgotten": learner.memory_use.words,
+    }
+
+
+def run(*arguments):
+    """One run, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", *map(str, arguments)], check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", nargs=4)
+    parser.add_argument("--budget", default="64MiB")
+    parser.add_argument("--streams", nargs="*", default=list(STREAMS))
+    parser.add_argument("--models", nargs="*", default=list(MODELS))
+    parser.add_argument(
+        "--compared", type=float, default=0.1, help="share of the events that run unbounded, too"
+    )
+    options = parser.parse_args()
+    if options.one:
+        *which, n = options.one
+        print(json.dumps(learned(*which, int(n))))
+        return
+    print("| stream | model | memory before, most (MiB) | forgetting (ms) | words forgotten | pace |")
+    print("|---|---|---|---|---|---|")
+    for name in options.streams:
+        for model in options.models:
+            n, few = STREAMS[name][0], int(STREAMS[name][0] * options.compared)
+            whole = run(name, model, options.budget, n)
+            pace = min(run(name, model, "0B", few)["seconds"] for _ in range(2)) if few else 0.0
+            pace /= min(run(name, model, options.budget, few)["seconds"] for _ in range(2)) if few else 1.0
+            print(
+                f"| {n:,} {name} | {model} | {whole['before']}, {whole['most']} | {whole['pause']:.0f} "
+                f"| {whole['forgotten']:,} | {pace:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
