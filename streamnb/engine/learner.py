@@ -296,7 +296,7 @@ class Learner:
             if "labels" in parts:
                 settings = self.settings.labels or LabelSettings()
                 late = LateLabels.from_state(
-                    settings, parts, segments, parts["model"].meta.get("classes", []), self._kinds
+                    settings, parts, segments, parts["model"].meta.get("classes", [])
                 )
             else:
                 progressive = ProgressiveValidation.from_state(*parts["progressive"])
@@ -311,29 +311,10 @@ class Learner:
             labels = parts["model"].meta.get("classes", [])
             if not all(isinstance(label, str) for label in labels):
                 raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
-            self._load_model(parts["model"], late)
+            self.model.load_state(*parts["model"])
         self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
         self._reported, self._known = consumed, KnownClasses()
-
-    @property
-    def _kinds(self) -> dict[str, type]:
-        """Declared attributes, and of what type their values are once they are read."""
-        places = self.settings.schema.places
-        return {place.name: float if place.kind == "continuous" else str for place in places}
-
-    def _load_model(self, part: Part, late: LateLabels | None) -> None:
-        """Raises SnapshotError, and leaves the model as it was, where events that wait belong to another."""
-        if late is None:
-            self.model.load_state(*part)
-            return
-        before = self.model.state()  # of one that begins, as a rule
-        self.model.load_state(*part)
-        try:
-            late.check(self.model)
-        except SnapshotError:
-            self.model.load_state(*before)
-            raise
 
     def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:
         """Go on with a model that was learned anew; scores, detectors and what was served stay.

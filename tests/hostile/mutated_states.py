@@ -334,7 +334,7 @@ class Late(Engine):
             place, raws = Partition(topic, 0), [json.dumps(record).encode() for record in records]
             learner.process([Record(place, i, None, raw, float(i)) for i, raw in enumerate(raws)], 1.0)
 
-    foreign = UnlearnError  # counts of other words or weights than those of the events that wait
+    foreign = UnlearnError  # by its label and weight
 
     def use(self, learner):
         self.learn(learner, AFTER)

@@ -7,11 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from mutated_states import BEFORE, MODELS, ROWS, bytes_of, state_of
-
-from streamnb.errors import SnapshotError
+from mutated_states import MODELS
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +33,3 @@ def test_a_damaged_state_is_refused_and_changes_nothing_or_it_works(worker, name
     n, faults = json.loads(worker.stdout.readline())
     assert n > 20
     assert faults == []
-
-
-EMPTY_TEXT, NUMBER = b"\xa4text\xa0", b"\xa4text\x07"  # an event's attribute, as msgpack has it
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "why"),
-    [
-        ("changing0/pruned", lambda pruned: pruned + 1, "learned after 1 prunings, and there were 0"),
-        ("model/class_weights", np.zeros_like, "no class of the model has a weight"),
-        (
-            "fixed0/rest",
-            lambda rest: np.frombuffer(rest.tobytes().replace(EMPTY_TEXT, NUMBER, 1), np.uint8),
-            "attribute 'text': expected str, found float",
-        ),
-    ],
-)
-def test_events_that_wait_for_labels_fit_the_model_beside_them(name, change, why):
-    kind = MODELS["Learner-late"]
-    meta, arrays = state_of(kind, kind.learned(ROWS))
-    target = kind.learned(BEFORE)
-    before = bytes_of(kind, target)
-    with pytest.raises(SnapshotError, match=why):
-        kind.load(target, meta, arrays | {name: change(arrays[name])})
-    assert bytes_of(kind, target) == before

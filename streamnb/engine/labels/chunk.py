@@ -17,7 +17,7 @@ import numpy.typing as npt
 from streamnb.engine.labels.verdicts import Said
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import MOST, checked, reject, whole
-from streamnb.model.attributes.weights import HEAVIEST, UNIT
+from streamnb.model.attributes.weights import HEAVIEST
 
 FULL = 4096
 """The most events in a chunk."""
@@ -229,10 +229,6 @@ class Chunk:
         stops = np.where(places + 1 < self.size, start[following], len(self.payload)).astype(np.int64)
         return start[places].astype(np.int64), stops, self.fixed["known"][places].astype(np.int64)
 
-    @property
-    def _is_blank(self) -> npt.NDArray[np.bool_]:
-        return np.isnan(self.fixed["time"][: self.size])
-
     def _changing(self) -> list[npt.NDArray[Any]]:
         return [getattr(self, name) for name in _CHANGING]
 
@@ -263,20 +259,8 @@ class Chunk:
         made.oldest = float(made.fixed["time"][:size].min())
         return made
 
-    def most_pruned(self) -> int | None:
-        """How often the model had been pruned, at most, when it learned an event that it may unlearn.
-
-        None where there is no such event.
-        """
-        is_learned = ~self._is_blank & (self.label[: self.size] != NONE)
-        is_learned &= self.weight[: self.size] >= 1 / UNIT
-        return int(self.pruned[: self.size][is_learned].max()) if is_learned.any() else None
-
-    def check(self, classes: int, sources: int, delays: int, kinds: Mapping[str, type]) -> None:
-        """Raises SnapshotError where it names none of so many classes, sources and buckets of delays.
-
-        Also where a declared attribute has a value of another kind than its own.
-        """
+    def check(self, classes: int, sources: int, delays: int) -> None:
+        """Raises SnapshotError where it names none of so many classes, sources and buckets of delays."""
         numbers = {
             "label": (NONE, classes - 1),
             "source": (SEVERAL, sources - 1),
@@ -295,11 +279,6 @@ class Chunk:
         weight = self.weight[: self.size]
         reject("weight", ~((weight >= 0.0) & (weight <= HEAVIEST)), "it is no weight")
         reject("known", self.fixed["known"][: self.size] > classes, f"there are {classes} classes")
-        xs, _ = self.events(np.flatnonzero(~self._is_blank))
-        for name, kind in kinds.items():
-            found = next((type(x[name]) for x in xs if name in x and type(x[name]) is not kind), kind)
-            if found is not kind:
-                raise SnapshotError(f"attribute {name!r}: expected {kind.__name__}, found {found.__name__}")
 
     def _check(self) -> None:
         n = self.size
@@ -311,6 +290,7 @@ class Chunk:
         several = np.flatnonzero(self.source[:n] == SEVERAL).tolist()
         if any(not 0 <= place < n for place in self.said) or not self.said.keys() >= set(several):
             raise SnapshotError("events that wait for labels: something is said of one that is not there")
+        self.events(np.flatnonzero(~np.isnan(self.fixed["time"][:n])))  # those that are blank say nothing
 
 
 def _fill(columns: dict[str, npt.NDArray[Any]], blob: bytes, size: int) -> bytes:

@@ -30,7 +30,6 @@ from streamnb.engine.labels.verdicts import MOST_SOURCES, Said, Truth, effective
 from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings
-from streamnb.errors import SnapshotError
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.expected import count, reading, tally
 from streamnb.model.evaluation.progressive import ProgressiveValidation
@@ -108,20 +107,6 @@ class LateLabels:
         pruned = pruned[: numbers.size]
         if (self.pending.column("pruned", numbers.copy()) != pruned).any():
             self.pending.write(numbers, pruned=pruned)
-
-    def check(self, model: StreamModel) -> None:
-        """Raises SnapshotError where a model cannot have learned the events that wait with a label."""
-        taught = [chunk.most_pruned() for chunk in self.pending.chunks().values()]
-        pruned = max((most for most in taught if most is not None), default=None)
-        if pruned is None:
-            return
-        if pruned > model.n_prunings:
-            told = f"learned after {pruned} prunings, and there were {model.n_prunings}"
-            raise SnapshotError(f"events that wait for labels: {told}")
-        if not any(model.class_weights.values()):
-            raise SnapshotError(
-                "events that wait for labels: learned, and no class of the model has a weight"
-            )
 
     # -- events -------------------------------------------------------------------------------------------
 
@@ -446,12 +431,8 @@ class LateLabels:
         parts: Mapping[str, Part],
         segments: Mapping[str, bytes],
         classes: Sequence[Any],
-        kinds: Mapping[str, type],
     ) -> LateLabels:
-        """Go on from the parts of a snapshot, and declared attributes -> kinds of their values.
-
-        Raises SnapshotError where they are none of such a stream.
-        """
+        """Go on from the parts of a snapshot. Raises SnapshotError where they are none of such a stream."""
         made = cls(settings, 1)
         with reading("labels that come late", ValueError, msgspec.MsgspecError):
             meta = parts["labels"].meta
@@ -468,9 +449,8 @@ class LateLabels:
                 made._sayings.sources[source]
             made._voids.load(meta["voids"])
             made._sweeps = {source: int(first) for source, first in meta["sweeps"]}
-            named = len(made.scoring.names), len(made._sayings.sources), len(made.scoring.delays)
             for chunk in made.pending.chunks().values():
-                chunk.check(*named, kinds)
+                chunk.check(len(made.scoring.names), len(made._sayings.sources), len(made.scoring.delays))
         made.scoring.follow(classes)
         return made
 
