@@ -11,7 +11,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
+import msgspec
 import pytest
 from service import digests, produce, records
 
@@ -27,6 +29,7 @@ from streamnb.config import (
     shaping_of,
     show,
 )
+from streamnb.config.hypotheses import former_defaults
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.errors import ConfigError, JournalError
@@ -386,6 +389,23 @@ def test_a_configuration_is_restored_from_what_the_journal_holds(flags):
         vars(wiring.model(then))["hypotheses" if config.weighs else "alpha"]
         == (vars(wiring.model(config))["hypotheses" if config.weighs else "alpha"])
     )
+
+
+@pytest.mark.parametrize("former", range(len(former_defaults())))
+def test_a_journal_of_former_defaults_is_read_as_it_was_meant(former):
+    """With the bytes that were read, and the floor that there was not, before there were keys for them."""
+    then = former_defaults()[former]
+    config = msgspec.structs.replace(of(MIXTURE, "posterior.floor=false"), hypotheses=then)
+    shaping = shaping_of(config)
+    assert not {"first_bytes", "floor"} & {*chain(shaping["posterior"], *shaping["hypotheses"])}
+    found = restored(shaping)
+    assert (found.hypotheses, found.posterior.floor) == (then, False)
+    assert {h.first_bytes for h in then} <= {None, 3000}
+    assert wiring.Configured(config).changes_since(shaping) == []
+    now = msgspec.structs.replace(of(MIXTURE), hypotheses=then)
+    assert [(c.key, c.after, c.allowed) for c in wiring.Configured(now).changes_since(shaping)] == [
+        ("posterior.floor", "true", True)
+    ]
 
 
 def test_the_journal_holds_the_default_hypotheses():
