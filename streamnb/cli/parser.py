@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _GROUPS = {
-    "to begin with": ("demo", "sample", "init", "evaluate"),
+    "to begin with": ("demo", "sample", "init", "evaluate", "compare"),
     "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
@@ -102,8 +102,8 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("--key", metavar="PATH", help=text)
     _add_csv(replay)
 
-    evaluate = command("evaluate", "predict each event of a file, then learn it, and score the predictions")
-    _add_evaluate(evaluate)
+    _add_evaluate(command("evaluate", "predict each event, then learn it, and score the predictions"))
+    _add_compare(command("compare", "say whether another configuration would have predicted better"))
 
     inspect = command("inspect", "show what has been learned: classes, priors, strongest attributes")
     _add_log(inspect)
@@ -123,9 +123,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_operations(command)
 
     _add_joint(command("joint", "ask a joint probability table, written as CSV", configured=False))
-
-    warm = command("warm", "compile the kernels that the configuration needs now, and keep them on disk")
-    warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
+    _add_warm(command("warm", "compile the kernels that the configuration needs now, and keep them on disk"))
     parser.epilog = _in_groups(commands.choices)
     return parser
 
@@ -311,6 +309,10 @@ def _add_operations(command: _Command) -> None:
     doctor.add_argument("--timeout", type=_positive, default=10.0, metavar="SECONDS", help=text)
 
 
+def _add_warm(warm: argparse.ArgumentParser) -> None:
+    warm.add_argument("--all", action="store_true", help="whatever the configuration: for images and wheels")
+
+
 def _add_joint(joint: argparse.ArgumentParser) -> None:
     text = "CSV: a column for each variable, and one of probabilities; - is standard input"
     joint.add_argument("file", help=text)
@@ -349,7 +351,9 @@ def _add_init(init: argparse.ArgumentParser) -> None:
 
 
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
-    evaluate.add_argument("file", help=_FILES)
+    text = f"{_FILES} (default: what a learner has read from the log, with late labels)"
+    evaluate.add_argument("file", nargs="?", help=text)
+    _add_log(evaluate)
     text = "take the rows in this order (0-based numbers, one a line)"
     evaluate.add_argument("--order", metavar="FILE", help=text)
     text = (
@@ -389,6 +393,15 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     text = "show all scores, the calibration curve, and the hypotheses"
     evaluate.add_argument("--details", action="store_true", help=text)
     _add_csv(evaluate)
+
+
+def _add_compare(compare: argparse.ArgumentParser) -> None:
+    text = "as `evaluate` reads it (default: what a learner has read from the log, with late labels)"
+    compare.add_argument("file", nargs="?", help=text)
+    _add_log(compare)
+    text = "set one key of the other configuration alone; it has what --config and --set say, too"
+    compare.add_argument("--against", metavar="KEY=VALUE", action="append", required=True, help=text)
+    _add_csv(compare)
 
 
 def _actions(made: argparse.ArgumentParser) -> _Command:

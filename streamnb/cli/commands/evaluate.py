@@ -1,11 +1,11 @@
-"""``streamnb evaluate``: progressive validation of a file, without a log."""
+"""``streamnb evaluate``: progressive validation of a file, or of the history of a log."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from streamnb.cli import wiring
 from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
 from streamnb.cli.evaluation.hidden_labels import run_with_hidden_labels
+from streamnb.cli.evaluation.history import history_of, log_of, relived
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.label_groups import with_groups
 from streamnb.cli.evaluation.page import Page
@@ -40,7 +41,11 @@ from streamnb.wire.snapshot import part_digest
 
 
 def run(options: argparse.Namespace) -> int:
-    """Predict each event of a file, then learn it; or learn one part and score the other."""
+    """Predict each event of a file or log, then learn it; or learn one part of a file and score the other."""
+    return _run_on_log(options) if options.file is None else _run_on_file(options)
+
+
+def _run_on_file(options: argparse.Namespace) -> int:
     if options.hide_labels is not None:
         for flag in ("holdout", "predictions", "model", "report"):
             if getattr(options, flag) is not None:
@@ -78,6 +83,32 @@ def run(options: argparse.Namespace) -> int:
     if options.model is None and not config.attributes:
         _say_what_texts_were_taken_for(watched)
     _write(page, options.file, seconds)
+    return 0 if learner.model.n_events else 1
+
+
+def _run_on_log(options: argparse.Namespace) -> int:
+    """Let a learner live through what the one of the log has read."""
+    for flag in ("order", "holdout", "hide_labels", "delay", "reveal", "noise", "map_labels"):
+        if getattr(options, flag):
+            raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
+    config = wiring.load_config(options)
+    with ExitStack() as stack:
+        log = stack.enter_context(closing(log_of(config)))
+        config = wiring.as_begun(config, log)
+        learner = wiring.learner(config, None if options.model is None else given_model(options.model))
+        learner.progressive = OpenValidation(config.metrics.window)
+        tally, drifts, page = Tally(), _Drifts(), _page(options, learner, config)
+        predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
+        if options.model is None:
+            wiring.warm_up(config)
+        started = time.monotonic()
+        for output in relived(learner, history_of(config, log), page):
+            _note(output, config, predictions, (tally, drifts), page)
+    seconds = time.monotonic() - started
+    if not learner.model.n_events:
+        say_why_nothing_was_learned(config.log.url, config, learner.consumed, learner.dead_letters)
+    _show(options, learner, seconds, (tally, drifts))
+    _write(page, config.log.url, seconds)
     return 0 if learner.model.n_events else 1
 
 

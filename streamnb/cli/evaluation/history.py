@@ -1,0 +1,125 @@
+"""The history of a log, for a model to live through it once more: what its learner read, in that order."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from streamnb.cli import wiring
+from streamnb.cli.evaluation.holdout import Row
+from streamnb.cli.evaluation.page import Page
+from streamnb.config import Config
+from streamnb.engine.journal.replay import SliceReader
+from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.engine.rebuilding.rebuild import _forgotten
+from streamnb.engine.verification.findings import CheckResult, Findings
+from streamnb.engine.verification.log.chain import earliest_kept, steps, survey
+from streamnb.errors import ConfigError, JournalError, LogError
+from streamnb.wire.codec import Rules
+from streamnb.wire.journal import Slice
+
+_AT_ONCE = 1000
+
+
+class Past(NamedTuple):
+    """What one commit processed.
+
+    Attributes:
+        records: in order, of all topics that are read.
+        now: its time.
+        work: steps of what takes longer than one commit.
+        rules: by which its events were read.
+    """
+
+    records: Sequence[Record]
+    now: float
+    work: int = 0
+    rules: Rules = Rules()
+
+
+def log_of(config: Config) -> Log:
+    """The log whose history is meant where no file is given. Raises LogError where there is none."""
+    try:
+        return wiring.existing_log(config)
+    except LogError as error:
+        raise LogError(f"{error}; give a FILE of events, or the --log of a learner") from error
+
+
+def history_of(config: Config, log: Log) -> Iterator[Past]:
+    """All commits that made the present state, but for events that were forgotten, or that the log lost.
+
+    What was rolled back is no part of it. How many records are gone is told at the end.
+
+    Raises:
+        JournalError: nothing was learned yet, or the journal is damaged.
+        ConfigError: the configuration reads other topics than the learner did.
+    """
+    identity = wiring.identity(config)
+    earliest, findings = earliest_kept(log, identity.topics), Findings()
+    seen = survey(log, log.partitions(identity.journal)[0], earliest, {}, findings)
+    if seen.is_broken:
+        fault = next(one.text for one in findings.all() if one.verdict == CheckResult.DIFFERS)
+        raise JournalError(f"{fault}; `streamnb verify` tells all that is wrong")
+    if seen.first is None:
+        raise JournalError("the journal is empty: a history is what a learner has read, and none has run yet")
+    forgotten = _forgotten(wiring.snapshots(config), seen.end.origin.floor)
+    left_out = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
+    reader, gone = SliceReader(log), 0
+    for step in steps(log, seen, {}):
+        record, origin, found = step.record, step.after.origin, list[Record]()
+        if record.kind != "commit" or not seen.counts(record.n):
+            continue
+        for part in record.slices:
+            _refuse_unread(part, identity.topics, record.n)
+            if seen.is_kept(part, record.n, earliest):
+                found += reader.read(part, record.n)
+            else:
+                gone += part.count
+        kept = [one for one in found if one.offset not in left_out.get(one.partition, ())]
+        yield Past(kept, record.now, record.work, origin.rules if origin.config_hash else Rules())
+    if gone or seen.first_n:
+        before = f" and all before journal record {seen.first_n:,}" if seen.first_n else ""
+        print(
+            f"streamnb: {gone:,} records{before} are left out: the log no longer has them, by retention or "
+            "because their topic was made anew",
+            file=sys.stderr,
+        )
+
+
+def _refuse_unread(part: Slice, topics: Sequence[str], n: int) -> None:
+    if part.topic not in topics:
+        raise ConfigError(
+            f"journal record {n} read topic {part.topic!r}, and this configuration reads "
+            f"{', '.join(topics)}: give that of the learner, or "
+            f"--set topics.labels={part.topic} where it is the one of labels"
+        )
+
+
+def history_of_file(rows: Iterable[Row], config: Config) -> Iterator[Past]:
+    """The same of a file, as `evaluate` reads it: one partition, with rows as offsets."""
+    partition, now = Partition(config.topics.events[0], 0), time.time()
+    left = iter(rows)
+    while part := list(islice(left, _AT_ONCE)):
+        yield Past([Record(partition, row, None, raw, 0.0) for row, raw in part], now)
+
+
+def relived(learner: Learner, past: Iterable[Past], page: Page | None = None) -> Iterator[NewRecord]:
+    """What a learner answers to a history."""
+    for one in past:
+        began = time.perf_counter()
+        outputs = live_through(learner, one)
+        if page is not None and one.records:
+            page.timed(one.records, time.perf_counter() - began)
+        yield from outputs
+    while learner.has_work:
+        learner.work()
+
+
+def live_through(learner: Learner, one: Past) -> Sequence[NewRecord]:
+    """What a learner answers to one commit."""
+    learner.rules = one.rules
+    return learner.process(one.records, one.now, work=one.work)
