@@ -20,7 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow; where argcomplete is installed
         importlib.import_module("argcomplete").autocomplete(parser)
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    first = given[0].partition("=")[0] if given else ""
+    if first.startswith("--") and not any(own.startswith(first) for own in ("--help", "--version")):
+        parser.error(f"{first} stands after the command: streamnb COMMAND {first} ...")
+    options = parser.parse_args(given)
     if "module" not in options:
         parser.print_help(sys.stderr)
         return 2

@@ -680,6 +680,14 @@ def test_help_fits_the_terminal_and_names_every_option(monkeypatch, capsys):
     assert "--dry-run: not allowed with argument --until-end" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--config=x.toml", "--config x.toml", "--set a=b", "--details"])
+def test_an_option_before_the_command_is_told_where_it_belongs(option, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([*option.split(), "run"])
+    name = option.replace("=", " ").split()[0]
+    assert f"{name} stands after the command: streamnb COMMAND {name} ..." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
