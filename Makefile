@@ -93,6 +93,7 @@ bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole
 	$(BIN)/python tests/benchmarks/serving.py
 	$(BIN)/python tests/benchmarks/watched.py
 	$(BIN)/python tests/benchmarks/recovery.py --kafka
+	$(BIN)/python tests/benchmarks/long_topics.py
 	$(BIN)/python tests/benchmarks/measure.py bench $(SERVED) --log sqlite:///bench.db
 	$(BIN)/python tests/brokers/measured.py bench $(SERVED)
 	$(BIN)/python tests/benchmarks/measure.py latency

@@ -1,6 +1,8 @@
-"""What an open page costs the learner beside it (`make bench`): a backlog worked off alone, and watched, by turns.
+"""What a page that is open on its overview costs the learner beside it (`make bench`): alone, and watched, by turns.
 
-python tests/benchmarks/watched.py [EVENTS]
+python tests/benchmarks/watched.py [EVENTS [RATE]]
+
+A backlog of so many events is worked off as fast as may be; with a rate, events come so many a second while it learns.
 """
 
 # ruff: noqa: T201 - printing is what this program does
@@ -22,42 +24,51 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from fed import Programs, write_events
 
 TURNS = 3
-VIEWS = ["overview", "events", "quality", "posterior"]
 EVERY = 2.0  # seconds, as the page's script
 
 
 def watch(port, stopping):
-    """Ask as an open page does, for one view after the other."""
-    n = 0
+    """Ask as an open page does."""
     with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         while not stopping.wait(EVERY):
-            connection.request("GET", f"/page/{VIEWS[n % len(VIEWS)]}/live")
+            connection.request("GET", "/page/overview/live")
             assert connection.getresponse().read()
-            n += 1
 
 
-def turn(folder, *, is_watched):
-    """Seconds by the clock, and of the processor, in which the learner works all off."""
+def spent(program):
+    """Seconds by the clock until it ends, and those of the processor that it took."""
+    began = time.monotonic()
+    _, status, usage = os.wait4(program.pid, 0)
+    program.returncode = os.waitstatus_to_exitcode(status)
+    return time.monotonic() - began, usage.ru_utime + usage.ru_stime
+
+
+def turn(folder, rate, *, is_watched):
+    """Seconds by the clock, of the learner's processor time, and of the page's."""
     with closing(Programs(folder)) as programs:
-        stopping, watching = threading.Event(), None
+        stopping, page, of_page = threading.Event(), None, 0.0
         if is_watched:
-            _, port = programs.answering("dashboard", path="/page/page.css")
+            page, port = programs.answering("dashboard", path="/page/page.css")
             watching = threading.Thread(target=watch, args=(port, stopping))
             watching.start()
-        began = time.monotonic()
-        learner, said = programs.start("run", "--until-end")
-        _, status, usage = os.wait4(learner.pid, 0)
-        seconds = time.monotonic() - began
-        learner.returncode = os.waitstatus_to_exitcode(status)
+        if rate:
+            learner, said = programs.start("run")
+            programs.run("replay", str(folder / "events.jsonl"), "--rate", str(rate))
+            learner.terminate()
+        else:
+            learner, said = programs.start("run", "--until-end")
+        seconds, of_learner = spent(learner)
         assert learner.returncode == 0, said.read_text()
         stopping.set()
-        if watching is not None:
+        if page is not None:
             watching.join()
-    return seconds, usage.ru_utime + usage.ru_stime
+            page.terminate()
+            of_page = spent(page)[1]
+    return seconds, of_learner, of_page
 
 
 def main():
-    events = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+    events, rate = (*map(int, sys.argv[1:]), *(200_000, 0)[len(sys.argv) - 1 :])
     found = {False: [], True: []}
     with tempfile.TemporaryDirectory() as scratch:
         first = Path(scratch) / "first"
@@ -65,23 +76,26 @@ def main():
         with closing(Programs(first)) as programs:
             programs.run("topics", "create")
             write_events(first / "events.jsonl", events)
-            programs.run("replay", str(first / "events.jsonl"))
-        (first / "events.jsonl").unlink()
+            if not rate:
+                programs.run("replay", str(first / "events.jsonl"))
+                (first / "events.jsonl").unlink()
         for _ in range(TURNS):
             for is_watched, took in found.items():
                 folder = Path(scratch) / "turn"
                 shutil.copytree(first, folder)
-                took.append(turn(folder, is_watched=is_watched))
+                took.append(turn(folder, rate, is_watched=is_watched))
                 shutil.rmtree(folder)
-                seconds, spent = took[-1]
+                seconds, of_learner, of_page = took[-1]
                 print(
-                    f"{'watched' if is_watched else 'alone'}: {seconds:.1f} s, {spent:.1f} s of the processor",
+                    f"{'watched' if is_watched else 'alone'}: {seconds:.1f} s, {of_learner:.1f} s of the processor, "
+                    f"the page {of_page:.1f} s; load {os.getloadavg()[0]:.1f}",
                     flush=True,
                 )
-    clock, processor = (min(of) for of in zip(*found[True], strict=True))
-    of_clock, of_processor = (min(of) for of in zip(*found[False], strict=True))
+    clock, processor, _ = (min(of) for of in zip(*found[True], strict=True))
+    of_clock, of_processor, _ = (min(of) for of in zip(*found[False], strict=True))
+    by_clock = "" if rate else f"{clock / of_clock - 1:+.1%} by the clock, "
     print(
-        f"{events:,} events, the best of {TURNS}: a page costs {clock / of_clock - 1:+.1%} by the clock, "
+        f"{events:,} events, the best of {TURNS}: a page costs {by_clock}"
         f"{processor / of_processor - 1:+.1%} of the learner's processor time"
     )
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import threading
+import time
 from contextlib import closing
 from importlib.resources import files
 from itertools import count
@@ -109,13 +110,16 @@ def test_in_a_browser_every_view_works_while_events_flow(tmp_path):
         evil = json.dumps({"id": EVIL, "text": f"free {EVIL}", "label": "<b>evil</b>"}).encode()
         append(made, [*events(150), evil, b"no event " + EVIL.encode()])
         made.run("run", "--until-end")
-        learner, (command, port, _) = made.start("run"), started(made)
+        learner, (command, port, ask) = made.start("run"), started(made)
         flowing = threading.Event()
         flow = threading.Thread(target=lambda: flow_until(made, flowing))
         flow.start()
         try:
             with closing(Browser(tmp_path / "profile")) as browser:
-                look_at_everything(browser, f"http://127.0.0.1:{port}", axe, made)
+                origin = f"http://127.0.0.1:{port}"
+                only_watch(browser, origin, ask)
+                try_a_message(browser, origin)
+                look_at_everything(browser, origin, axe, made)
                 command.stop()
                 browser.until(
                     "return document.querySelector('#status').innerText.startsWith('Connection lost')"
@@ -133,6 +137,17 @@ def flow_until(made, done):
             return
 
 
+def only_watch(browser, origin, ask):
+    """Views that need no model let nothing be learned, however long they are looked at."""
+    for name in (name for name in TITLES if name not in {"try", "model"}):
+        browser.open(f"{origin}/page/{name}" if name else origin)
+        browser.until("return document.querySelector('#live').innerText.length > 0")
+    browser.open(f"{origin}/page/operations")
+    time.sleep(5)
+    assert "no model is loaded" in browser.text("#live")
+    assert "streamnb_replica_journal_record NaN" in ask("/metrics")
+
+
 def look_at_everything(browser, origin, axe, made):
     browser.size(1280, 900)
     browser.open(origin)
@@ -147,16 +162,20 @@ def look_at_everything(browser, origin, axe, made):
             serious = [one for one in faults if one["impact"] in {"serious", "critical"}]
             assert not serious, (name, width, [(one["id"], one["nodes"][0]["html"]) for one in serious])
     browser.size(1280, 900)
-    try_a_message(browser, origin)
     search_and_correct(browser, origin, made)
     assert browser.complaints() == []
     assert {url for url in browser.requested() if not url.startswith(f"{origin}/")} == set()
 
 
 def try_a_message(browser, origin):
+    """The model is loaded once it is wanted; whoever asks before that sees how far it is, and then the answer."""
     browser.open(f"{origin}/page/try")
+    assert browser.text("#live").startswith("The model is loading")
     browser.type("#text", f"free cash {EVIL}")
     browser.click("main form button")
+    browser.until("return document.querySelector('#answer').innerText.startsWith('The model is loading')")
+    browser.type("#text", " and more, that is not asked yet")
+    browser.until("return document.querySelector('#live').innerText.startsWith('The model has learned')")
     browser.until("return document.querySelectorAll('#answer svg').length === 2")
     assert "text: cash" in browser.text("#answer")
     assert browser.run("return document.title").startswith("Try")

@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import random
+import re
 import socket
 import threading
 import time
@@ -20,7 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import streamnb
 from streamnb import config as configuration
+from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
+from streamnb.cli.serving import replica as following
 from streamnb.cli.serving.api import application
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.turns import Turns
@@ -325,6 +328,52 @@ def test_before_anything_was_learned_it_says_so(tmp_path):
     with pytest.raises(streamnb.errors.SnapshotError, match="nothing has been learned yet"):
         replica.asked()
     replica.close()
+
+
+def test_a_replica_that_rests_follows_while_it_is_asked(tmp_path, monkeypatch):
+    """Nobody asks: no log is opened. Who asks is told how far it is; a while after the last question all goes."""
+    monkeypatch.setattr(following, "REST_SECONDS", 1.0)
+    program = Program(tmp_path, f"sqlite:///{tmp_path / 'log.db'}", model_keys={"kind": "naive_bayes"})
+    program.run("topics", "create")
+    with closing(wiring.open_log(configured(program))) as log:
+        log.append([NewRecord(program.topics["events"], None, raw) for raw in events(200)])
+    program.run("run", "--until-end", "--set", "commit.events=20")
+    for file in SnapshotFolder(configured(program).snapshot_folder).list():
+        file.path.unlink()  # so that all is replayed
+    opened, existing = [], wiring.existing_log
+    monkeypatch.setattr(wiring, "existing_log", lambda config: opened.append(1) or existing(config))
+    told, advanced = [], threading.Event()
+
+    def recover_slowly(*given, passed, **more):
+        def seen(*one):
+            passed(*one)
+            told.append(replica.told)
+            advanced.wait(5)
+
+        return recover(*given, passed=seen, **more)
+
+    monkeypatch.setattr(following, "recover", recover_slowly)
+    with closing(Replica(configured(program), told.append, rests=True)) as replica:
+        replica.start()
+        time.sleep(0.5)
+        assert (opened, replica.stands) == ([], None)
+        assert replica.is_alive
+        assert replica.is_ready
+        for turn in range(2):
+            advanced.clear()
+            with pytest.raises(streamnb.errors.SnapshotError, match="The model is loading"):
+                replica.asked()
+            until(lambda: replica.wake() or told)
+            assert replica.is_loading
+            assert re.fullmatch(r"The model is loading: \d+%, journal record \d+ of \d+", told[-1])
+            advanced.set()
+            until(lambda: replica.wake() or replica.stands is not None)
+            with replica.lock:
+                assert replica.asked().model.n_events == 200
+            assert replica.state()["learned"] == 200
+            until(lambda: replica.stands is None)
+            assert (len(opened), replica.problem) == (turn + 1, "")
+            told.clear()
 
 
 def test_a_body_that_is_cut_short_writes_nothing(made):

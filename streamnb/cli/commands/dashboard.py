@@ -11,6 +11,9 @@ _NICE = 10
 
 
 def run(options: argparse.Namespace) -> int:
-    """As `serve`, which has the same page; where processors are few, a learner beside it comes first."""
+    """As `serve`, which has the same page. A learner beside it comes first where processors are few.
+
+    So it has a lower priority, and no model unless somebody asks for one.
+    """
     os.nice(_NICE)
-    return serve(options)
+    return serve(options, rests=True)

@@ -26,8 +26,8 @@ _LETTERS = 5000
 """Dead letters that are sent at one click."""
 
 
-def run(options: argparse.Namespace) -> int:
-    """Answer until SIGTERM or SIGINT."""
+def run(options: argparse.Namespace, *, rests: bool = False) -> int:
+    """Answer until SIGTERM or SIGINT; with a model at all times, or with one that rests between questions."""
     config = wiring.load_config(options)
     address = parse_address(options.listen)
     if address is None:
@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
         ) from error
     wiring.existing_log(config).close()  # what is wrong with it shows before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
-    wiring.warm_up(config)
+    if not rests:
+        wiring.warm_up(config)
     return server.serve(
         config,
         server.Listening(
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
         _writer(config),
         _replayer(config),
         lambda text: print(printable(text), file=sys.stderr, flush=True),
+        rests=rests,
     )
 
 

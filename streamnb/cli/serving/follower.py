@@ -59,16 +59,24 @@ class Follower(ABC):
 
     @abstractmethod
     def _follow(self, log: Log) -> None:
-        """Go on until it is stopped. Raises StreamnbError."""
+        """Go on until it is over. Raises StreamnbError."""
+
+    def _is_over(self) -> bool:
+        """Whether it is to follow no more, for good or for now."""
+        return self._stopping
+
+    def _is_due(self) -> bool:
+        """Wait until it is to follow; False where it is to end."""
+        return not self._stopping
 
     def _run(self) -> None:
-        while not self._stopping:
+        while self._is_due():
             try:
                 with closing(wiring.existing_log(self.config)) as log:
                     self._follow(log)
             except StreamnbError as error:
-                if self._stopping:
-                    return
+                if self._is_over():
+                    continue
                 if str(error) != self.problem:
                     self._tell(f"{self._again}: {error}")
                 self.problem = str(error)

@@ -106,6 +106,7 @@ class Learned:
 
     def _model(self) -> Markup:
         """Classes, size and strongest words; computed seldom, for the replica stands still for it."""
+        self._replica.wake()
         made, shown = self._now
         if not shown or time.monotonic() > made + _MODEL_SECONDS:
             try:

@@ -8,6 +8,8 @@ const answer = document.getElementById("answer");
 let shown = "";
 let asking = null;
 let lostAt = null;
+let answered = "";
+let again = null;
 
 /** Tells something in the header; what is told again is not announced again. */
 function tell(text, isTrouble) {
@@ -85,14 +87,17 @@ async function reason(response) {
   }
 }
 
-/** Sends a form, and shows what is answered. */
-async function send(form, button) {
-  const fields = new URLSearchParams(new FormData(form, button));
+/** Sends a form, and shows what is answered; an answer that is not there yet is asked for again. */
+async function send(form, fields) {
+  clearTimeout(again);
   form.setAttribute("aria-busy", "true");
   try {
     const response = await fetch(form.action, { method: "POST", body: fields, headers: { "X-Live": "1" } });
     if (!response.ok) throw new Error(await reason(response));
-    put(answer, await response.text());
+    const markup = await response.text();
+    if (markup !== answered) put(answer, markup); // or it would be read out at each try
+    answered = markup;
+    if (answer.querySelector("[data-again]")) again = setTimeout(() => send(form, fields), EVERY / 2);
     tell("", false);
   } catch (error) {
     tell(`Not done: ${error.message}`, true);
@@ -104,7 +109,7 @@ async function send(form, button) {
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("[data-send]")) return;
   event.preventDefault();
-  send(event.target, event.submitter);
+  send(event.target, new URLSearchParams(new FormData(event.target, event.submitter)));
 });
 
 const search = document.querySelector("[data-search]");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,13 +11,16 @@ from streamnb.cli import wiring
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.cli.serving.follower import AGAIN_SECONDS, Follower
 from streamnb.config import Config, restored
+from streamnb.engine.journal.checkpoint import Checkpoint
 from streamnb.engine.journal.history import find
 from streamnb.engine.journal.recovery import Following, recover, standing
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log
 from streamnb.errors import SnapshotError
 
-_LOOK_SECONDS = 0.02
+REST_SECONDS = 60.0
+"""After the last question, until a model that is held for questions alone is let go."""
+_LOOK_SECONDS, _RESTING_SECONDS = 0.02, 0.1
 
 
 class Replica(Follower):
@@ -24,26 +28,49 @@ class Replica(Follower):
 
     Where it cannot go on, as after a rollback, it begins again with the newest snapshot, and answers as it
     was until that is done.
+
+    Args:
+        config, tell: as of any follower.
+        rests: whether it follows only from the first question on, and until nobody has asked for a while.
+            Kernels are compiled then; else whoever starts it has done so.
     """
 
     _again = "the replica begins again"
 
-    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, tell: Callable[[str], None], *, rests: bool = False) -> None:
         super().__init__(config, tell)
+        self._rests, self._wanted_until = rests, 0.0 if rests else math.inf
         self._following: Following | None = None
         self._asked: tuple[object, Asked] | None = None  # under what it learned, and as it is asked
         self._learned_at = self._looked_at = 0.0
+        self._loading = ""
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a model, and the journal was looked at within the last ten seconds."""
-        return self._following is not None and time.monotonic() - self._looked_at < 10 * AGAIN_SECONDS
+        """Whether it can be asked: it rests between questions, or has looked at the journal of late."""
+        is_near = time.monotonic() - self._looked_at < 10 * AGAIN_SECONDS
+        return self._rests or (self._following is not None and is_near)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there will be a model in a moment, as far as is known."""
+        return self._following is None and not self.problem
+
+    @property
+    def told(self) -> str:
+        """Why there is no model, or how far it is."""
+        return self.problem or f"The model is loading{self._loading}"
+
+    def wake(self) -> None:
+        """Follow, if it rests, and go on for a while: somebody looks at what needs the model."""
+        self._wanted_until = max(self._wanted_until, time.monotonic() + REST_SECONDS)
 
     def asked(self) -> Asked:
         """The model as it stands, to be asked under the lock. Raises SnapshotError before there is one."""
+        self.wake()
         following = self._following
         if following is None:
-            raise SnapshotError(self.problem or "the model is being recovered: ask again in a moment")
+            raise SnapshotError(self.told + "; ask again in a moment" * self.is_loading)
         origin, model = following.checkpoint.origin, following.learner.model
         under = origin.config_hash, origin.rules, id(model)
         if self._asked is None or self._asked[0] != under:
@@ -54,7 +81,8 @@ class Replica(Follower):
     @property
     def stands(self) -> int | None:
         """At which journal record; None before there is a model."""
-        return None if self._following is None else self._following.checkpoint.n
+        following = self._following
+        return None if following is None else following.checkpoint.n
 
     def state(self) -> Mapping[str, Any]:
         """Where it stands: journal record, events learned, seconds since that record and since its look."""
@@ -69,26 +97,55 @@ class Replica(Follower):
         }
 
     def _follow(self, log: Log) -> None:
-        """Recover, then go on as the journal does until it is stopped. Raises StreamnbError."""
+        """Recover, then go on as the journal does until it is over. Raises StreamnbError."""
+        self._loading = ""
         config = wiring.as_begun(self.config, log)
         identity, snapshots = wiring.identity(config), wiring.snapshots(config)
         n = standing(log, snapshots, identity).n
         if n < 0:
             raise SnapshotError("the journal is empty: nothing has been learned yet; `streamnb run` learns")
+        if self._rests:
+            self._loading = ": its kernels"
+            wiring.warm_up(config)
+        self._loading = ": the newest snapshot"
         learner: Learner = wiring.learner(config)
-        checkpoint = recover(log, snapshots, learner, identity, self._check, at=n)
+        checkpoint = recover(log, snapshots, learner, identity, self._check, at=n, passed=self._passed(n))
         found = find(log, log.partitions(identity.journal)[0], n)
         self._learned_at = 0.0 if found is None else found.record.now
         following = Following(log, learner, identity, checkpoint, self._check, snapshots, self.lock)
         with self.lock:
             self._following = following
         self.problem = ""
-        while not self._stopping:
+        while not self._is_over():
             for record in following.advance():
                 self._learned_at = record.now
             self._looked_at = time.monotonic()
             time.sleep(_LOOK_SECONDS)
 
+    def _passed(self, last: int) -> Callable[[Checkpoint, object], None]:
+        """Says how far a recovery is that ends with a journal record."""
+        first: int | None = None
+
+        def passed(at: Checkpoint, _: object) -> None:
+            nonlocal first
+            first = at.n - 1 if first is None else first
+            done = (at.n - first) / (last - first)
+            self._loading = f": {done:.0%}, journal record {at.n:,} of {last:,}"
+
+        return passed
+
+    def _is_over(self) -> bool:
+        return self._stopping or time.monotonic() > self._wanted_until
+
+    def _is_due(self) -> bool:
+        if self._is_over():
+            with self.lock:
+                self._following = self._asked = None
+            self.problem = self._loading = ""
+        while self._is_over() and not self._stopping:
+            time.sleep(_RESTING_SECONDS)
+        return not self._stopping
+
     def _check(self) -> None:
-        if self._stopping:
+        if self._is_over():
             raise SnapshotError("stopped")

@@ -104,9 +104,11 @@ def serve(
     write: Callable[[list[Verdict]], None] | None,
     replay: Callable[[], str],
     tell: Callable[[str], None],
+    *,
+    rests: bool,
 ) -> int:
     """Answer until a signal. Raises ConfigError where the address cannot be listened on."""
-    replica, watch = Replica(config, tell), Watch(config, tell)
+    replica, watch = Replica(config, tell, rests=rests), Watch(config, tell)
     registry, count = metrics_of(replica)
     app = application(
         replica, registry, write, watch, listening.token, replay=replay, is_secure=listening.is_secure

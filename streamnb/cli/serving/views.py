@@ -61,6 +61,7 @@ class Views:
         shown: dict[str, Callable[[], Iterable[object]]] = {
             "": self._overview,
             "events": lambda: self._events(asked),
+            "try": self._try,
             "quality": self._quality,
             "posterior": self._posterior,
             "labels": self._labels,
@@ -171,14 +172,27 @@ class Views:
             _shares("Hypotheses", one.hypotheses) if one.hypotheses else None,
         ])  # fmt: skip
 
+    def _try(self) -> Iterator[Markup]:
+        self._replica.wake()
+        state = self._replica.state()
+        if state["journal"] is None:
+            yield missing(self._replica.told)
+        else:
+            learned, n = number(state["learned"]), number(state["journal"])
+            told = f"The model has learned {learned} events, up to journal record {n}."
+            yield tag("p", told, class_="soft")
+
     def tried(self, text: str) -> Markup:
-        """What the model says of a message, and why."""
+        """What the model says of a message, and why; while it loads, what lets the script ask again."""
         if len(text) > _MOST_TRIED:
             return missing(f"At most {_MOST_TRIED:,} characters; ask `streamnb explain`.")
         why: dict[str, Any] = {"evidence": ()}
         problem = "No evidence."
         try:
             with self._replica.lock:
+                self._replica.wake()
+                if self._replica.is_loading:
+                    return tag("p", _LATER, class_="missing", data_again=True)
                 model = self._replica.asked()
                 event = model.event(text)
                 (probabilities,) = model.predicted([event])
@@ -267,7 +281,7 @@ class Views:
             tile("Journal record", number(last.n), f"{_duration(now - last.now)} ago", last.n),
             tile("Snapshots kept", number(len(kept)), newest, len(kept)),
             tile("Recovery replays", number(left), "records after the newest snapshot", left),
-            tile("Replica at", number(at), "journal record", at),
+            tile("Replica at", number(at), "journal record" if at is not None else "no model is loaded", at),
         ])  # fmt: skip
         sizes = [sum(part.count for part in one.slices) for one in commits]
         xs, series = [one.n for one in commits], [Series("records", sizes)]
@@ -284,6 +298,7 @@ _NO_LABELS = (
     "Labels cannot be said here: `topics.labels` is not set. Set it for the learner, too, such as "
     '`topics.labels = "labels"`.'
 )
+_LATER = "The model is loading. The answer comes by itself; without scripts, ask again in a moment."
 _NO_EVIDENCE = "This prediction holds no evidence. `predictions.evidence = 10` lets the learner write it."
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from streamnb.cli.serving.follower import Follower
@@ -22,7 +23,7 @@ from streamnb.wire.journal import JournalRecord, decode_journal
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
 _REPORTS, _OTHERS = 2000, 1000
 _AT_ONCE = 1000
-_POLL_SECONDS, _LOOK_SECONDS = 0.5, 2.0
+_POLL_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.5, 0.3, 2.0
 _LETTER_BYTES = 300
 _RATE_SECONDS = 10.0
 
@@ -36,8 +37,19 @@ class Letter(NamedTuple):
     ts: float
 
 
+class _Head(msgspec.Struct):
+    """What is looked for in every prediction; the rest is decoded where it is shown."""
+
+    id: str
+    label: str | None = None
+    truth: str | None = None
+
+
+_head_of = msgspec.json.Decoder(_Head).decode
+
+
 class _Seen(NamedTuple):
-    """A prediction as it was read; it is decoded again where it is shown."""
+    """A prediction as it was read."""
 
     id: str
     is_wrong: bool
@@ -85,11 +97,11 @@ class Watch(Follower):
     def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
         """The newest ones whose id has a text in it; under the lock."""
         found = (one for one in reversed(self._seen) if search in one.id and (one.is_wrong or not wrong))
-        return [decode_prediction(one.raw) for one in islice(found, limit)]
+        return list(islice(_decoded(found), limit))
 
     def prediction(self, id_: str) -> Prediction | None:
         """The newest one of an event; under the lock."""
-        return next((decode_prediction(one.raw) for one in reversed(self._seen) if one.id == id_), None)
+        return next(_decoded(one for one in reversed(self._seen) if one.id == id_), None)
 
     def behind(self) -> int | None:
         """Records that the learner has yet to read; None where that is not known. Under the lock."""
@@ -126,7 +138,7 @@ class Watch(Follower):
             starts |= {place: max(first, end - share) for place, (first, end) in seen[topic].items()}
         log.seek(starts)
         read = [topic for topic in topics.read if seen[topic]]
-        looked = 0.0
+        looked = paused = 0.0
         while not self._stopping:
             if time.monotonic() > looked + _LOOK_SECONDS:
                 ends = {place: end for topic in read for place, (_, end) in log.extents(topic).items()}
@@ -136,9 +148,14 @@ class Watch(Follower):
             found = log.poll(_AT_ONCE, _POLL_SECONDS)
             with self.lock:
                 for record in found:
-                    with suppress(MalformedEvent, JournalError):  # bytes that no learner wrote
+                    with suppress(MalformedEvent, JournalError, ValueError, RecursionError):  # no learner's
                         takers[record.partition.topic][1](record)
-            self.is_loading, self.problem = len(found) == _AT_ONCE, ""
+            self.problem = ""
+            if len(found) < _AT_ONCE and time.monotonic() > paused + _PAUSE_SECONDS:
+                paused = time.monotonic()
+                if sum(log.lag().values()) < _AT_ONCE:
+                    self.is_loading = False
+                    time.sleep(_PAUSE_SECONDS)  # a page that is looked at need not follow each commit
 
     def _extents(self, log: Log, topic: str) -> Mapping[Partition, tuple[int, int]]:
         """Where the partitions of a topic begin and end; none of one that there is not."""
@@ -171,7 +188,7 @@ class Watch(Follower):
         self.letters.append(Letter(value, len(record.value), about, record.timestamp))
 
     def _take_prediction(self, record: Record) -> None:
-        found = decode_prediction(record.value)
+        found = _head_of(record.value)
         is_wrong = found.truth is not None and found.truth != found.label
         if len(self._seen) == _PREDICTIONS:
             self._seen_bytes -= len(self._seen.popleft().raw)
@@ -184,3 +201,10 @@ class Watch(Follower):
         found = decode_label(record.value)
         if isinstance(found, Verdict):
             self.verdicts.append(found)
+
+
+def _decoded(seen: Iterable[_Seen]) -> Iterator[Prediction]:
+    """All but those that no learner wrote."""
+    for one in seen:
+        with suppress(MalformedEvent):
+            yield decode_prediction(one.raw)
