@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import Pruning
 from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.wire.codec import decode_metrics
+from streamnb.wire.schema import AttributeSpec, EventSchema
 
 RAWS = raw_events(300)
 
@@ -243,3 +245,18 @@ def test_a_report_of_many_classes_stays_small():
     report = learner.report(1.0)
     assert (report.classes, report.labels, report.confusion) == (101, (), ())
     assert report.cumulative.events == 101
+
+
+def test_one_value_far_outside_ruins_naive_bayes_unless_ends_are_declared():
+    def right(*ends):
+        rng = random.Random(1)
+        schema = EventSchema((AttributeSpec("v", "continuous", "$.features.v", None, *ends),))
+        learner = new_learner(schema=schema, model=NaiveBayes({"v": "continuous"}))
+        stream = [("ab"[i % 2], rng.gauss(3.0 * (i % 2), 1.0)) for i in range(1000)]
+        stream[500] = ("a", 1e12)
+        events = [{"id": f"{i}", "label": y, "features": {"v": v}} for i, (y, v) in enumerate(stream)]
+        made = predictions(learner.process(records([json.dumps(event).encode() for event in events]), 1.0))
+        return sum(one["label"] == one["truth"] for one in made[501:]) / 499
+
+    assert right() < 0.6
+    assert right(0.0, 100.0) > 0.9
