@@ -10,15 +10,18 @@ from contextlib import closing
 import msgspec
 import pytest
 from late import EVENTS, random_stream
-from service import read_topic
-from test_rebuild import LATE, MODELS, TOPICS, append, serving
+from service import AtOnce, read_topic
+from test_rebuild import LATE, MODELS, TOPICS, append, forgotten, serving, source
 from topics_of_logs import trim
 from verifying import configured, new_worker
 
 from streamnb.cli import main, wiring
 from streamnb.cli.evaluation.history import history_of, history_of_file, live_through, relived
 from streamnb.cli.evaluation.judged import Judged
-from streamnb.engine.ports import Partition
+from streamnb.engine.journal.entries import roll_back
+from streamnb.engine.journal.recovery import standing
+from streamnb.engine.ports import Partition, Record
+from streamnb.engine.rebuilding.rebuild import Rebuilding
 from streamnb.errors import ConfigError, JournalError
 from streamnb.worker import Pace
 
@@ -104,6 +107,33 @@ def test_it_refuses_what_is_no_history_and_topics_that_are_not_read(open_log, tm
         lived(open_log(), tmp_path, *BAYES)
 
 
+def test_what_was_rolled_back_or_forgotten_is_no_part_of_it_and_withdrawals_are(open_log, tmp_path):
+    log, sets = open_log(**TOPICS), [*LATE, *BAYES]
+    records = random_stream(random.Random(5), 60, 90).records
+    append(log, records[:100])
+    withdrawal = json.dumps({"withdraw": True, "source": "default"}).encode()
+    append(log, [Record(Partition("labels", 0), 0, None, withdrawal, 0.0)])
+    config = configured(*sets)
+    with closing(serving(open_log(), tmp_path, *BAYES)) as worker:
+        worker.run(until_end=True)
+    kept = lived(open_log(), tmp_path, *sets)
+    assert told(kept) == told(worker.learner)
+    append(open_log(), records[100:])
+    with closing(serving(open_log(), tmp_path, *BAYES)) as worker:
+        end = worker.checkpoint.n
+        worker.run(until_end=True)
+    assert lived(open_log(), tmp_path, *sets).consumed > kept.consumed
+    with closing(open_log()) as log:
+        log.acquire("who rolls back")
+        identity = wiring.identity(config)
+        roll_back(log, standing(log, AtOnce(tmp_path, 100), identity), end, identity, 1e9)
+    assert told(lived(open_log(), tmp_path, *sets)) == told(kept)
+    with closing(serving(open_log(), tmp_path, *BAYES)) as worker:
+        rebuilding = Rebuilding(source(open_log(), tmp_path, *BAYES), forgotten({"e3", "e4"}))
+        worker.adopt(rebuilding.rebuilt())
+    assert lived(open_log(), tmp_path, *sets).consumed == kept.consumed - rebuilding.forgotten < kept.consumed
+
+
 def flags_of(folder):
     sets = [*LATE, f"log.url=sqlite:///{folder}/log.db", f"snapshots.folder={folder}"]
     return [part for one in sets for part in ("--set", one)]
@@ -135,6 +165,9 @@ def test_the_command_says_which_is_better_and_the_command_that_it_gives_takes_it
     assert main(["evaluate", *flags_of(tmp_path), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["cumulative"]
     assert other["configured"]["log_loss"] == pytest.approx(scores["log_loss"], rel=1e-12)
+    for key, says in (("topics.events=other", "both read one history"), ("no.key=1", "--against: no.key")):
+        status, said = compared("--against", key)
+        assert (status, says in said) == (2, True)
     assert main(["evaluate", *flags_of(tmp_path), "--order", "x"]) == 2
     assert "--order: needs a file" in capsys.readouterr().err
 

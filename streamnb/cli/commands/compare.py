@@ -20,6 +20,7 @@ from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
 from streamnb.cli.reports.text_tables import MOST_CLASSES, table
 from streamnb.config import Config
 from streamnb.engine.ports import Log
+from streamnb.errors import ConfigError
 from streamnb.model.evaluation.paired import interval
 from streamnb.model.evaluation.progressive import ESCAPE
 
@@ -31,7 +32,8 @@ _BOUNDS = {"log_loss": -math.log(ESCAPE), "accuracy": 1.0}
 def run(options: argparse.Namespace) -> int:
     """Compare the configuration with the one that ``--against`` makes of it; 1 where nothing is scored."""
     with ExitStack() as stack:
-        present, other = (wiring.load_config(options, *more) for more in ((), options.against))
+        present = wiring.load_config(options)
+        other = _against(options, present)
         log = None
         if options.file is None:
             log = stack.enter_context(closing(log_of(present)))
@@ -57,6 +59,17 @@ def run(options: argparse.Namespace) -> int:
     answer["rebuild"] = _rebuild(options) if log is not None and answer["verdict"] == "better" else None
     print(json.dumps(answer)) if options.json else _show(options, answer)
     return 0
+
+
+def _against(options: argparse.Namespace, present: Config) -> Config:
+    """The other configuration. Raises ConfigError, also where it is of another history."""
+    try:
+        other = wiring.load_config(options, *options.against)
+    except ConfigError as error:  # what --set says is right by itself
+        raise ConfigError(str(error).replace("flag --set", "--against", 1)) from error
+    if other.topics != present.topics:
+        raise ConfigError("--against: topics.*: both read one history; give its topics by --set")
+    return other
 
 
 def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Iterator[Past]:
