@@ -62,5 +62,6 @@ class Progress:
             self._has_begun = True
             every = "at every start, for no folder can be written; set NUMBA_CACHE_DIR"
             often = "once" if own_folder() else every
-            print(f"compiling kernels ({often}, about {_SECONDS} s)", file=sys.stderr)
+            takes = f"about {_SECONDS} s of processor time, longer on a busy machine"
+            print(f"compiling kernels ({often}; {takes})", file=sys.stderr)
         self._bar = tqdm(initial=self._done, unit=" kernels", disable=not sys.stderr.isatty(), leave=False)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from streamnb.adapters.observers.watchdog import Watchdog
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import counted, printable
 from streamnb.config import Config
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
@@ -96,9 +96,11 @@ class Ticker(Sensor):
             return
         window = self._report.window
         scores = f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f}"
+        if not window.events:
+            apart = self._report.verdicts
+            scores = "no label scored yet" if apart is None else f"{apart.pending:,} events wait for a label"
         print(
-            f"{self._total:,} events ({self._consumed / (now - self._told):,.0f}/s)  "
-            f"{scores if window.events else 'no label scored yet'}  "
+            f"{counted(self._report, self._total)} ({self._consumed / (now - self._told):,.0f}/s)  {scores}  "
             f"dead letters {self._dead_letters}  journal {commit.n}",
             file=sys.stderr,
         )

@@ -1,6 +1,8 @@
-"""Text from data, as a terminal may have it."""
+"""Text from data, as a terminal may have it; and how events are counted for people."""
 
 from __future__ import annotations
+
+from streamnb.events import MetricsReport
 
 
 def printable(text: object) -> str:
@@ -14,3 +16,9 @@ def printable(text: object) -> str:
     if told.isprintable():
         return told
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
+
+
+def counted(report: MetricsReport, records: int) -> str:
+    """How many events there were; where labels are records, too, also how many there are."""
+    events = records if report.verdicts is None else report.verdicts.served
+    return f"{events:,} events" + (f" of {records:,} records, labels among them" if events != records else "")

@@ -97,6 +97,34 @@ def test_a_text_is_predicted_as_by_the_loaded_model(kind, request):
     assert "journal record 1, the last, " in line.stderr
 
 
+FIELDS = "nothing was learned of Message; the model has learned text, sender, links; it reads $.text"
+STRANGE = [  # a file, its content, flags, the exit code, what is said
+    ("a.csv", "Message,\nfree cash now,\n", [], 2, f"{FIELDS}, $.features.text; of CSV, --text-column Message says"),
+    ("a.csv", "Message,\nfree cash now,\n", ["--text-column", "Message"], 0, ""),
+    ("a.csv", "a b,c d\nfree cash now,lunch at noon\n", [], 2, "--text-column NAME says which"),
+    ("a.csv", "Message,sender\nfree cash now,work\n", [], 0, "is not asked about $.features.Message: it reads $.text"),
+    ("a.csv", "text,more\nfree cash now,what is this\n", [], 0, ""),
+    ("a.jsonl", '{"id": "1", "Message": "free cash now", "x": 1}', [], 2, "no attribute; the model has learned text, sender"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "flags", "code", "said"), STRANGE)
+def test_an_event_that_has_nothing_of_what_was_learned_is_refused(
+    naive, tmp_path, name, content, flags, code, said
+):
+    (tmp_path / name).write_text(content)
+    done = commands.run(["predict", str(tmp_path / name), *flags, *FLAGS], cwd=naive)
+    assert (done.returncode, bool(done.stdout)) == (code, code == 0), done.stderr
+    assert said in done.stderr
+    assert ("streamnb: " in done.stderr) == bool(said)
+
+
+def test_so_is_one_that_is_given_alone(naive):
+    done = commands.run(["predict", '{"Message": "free cash"}', *FLAGS], cwd=naive)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the event has no attribute; the model has learned text, sender, links" in done.stderr
+
+
 def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):
     event = '{"text": "lunch", "features": {"links": 3, "sender": "x.org"}}'
     x = {"text": "lunch", "links": 3.0, "sender": "x.org"}

@@ -212,6 +212,8 @@ def test_inspect_shows_two_classes_as_a_linear_function(tmp_path):
     assert asked["probabilities"]["spam"] == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-12)
     shown = streamnb("inspect", *flags, cwd=tmp_path).stdout
     assert "log odds of spam against ham" in shown
+    assert re.search(r"log odds for spam +in spam +in ham\ntext +win +\d", shown)
+    assert re.search(r"log odds for ham +in spam +in ham\ntext +\w+ +\d", shown)
     assert "no word of subject, where there is one" in shown
     assert "square (x - centre)^2 + weight (x - centre) + bias" in shown
     (tmp_path / "third.jsonl").write_text(json.dumps({"id": "new", "text": "noon", "label": "work"}))
@@ -426,7 +428,8 @@ def test_evaluate_shows_first_what_a_newcomer_asks_for(file):
     )
     for label in told["labels"]:
         assert re.search(rf"^{label} +\d", shown, re.MULTILINE)  # the confusion
-        assert re.search(rf"^{label}: \w+", shown, re.MULTILINE)  # the words
+        for more in ((), ("--details",)):  # which add, and drop nothing
+            assert re.search(rf"^{label}: \w+", streamnb("evaluate", file, *more).stdout, re.MULTILINE)
     assert "more with --details" in shown
     for word in ("posterior", "regret", "kappa", "confidence"):
         assert word not in shown

@@ -129,6 +129,25 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
         assert (said in capsys.readouterr().err) == is_told, flags
 
 
+def test_where_a_flag_of_init_is_forgotten_evaluate_names_it(init, capsys):
+    rows = "".join(f"thing number {i} came,{'ab'[i % 2]}\n" for i in range(40))
+    assert init("e.csv", f"What it says,label\n{rows}", "--text-column", "What it says")[0] == 0
+    for flags, said in [
+        ([], "of CSV, --text-column 'What it says' says which"),
+        (["--text-column", "What it says"], ""),
+    ]:
+        assert main(["evaluate", "e.csv", "--config", "streamnb.toml", *flags]) == 0
+        told = capsys.readouterr().err
+        assert said in told
+        assert ("no event has a text that is declared" in told) == bool(said)
+
+
+def test_a_column_of_texts_is_one_though_some_of_them_are_numbers(init):
+    rows = "".join(f"{'645' if i == 7 else f'thing number {i} came'},{'ab'[i % 2]}\n" for i in range(40))
+    code, made, told = init("e.csv", f"says,label\n{rows}")
+    assert (code, told["dead_letters"], kinds(made)) == (0, 1, {"says": ("text", "$.features.says")})
+
+
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers(), max_size=2)
 )

@@ -13,6 +13,7 @@ from streamnb.cli.observers import Ticker
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed
+from streamnb.engine.settings import LabelSettings
 
 
 @pytest.mark.parametrize(("label", "says"), [(None, "no label scored yet"), ("a", "accuracy 0.0000")])
@@ -24,6 +25,32 @@ def test_there_are_no_scores_before_there_is_a_label(label, says, capsys, monkey
     monkeypatch.setattr("time.monotonic", lambda: 1e12)
     ticker.committed(Committed(1, 1, {}, {}, {}, 0.0, 1.0, []))
     assert says in capsys.readouterr().err
+
+
+def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkeypatch):
+    learner, ticker = new_learner(labels=LabelSettings("labels")), Ticker()
+    monkeypatch.setattr("time.monotonic", lambda: 1e12)
+    steps = [
+        (
+            "events",
+            {"id": "1", "text": "a"},
+            "1 events (",
+            "1 events wait for a label",
+        ),
+        (
+            "labels",
+            {"id": "1", "label": "a"},
+            "1 events of 2 records, labels among them (",
+            "accuracy 0.0000",
+        ),
+    ]
+    for n, (topic, record, *says) in enumerate(steps, 1):
+        learner.process([Record(Partition(topic, 0), 0, None, json.dumps(record).encode(), 0.0)], 1.0)
+        ticker.reported(learner.report(1.0))
+        ticker._told = 0.0
+        ticker.committed(Committed(n, 1, {}, {}, {}, 0.0, 1.0, []))
+        told = capsys.readouterr().err
+        assert all(words in told for words in says), told
 
 
 def test_a_run_without_a_configuration_says_how_to_feed_it(capsys):

@@ -131,3 +131,16 @@ def test_a_change_of_configuration_or_of_the_model_is_asked_at_once(replica):
         "other", config, reading=3, first_reading=origin.first_reading
     )
     assert replica.asked().schema.id_keys == ("key",)
+
+
+def test_an_answer_warns_of_an_event_of_which_nothing_was_learned(replica):
+    app = application(replica, CollectorRegistry(), None)
+    events = [{"features": {"Message": "free"}}, {"id": "e", "features": {}}, {"text": "new"}, "new"]
+    status, _, raw, _ = answer_of(app, json.dumps({"events": events}).encode())
+    assert status == 200
+    assert [one.get("warning") for one in json.loads(raw)["predictions"]] == [
+        "nothing was learned of Message; the model has learned text",
+        "the event has no attribute; the model has learned text",
+        None,
+        None,
+    ]

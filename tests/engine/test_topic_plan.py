@@ -13,6 +13,7 @@ import pytest
 
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
+from streamnb.cli.commands import topics
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
     HEADER_BYTES,
@@ -23,7 +24,7 @@ from streamnb.engine.topic_plan import (
     plan_acls,
     plan_topics,
 )
-from streamnb.errors import LogError, NotElected
+from streamnb.errors import LogError, NotElected, Unavailable
 
 NAMES = [
     ("events", "mails"),
@@ -211,6 +212,36 @@ def test_on_the_embedded_log(capsys, tmp_path):
     assert states(said) == dict.fromkeys(states(said), "differs") | {"journal": "ok"}
     code, said = answer(capsys, "topics", "plan", "--log", log, "--set", "topics.partitions=2")
     assert set(states(said).values()) == {"ok"}, "create changes nothing that exists"
+
+
+@pytest.mark.parametrize(
+    ("action", "failures", "give_up", "code"),
+    [
+        ("create", [LogError, LogError, Unavailable], "10m", 0),
+        ("create", [Unavailable] * 5, "0", 1),
+        ("create", [None], "10m", 1),  # wrong credentials: no time mends them
+        ("plan", [Unavailable], "10m", 1),
+    ],
+)
+def test_create_waits_for_a_broker_that_starts_and_for_nothing_else(
+    capsys, tmp_path, monkeypatch, action, failures, give_up, code
+):
+    left, opened = list(failures), topics._open_admin
+
+    def open_admin(config):
+        if not left:
+            return opened(config)
+        kind = left.pop(0)
+        cause = Unavailable("refused") if kind is LogError else None
+        raise (kind or LogError)("no cluster answers") from cause
+
+    monkeypatch.setattr(topics, "_open_admin", open_admin)
+    monkeypatch.setattr(topics, "_PAUSE", 0.0)
+    flags = ["--log", f"sqlite:///{tmp_path}/log.db", "--set", f"kafka.give_up_after={give_up}"]
+    assert main(["topics", action, *flags]) == code
+    said = capsys.readouterr()
+    assert said.err.count("waiting: no cluster answers") == (code == 0)
+    assert ("created" in said.out) == (code == 0)
 
 
 @pytest.mark.parametrize("flags", [["--acls"], ["--principal", "jo"]])

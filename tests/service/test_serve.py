@@ -110,6 +110,25 @@ def present(program):
     return checkpoint.n, learner.model
 
 
+def test_it_says_where_its_configuration_is_not_the_learners(made):
+    """Once; and answers by that of the learner."""
+    program, _ = made
+    name = program.topics["predictions"]
+    others = f'topics.predictions is "others", and the learner\'s "{name}"'
+    for given, told in [
+        ([], []),
+        (["topics.predictions=others"], [others]),
+        (["events.label=$.kind"], ['events.label is "$.kind", and the learner\'s "$.label"']),
+    ]:  # fmt: skip
+        heard = []
+        replica = Replica(configuration.load(program.file, {}, given), heard.append)
+        replica.start()
+        until(lambda one=replica: one.is_ready or one.problem)
+        replica.close()
+        assert [one.partition(": ")[0] for one in heard] == told
+        assert all("--config FILE" in one for one in heard[:1])
+
+
 def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     program, append = made
     command, port, ask = serving(program)

@@ -27,7 +27,7 @@ from streamnb.cli.evaluation.progressive import (
     say_why_nothing_was_learned,
 )
 from streamnb.cli.evaluation.refusals import Tally
-from streamnb.cli.evaluation.seen_fields import Watched
+from streamnb.cli.evaluation.seen_fields import Watched, how_to_read, named
 from streamnb.cli.evaluation.user_model import given_model
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.by_class import by_class, print_by_class, print_improbable
@@ -80,8 +80,8 @@ def _run_on_file(options: argparse.Namespace) -> int:
     if not learner.model.n_events:
         say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
     _show(options, learner, seconds, (tally, drifts))
-    if options.model is None and not config.attributes:
-        _say_what_texts_were_taken_for(watched)
+    if options.model is None:
+        _say_which_texts_are_unread(watched, config)
     _write(page, options.file, seconds)
     return 0 if learner.model.n_events else 1
 
@@ -157,8 +157,12 @@ def _told(options: argparse.Namespace, learner: Learner) -> dict[str, Any]:
     return {"one_less_auc": scores.one_less_auc, "open_log_loss": loss, "improbable": improbable}
 
 
-def _say_what_texts_were_taken_for(watched: Watched) -> None:
-    for path in watched.taken_for_values():
+def _say_which_texts_are_unread(watched: Watched, config: Config) -> None:
+    schema = wiring.schema(config)
+    if config.attributes and (texts := watched.missed(schema)):
+        told = f"no event has a text that is declared, and {named(texts)} looks like one"
+        print(f"streamnb: {told}: {printable(how_to_read(texts, schema))}", file=sys.stderr)
+    for path in () if config.attributes else watched.taken_for_values():
         print(
             f"streamnb: {printable(path)} looks like a text, and each was taken for one value: "
             "`streamnb init FILE` declares it as a text; of CSV one column may be --text-column NAME",
@@ -188,7 +192,7 @@ def _show(
         print_by_class(report, _told(options, learner))
     else:
         print_summary(report)
-        print_telling(learner.model)
+    print_telling(learner.model)
     tally.print()
     if why := why_nothing_is_forgotten(learner.model):
         print(f"\n{why}; a file says no other")

@@ -19,6 +19,8 @@ from streamnb.events import Event
 from streamnb.wire.values import LONGEST_NAME
 
 _MOST_BYTES = 1 << 20
+_PRIOR = "(the labels alone)", ""
+"""What there is before any word or value: how frequent labels are, or the prior that is configured."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -155,7 +157,7 @@ def _probabilities(answer: Mapping[str, Any]) -> str:
 
 def _rows(answer: Mapping[str, Any], labels: Sequence[str]) -> dict[tuple[str, object], tuple[object, ...]]:
     """(attribute, value) -> log odds, and how often it was learned with each of two labels."""
-    rows: dict[tuple[str, object], tuple[object, ...]] = {("(prior)", ""): (answer["prior"], "", "")}
+    rows: dict[tuple[str, object], tuple[object, ...]] = {_PRIOR: (answer["prior"], "", "")}
     return rows | {
         (one["attribute"], one["value"] if one["value"] != "" else "(absent words)"): (
             one["log_odds"],

@@ -28,6 +28,8 @@ from streamnb.model.naive_bayes.most_informative import strongest
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.wire.snapshot import part_digest
 
+_SIDES = ("positive", "negative")
+
 
 def run(options: argparse.Namespace) -> int:
     """Rebuild the model from snapshot and journal, without disturbing the learner, and describe it."""
@@ -176,12 +178,14 @@ def print_description(description: dict[str, Any]) -> None:
         rows: list[tuple[Any, ...]]
         rows = [(s["attribute"], s["value"], s["log_odds"], s["weight"]) for s in entry["strongest"]]
         header: tuple[str, ...] = ("attribute", "value", "log odds", "weight")
-        if view:  # the same words, with the weights by which the model itself goes
+        if view:  # the same words, with the weights by which the model itself goes: here for the class
+            sign = 1.0 if entry["label"] == view["positive"] else -1.0
             rows = [
-                (s["attribute"], s["value"], s["weight"], f"{s['positive']:,.12g}", f"{s['negative']:,.12g}")
+                (s["attribute"], s["value"], sign * s["weight"], *(f"{s[of]:,.12g}" for of in _SIDES))
                 for s in view["top"].get(entry["label"], [])
             ]
-            header = ("attribute", "value", "weight", view["positive"], view["negative"])
+            counts = (f"in {view[of]}" for of in _SIDES)
+            header = ("attribute", "value", f"log odds for {entry['label']}", *counts)
         if rows:
             print(table(rows, header))
     for name, classes in description["moments"].items():
@@ -192,13 +196,16 @@ def print_description(description: dict[str, Any]) -> None:
 
 def _print_function(view: dict[str, Any]) -> None:
     """What is added up: the bias, and what texts and numbers bring of their own."""
-    pair = f"{printable(view['positive'])} against {printable(view['negative'])}"
-    print(f"\nlog odds of {pair}: weights of what an event has, and")
+    first, second = (printable(view[of]) for of in _SIDES)
+    print(f"\nlog odds of {first} against {second}: a sum, of which what is above 0 speaks for {first}")
+    print(
+        f"and what is below 0 for {second}; beside the words and values of an event, listed by class below:"
+    )
     if "of" in view:
         print(f"(of {printable(view['of'])})")
     rows = [("every event", view["bias"])]
     rows += [(f"no word of {name}, where there is one", share) for name, share in view["absent"].items()]
-    print(table(rows, ("bias of", "log odds")))
+    print(table(rows, ("part of", "log odds")))
     curves = [(c["attribute"], c["centre"], c["square"], c["weight"], c["bias"]) for c in view["curves"]]
     if curves:
         print("\nlog odds of a number x: square (x - centre)^2 + weight (x - centre) + bias")

@@ -6,14 +6,17 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from streamnb.cli.asked import Asked, asked
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of
+from streamnb.cli.evaluation.seen_fields import Keys, Seen, how_to_read, look, named, unread_texts
 from streamnb.cli.printable import printable
-from streamnb.errors import LogError, MalformedEvent
+from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Event
 
 _AT_ONCE = 1000
@@ -23,13 +26,16 @@ _FILE = re.compile(r"\S+\.((jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?|parquet)")
 
 def run(options: argparse.Namespace) -> int:
     """One line for each event, in order; 1 where one of them could not be read."""
-    rows = begun(events_of(options.event, columns_of(options))) if _is_file(options.event) else None
-    model = asked(options)  # a wrong file shows first
+    is_file = _is_file(options.event)  # a wrong name shows first
+    model = asked(options)
     answers: Iterable[dict[str, Any]]
-    if rows is None:
-        answers = [{**_answer(*model.predicted([model.event(options.event)])), "snapshot": model.told}]
+    if not is_file:
+        event = model.event(options.event)
+        if strange := model.strange(event):
+            raise ConfigError(f"{strange}: give one of these, as JSON")
+        answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
     else:
-        answers = _of_file(model, rows)
+        answers = _of_file(model, begun(events_of(options.event, columns_of(options))))
     model.say()
     refused = False
     for answer in answers:
@@ -53,6 +59,8 @@ def _of_file(model: Asked, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     while part := list(islice(rows, _AT_ONCE)):
         found = [_decoded(model, raw) for raw in part]
         events = [event for event in found if isinstance(event, Event)]
+        if not row:
+            _check_fields(model, part, events)
         said = iter(model.predicted(events) if events else ())
         for one in found:
             if isinstance(one, Event):
@@ -60,6 +68,24 @@ def _of_file(model: Asked, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
             else:
                 yield {"row": row, "refused": str(one)}
             row += 1
+
+
+def _check_fields(model: Asked, raws: Sequence[bytes], events: Sequence[Event]) -> None:
+    """Say where a text of the model is in none of the first events, which have another one.
+
+    Raises ConfigError where these have nothing that the model has learned.
+    """
+    seen: dict[Keys, Seen] = defaultdict(Seen)
+    for raw in raws:
+        look(raw, seen)
+    texts = unread_texts(seen, model.schema)
+    remedy = printable(how_to_read(texts, model.schema))
+    strange = [model.strange(event) for event in events]
+    if strange and all(strange):
+        raise ConfigError(f"{strange[0]}; {remedy}")
+    learned = [name for name in model.texts if model.knows(name)]
+    if texts and learned and not any(name in event.x for event in events for name in learned):
+        print(f"streamnb: the model is not asked about {named(texts)}: {remedy}", file=sys.stderr)
 
 
 def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:

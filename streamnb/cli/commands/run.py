@@ -37,11 +37,9 @@ def run(options: argparse.Namespace) -> int:
     report = learner.report(time.time())
     if options.json:
         print(msgspec.json.encode(report).decode())
-    elif options.details:
-        print_report(report)
-    else:
-        print_summary(report)
-        print_telling(learner.model)
+        return 0
+    (print_report if options.details else print_summary)(report)
+    print_telling(learner.model)
     return 0
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from streamnb.cli import wiring
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
+from streamnb.cli.observers import Waiting
 from streamnb.cli.planned_topics import _MEANINGS, acls_of, planned_topics
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Difference, Found, TopicAdmin, TopicSpec, differences
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, LogError, Unavailable
+
+_STARTING_SECONDS = 60.0
+"""For which `create` waits for a cluster that may be starting."""
+_PAUSE = 0.5
 
 
 class Row(NamedTuple):
@@ -39,11 +45,18 @@ def run(options: argparse.Namespace) -> int:
     creates = options.action == "create"
     principal, acls = _principal(options, config), acls_of(config)
     grants = creates and options.acls
-    with closing(_open_admin(config)) as admin:
-        planned = planned_topics(config, len(admin.brokers()))
+
+    def ask(admin: TopicAdmin) -> list[Row]:
+        brokers = len(admin.brokers())
+        if creates and not brokers:
+            raise Unavailable(f"no broker of {config.log.url} is up")
+        planned = planned_topics(config, brokers)
         rows = _create(admin, planned) if creates else _look(admin, planned)
         if grants and principal is not None:
             admin.grant(acls, principal)
+        return rows
+
+    rows = _answer(config, ask, _STARTING_SECONDS if creates else 0.0)
     tools = KafkaTools.of(config) if config.log.is_kafka else None
     lines = list(tools.grants(acls, principal)) if tools and principal and not grants else []
     if options.json:
@@ -57,6 +70,23 @@ def run(options: argparse.Namespace) -> int:
     if grants:
         print(f"\nallowed {principal} to use them ({len(acls)} ACLs)")
     return 0
+
+
+def _answer(config: Config, ask: Callable[[TopicAdmin], list[Row]], seconds: float) -> list[Row]:
+    """What a log answers; one that cannot be reached, such as a broker that starts, is asked again.
+
+    Raises LogError, for want of an answer within so many seconds, or `kafka.give_up_after`.
+    """
+    waiting, began = Waiting(min(seconds, config.kafka.give_up_after)), time.monotonic()
+    while True:
+        try:
+            with closing(_open_admin(config)) as admin:
+                return ask(admin)
+        except LogError as error:
+            if not isinstance(error, Unavailable) and not isinstance(error.__cause__, Unavailable):
+                raise
+            waiting.unreachable(Unavailable(str(error)), time.monotonic() - began)
+            time.sleep(_PAUSE)
 
 
 def compare(planned: Iterable[TopicSpec], found: Found) -> list[Row]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamnb.cli.printable import printable
 from streamnb.wire.paths import render_path
+from streamnb.wire.schema import EventSchema
 
 MOST_VALUES = 1000
 """Of one field, that are told apart."""
@@ -59,7 +62,7 @@ class Seen:
         if self.types <= {int, float}:
             few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= _ENOUGH
             return "nominal" if few else "continuous"
-        if self.types == {str} and self.words >= (1.5 if self.differ else 3) * self.n:
+        if str in self.types and self.words >= (1.5 if self.differ else 3) * self.n:
             return "text"
         return "(nearly every event has another value)" if self.differ else "nominal"
 
@@ -85,6 +88,28 @@ def _leaves(value: Mapping[str, Any], above: Keys) -> Iterator[tuple[Keys, Any]]
             yield (*above, name), inner
 
 
+def unread_texts(seen: Mapping[Keys, Seen], schema: EventSchema) -> list[Keys]:
+    """The fields that look like texts, and that a schema does not read."""
+    read = {schema.id_keys, schema.label_keys, schema.ts_keys, *(place.keys for place in schema.places)}
+    return [path for path, one in seen.items() if one.kind == "text" and path not in read]
+
+
+def named(paths: Iterable[Keys]) -> str:
+    """Fields, for a message."""
+    return ", ".join(printable(render_path(path)) for path in paths)
+
+
+def how_to_read(texts: Sequence[Keys], schema: EventSchema) -> str:
+    """What a schema reads, and which option lets it read one of these texts."""
+    places = dict.fromkeys(place.keys for place in schema.places)
+    columns = [path[-1] for path in texts if path[0] == "features"]
+    told = f"it reads {named(places) or 'no text'}"
+    if columns and ("text",) in places:
+        name = shlex.quote(columns[0]) if len(columns) == 1 else "NAME"
+        told += f"; of CSV, --text-column {name} says which column is the text"
+    return told
+
+
 class Watched:
     """Rows of events that go by, of which the first are looked at.
 
@@ -100,6 +125,11 @@ class Watched:
             if at < _LOOKED_AT:
                 look(raw, self._seen)
             yield number, raw
+
+    def missed(self, schema: EventSchema) -> list[Keys]:
+        """Fields that look like texts, where the texts that a schema declares are in no event."""
+        declared = {place.keys for place in schema.places if place.kind == "text"}
+        return unread_texts(self._seen, schema) if declared and not declared & self._seen.keys() else []
 
     def taken_for_values(self) -> list[str]:
         """The paths of such texts, where no attribute is declared."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import counted, printable
 from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -75,8 +75,9 @@ def print_report(report: MetricsReport) -> None:
 
 def _print_numbers(report: MetricsReport) -> bool:
     """How much there was; whether any of it was scored."""
+    told = counted(report, report.events)
     print(
-        f"{report.events:,} events, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
+        f"{told}, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
         f"{report.classes} classes, {report.attributes:,} words and values"
     )
     if report.cumulative.events == 0:

@@ -61,13 +61,14 @@ class Question(_Asked):
 
 
 class Predicted(BaseModel):
-    """What the model says of one event."""
+    """What the model says of one event; with a warning, where it has learned nothing that the event has."""
 
     id: str | None
     label: str
     probability: float
     probabilities: dict[str, float]
     unseen: float
+    warning: str | None = None
 
 
 class Answer(BaseModel):

@@ -40,6 +40,7 @@ def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
             "probability": said[label],
             "probabilities": said,
             "unseen": new,
+            **({"warning": warning} if (warning := model.strange(event)) else {}),
         }
         for event, said, new in zip(events, predicted, unseen, strict=True)
     ]
