@@ -156,7 +156,7 @@ def test_labels_inside_their_events_are_learned_and_published_as_without_the_top
     from service import new_learner
 
     events = [r for r in random_stream(rng, labelled=0.7).records if r.partition == EVENTS]
-    plain = new_learner(report_every=10**6)
+    plain = new_learner(report_every=10**6, window=50)
     expected = plain.process(events, 1.0)
     learner, outputs = process(events)
     assert predictions(outputs) == predictions(expected)
