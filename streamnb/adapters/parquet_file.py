@@ -33,7 +33,7 @@ def parquet_events(source: Any, columns: CsvColumns) -> Iterator[tuple[bytes, fl
         for batch in file.iter_batches(batch_size=_AT_ONCE):
             for row in batch.to_pylist():
                 cells = {name: plain for name, cell in row.items() if (plain := _plain(cell)) is not None}
-                for name in {columns.id, columns.label} & cells.keys():
+                for name in {columns.id, columns.label, columns.text, *columns.strings} & cells.keys():
                     cells[name] = _name(cells[name])
                 yield (
                     encoded(event_of(cells, number, columns)),
@@ -54,5 +54,5 @@ def _plain(cell: Any) -> Any:
 
 
 def _name(cell: Any) -> Any:
-    """A number as the text of an id or a label: 1 and 1.0 are both "1"."""
+    """A number as the text of an id, a label or a text: 1 and 1.0 are both "1"."""
     return nominal(cell, ()) if isinstance(cell, bool | int | float) else cell

@@ -21,15 +21,11 @@ from streamnb.engine.journal.history import find, last
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.river_stream_model import RiverStreamModel
-from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.schema import ENTITY, EventSchema
-
-_KINDS = (MULTINOMIAL, BERNOULLI, NOMINAL)
 
 
 class Asked(NamedTuple):
@@ -78,19 +74,14 @@ class Asked(NamedTuple):
 
     def knows(self, attribute: str) -> bool:
         """Whether the model has learned of an attribute; it has of all where it does not say so."""
-        if not isinstance(self.model, CountingModel) or attribute == ENTITY:
-            return True
-        layout = self.model.statistics.layout
-        return attribute in layout.fields or any((kind, attribute) in layout.groups for kind in _KINDS)
+        knows = getattr(self.model, "knows", None)
+        return attribute == ENTITY or knows is None or knows(attribute)
 
     def strange(self, event: Event) -> str:
         """What is to be said where an event has nothing that the model has learned; empty where it has."""
         if any(map(self.knows, event.x)):
             return ""
-        learned = [place.name for place in self.schema.places]
-        if isinstance(self.model, CountingModel):
-            layout = self.model.statistics.layout
-            learned = [*(str(name) for _, name in layout.groups), *map(str, layout.fields)]
+        learned = getattr(self.model, "learned_attributes", [place.name for place in self.schema.places])
         asked_of = f"nothing was learned of {some_of(event.x)}" if event.x else "the event has no attribute"
         return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}" if learned else ""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from streamnb.events import MetricsReport
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamnb.events import MetricsReport
 
 
 def printable(text: object) -> str:

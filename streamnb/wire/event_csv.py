@@ -40,6 +40,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
         delimiter: what stands between two cells, one character; empty is what the header has, see
             `delimiter_of`.
         missing: cells of feature columns that hold no value.
+        strings: feature columns whose cells are strings, whatever they look like.
         must_have_label: whether a header without the label's column is refused, whatever its name.
     """
 
@@ -49,6 +50,7 @@ class CsvColumns(msgspec.Struct, frozen=True):
     ts: str = "ts"
     delimiter: str = ""
     missing: tuple[str, ...] = ("",)
+    strings: frozenset[str] = frozenset()
     must_have_label: bool = False
 
 
@@ -149,7 +151,11 @@ def event_of(
     if text := cells.pop(columns.text, ""):
         event["text"] = text
     label = cells.pop(columns.label, "")
-    features = {name: read(cell) for name, cell in cells.items() if cell not in columns.missing}
+    features = {
+        name: cell if name in columns.strings else read(cell)
+        for name, cell in cells.items()
+        if cell not in columns.missing
+    }
     if features or (label and not text):  # without any it would be a label record
         event["features"] = features
     if label:

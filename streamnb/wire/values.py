@@ -61,6 +61,11 @@ def text(value: Any, keys: Keys) -> str:
     return value if type(value) is str else refuse_type(value, "a string", keys)
 
 
+def body(value: Any, keys: Keys) -> str:
+    """The string of a text attribute: a number is none, and was none in any log."""
+    return value if type(value) is str else refuse_type(value, 'a string, such as "42" for 42', keys)
+
+
 def name(value: Any, keys: Keys) -> str:
     """A string of 1 to 1000 characters: names stand in every prediction, and must not fill it."""
     found = text(value, keys)
@@ -144,7 +149,7 @@ def undeclared(value: Any, keys: Keys) -> str | float | bool:
 
 
 READERS: dict[str, Callable[[Any, Keys], str | float]] = {
-    "text": text,
+    "text": body,
     "nominal": nominal,
     "continuous": number,
 }

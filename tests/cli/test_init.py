@@ -112,7 +112,7 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
     code, made, _ = init("e.csv", f"When;Message;target\n{rows}", "--label-column", "target")
     assert (code, made.events.label, kinds(made)) == (
         0,
-        "$.label",
+        "$.features.target",
         {"Message": ("text", "$.features.Message")},
     )
     assert "# left out: $.features.When (a date or time)" in Path("streamnb.toml").read_text()
@@ -129,9 +129,10 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
         assert (said in capsys.readouterr().err) == is_told, flags
 
 
-def test_where_a_flag_of_init_is_forgotten_evaluate_names_it(init, capsys):
+def test_where_the_flag_of_a_text_is_forgotten_evaluate_names_it(init, capsys):
     rows = "".join(f"thing number {i} came,{'ab'[i % 2]}\n" for i in range(40))
-    assert init("e.csv", f"What it says,label\n{rows}", "--text-column", "What it says")[0] == 0
+    assert init("e.csv", f"text,label\n{rows}")[0] == 0
+    Path("e.csv").write_text(f"What it says,label\n{rows}", encoding="utf-8")
     for flags, said in [
         ([], "of CSV, --text-column 'What it says' says which"),
         (["--text-column", "What it says"], ""),
@@ -142,10 +143,29 @@ def test_where_a_flag_of_init_is_forgotten_evaluate_names_it(init, capsys):
         assert ("no event has a text that is declared" in told) == bool(said)
 
 
+def test_what_flags_name_stays_in_the_file_that_is_written(init, capsys):
+    """Numbers are texts, labels and ids there: what reads the file by it needs no flag, and minds none."""
+    rows = "".join(f"{i};{i % 2};{i if i % 5 == 0 else f'thing number {i} came'};{i}\n" for i in range(40))
+    flags = "--id-column no --label-column kind --text-column says --ts-column at --delimiter ;".split()
+    code, made, told = init("e.csv", f"no;kind;says;at\n{rows}", *flags)
+    assert (code, told["dead_letters"], kinds(made)) == (0, 0, {"says": ("text", "$.features.says")})
+    events = made.events
+    assert (events.id, events.label, events.ts) == ("$.features.no", "$.features.kind", "$.features.at")
+    for more in ([], flags):
+        assert main(["evaluate", "e.csv", "--config", "streamnb.toml", "--json", *more]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["dead_letters"], told["learned"], told["labels"]) == (0, 40, ["0", "1"])
+        assert told["attributes"] == 43  # thing, number, came, and 40 numbers
+    assert (
+        init("e.csv", f"no;kind;says;at\n{rows}", "--text-column", "x")[2].count("--text-column x: no event")
+        == 1
+    )
+
+
 def test_a_column_of_texts_is_one_though_some_of_them_are_numbers(init):
     rows = "".join(f"{'645' if i == 7 else f'thing number {i} came'},{'ab'[i % 2]}\n" for i in range(40))
     code, made, told = init("e.csv", f"says,label\n{rows}")
-    assert (code, told["dead_letters"], kinds(made)) == (0, 1, {"says": ("text", "$.features.says")})
+    assert (code, told["dead_letters"], kinds(made)) == (0, 0, {"says": ("text", "$.features.says")})
 
 
 LEAVES = (

@@ -75,7 +75,7 @@ def _against(options: argparse.Namespace, present: Config) -> Config:
 def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Iterator[Past]:
     if log is not None:
         return history_of(config, log)
-    events = events_of(options.file, columns_of(options, config.events.label))
+    events = events_of(options.file, columns_of(options, wiring.schema(config), learns=True))
     return history_of_file(begun(numbered(events, None)), config)
 
 

@@ -61,7 +61,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     learner.progressive = OpenValidation(config.metrics.window)
     tally, drifts = Tally(), _Drifts()
     page = _page(options, learner, config)
-    events = events_of(options.file, columns_of(options, config.events.label))
+    events = events_of(options.file, columns_of(options, learner.settings.schema, learns=True))
     events = with_groups(events, options, config.events.label)
     watched = Watched(numbered(events, options.order))
     rows = begun(watched)

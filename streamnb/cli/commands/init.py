@@ -24,6 +24,7 @@ from streamnb.config import Config
 from streamnb.config.kinds import JSON_PATH
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.wire.event_csv import CsvColumns
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.values import moment
 
@@ -36,7 +37,9 @@ _MOST_ATTRIBUTES = 100
 def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
     given = wiring.load_config(options)
-    with closing(_raws(options, given)) as source:
+    strings = frozenset(name for role, name in _columns(options) if role != "ts")
+    columns = CsvColumns(delimiter=options.delimiter or "", strings=strings)
+    with closing(_raws(options, given, columns)) as source:
         raws = list(islice(source, options.events))
     seen: dict[Keys, Seen] = defaultdict(Seen)
     n = sum(look(raw, seen) for raw in raws)
@@ -44,12 +47,16 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(
             "there is no event to look at: a file of CSV or JSON lines, or a topic that has some"
         )
-    places = _places(given, seen, n)
-    text = _proposed(options, given, places, seen, n)
+    named = _named(options, seen)
+    places = _places(given, named, seen, n)
+    text = _proposed(options, given, (places, named.get("text")), seen, n)
     with Path(options.out).open("x", encoding="utf-8") as out:
         out.write(text)
     config = configuration.load(Path(options.out), {}, [])
     tally, letters, schema = Tally(), 0, wiring.schema(config)
+    if options.file not in {None, "-"}:  # again, as the columns are declared now
+        with closing(_raws(options, given, columns_of(options, schema))) as source:
+            raws = list(islice(source, options.events))
     for row, raw in enumerate(raws):
         letters += tally.decode(row, raw, schema) is None
     told = {
@@ -75,18 +82,38 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _raws(options: argparse.Namespace, config: Config) -> Generator[bytes, None, None]:
+def _raws(options: argparse.Namespace, config: Config, columns: CsvColumns) -> Generator[bytes, None, None]:
     """The events of the file, or of the topic."""
     if options.file is not None:
-        yield from events_of(options.file, columns_of(options))
+        yield from events_of(options.file, columns)
         return
     with closing(wiring.existing_log(config)) as log:
         for record in records_of(log, options.topic or config.topics.events[0], defaultdict(int)):
             yield record.value
 
 
-def _places(config: Config, seen: Mapping[Keys, Seen], n: int) -> dict[str, Keys]:
-    """Where id, label and time are: as configured, else by name, and an id also by its values."""
+def _columns(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Roles, and the columns that flags name for them: these stay where they are, for the file says so."""
+    for role in ("id", "label", "text", "ts"):
+        if (name := getattr(options, f"{role}_column")) != role:
+            yield role, name
+
+
+def _named(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> dict[str, Keys]:
+    """Where the fields are that flags name. Raises ConfigError for one that no event has."""
+    found = {
+        role: [p for p in (("features", name), (name,)) if p in seen] for role, name in _columns(options)
+    }
+    for role, paths in found.items():
+        if not paths:
+            there = ", ".join(sorted(printable(path[-1]) for path in seen))
+            name = getattr(options, f"{role}_column")
+            raise ConfigError(f"--{role}-column {name}: no event has such a field; there are {there}")
+    return {role: paths[0] for role, paths in found.items()}
+
+
+def _places(config: Config, flags: Mapping[str, Keys], seen: Mapping[Keys, Seen], n: int) -> dict[str, Keys]:
+    """Where id, label and time are: by a flag, or as configured, else by name, an id also by its values."""
     default = configuration.EventsConfig()
 
     def named(role: str, names: tuple[str, ...]) -> Iterator[Keys]:
@@ -96,15 +123,15 @@ def _places(config: Config, seen: Mapping[Keys, Seen], n: int) -> dict[str, Keys
 
     ids = [*named("id", _IDS), *(p for p, one in seen.items() if one.types == {str} and one.words == n)]
     unique = [p for p in ids if seen[p].n == n and len(seen[p].values) == min(n, MOST_VALUES)]
-    if not unique:
+    if not unique and "id" not in flags:
         raise ConfigError(
             "no field is an id, of which each event needs its own: add one, or say where it is with "
             "--set events.id=PATH"
         )
     labels = (p for p in named("label", _LABELS) if seen[p].types <= {str} and not seen[p].differ)
     times = (p for p in named("ts", _TIMES) if all(map(_is_time, seen[p].values)))
-    found = {"id": unique[0], "label": next(labels, None), "ts": next(times, None)}
-    return {role: path for role, path in found.items() if path is not None}
+    found = {"id": next(iter(unique), None), "label": next(labels, None), "ts": next(times, None), **flags}
+    return {role: path for role, path in found.items() if path is not None and role != "text"}
 
 
 def _is_time(value: Any) -> bool:
@@ -117,23 +144,19 @@ def _is_time(value: Any) -> bool:
 def _proposed(
     options: argparse.Namespace,
     given: Config,
-    places: Mapping[str, Keys],
+    found: tuple[Mapping[str, Keys], Keys | None],
     seen: Mapping[Keys, Seen],
     n: int,
 ) -> str:
     """The configuration, as TOML with comments; these hold numbers and names of fields, and no value."""
+    places, text = found
     what = printable(options.file or f"topic {options.topic or given.topics.events[0]}")
     lines = [
         f"# Proposed by `streamnb init` for {what}, by {n:,} events. Look through it; then",
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
     ]
     if options.file is not None:
-        flags = "".join(
-            f" --{role}-column {shlex.quote(name)}"
-            for role in ("id", "label", "text", "ts")
-            if (name := getattr(options, f"{role}_column")) != role
-        )
-        told = printable(f"{shlex.quote(options.file)} --config {shlex.quote(options.out)}{flags}")
+        told = printable(f"{shlex.quote(options.file)} --config {shlex.quote(options.out)}")
         lines.append(f"#   streamnb evaluate {told}")
     if options.file is None or given.log != configuration.LogConfig():
         lines += ["", "[log]", f"url = {literal(given.log.url)}"]
@@ -148,10 +171,12 @@ def _proposed(
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         else:
             lines.append(f'# {role} = "$.{role}"  # no field looks like it')
-    return "\n".join([*lines, *_attributes(places, seen, n), ""])
+    return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
 
 
-def _attributes(places: Mapping[str, Keys], seen: Mapping[Keys, Seen], n: int) -> Iterator[str]:
+def _attributes(
+    places: Mapping[str, Keys], text: Keys | None, seen: Mapping[Keys, Seen], n: int
+) -> Iterator[str]:
     """A table for each attribute; what tells nothing is named in a comment."""
     others = {path: one for path, one in seen.items() if path not in places.values()}
     if len(others) > _MOST_ATTRIBUTES:
@@ -160,6 +185,7 @@ def _attributes(places: Mapping[str, Keys], seen: Mapping[Keys, Seen], n: int) -
     names: set[str] = set()
     for path, one in others.items():
         place, kind = render_path(path), "(called like a label)" if path[-1].lower() in _LABELS else one.kind
+        kind = "text" if path == text else kind
         if kind.startswith("(") or JSON_PATH.parse(place) != place:
             yield f"\n# left out: {printable(place)} {kind if kind.startswith('(') else '(a path too long)'}"
             continue

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigError(f"{strange}: give one of these, as JSON")
         answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
     else:
-        answers = _of_file(model, begun(events_of(options.event, columns_of(options))))
+        answers = _of_file(model, begun(events_of(options.event, columns_of(options, model.schema))))
     model.say()
     refused = False
     for answer in answers:

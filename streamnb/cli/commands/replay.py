@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     stop = _StopSignal()
     started = time.monotonic()
     count = labelled = 0
-    events = events_of(options.file, columns_of(options))
+    events = events_of(options.file, columns_of(options, wiring.schema(config)))
     events = events if options.file == "-" else begun(events)  # a log is not made for a file that is missing
     try:
         with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from queue import Empty, Queue
 from threading import Thread
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tqdm import tqdm
 
@@ -27,19 +27,27 @@ _CSV = CsvColumns()
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
-def columns_of(options: argparse.Namespace, label_path: str = "") -> CsvColumns:
-    """What a command's options say of the columns of CSV.
+def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool = False) -> CsvColumns:
+    """What a command's options say of the columns of CSV, for events that are read by a schema.
 
-    `label_path` is where the labels of a command that learns are: where it is the label's column, a header
-    without it is refused.
+    A column that the schema reads among the features stays there, whether a flag names it, too, or not. Where
+    a command `learns`, a header without the label's column is refused.
     """
+    texts = [place.keys for place in schema.places if place.kind == "text"]
+    places: dict[str, list[tuple[str, ...] | None]]
+    places = {"id": [schema.id_keys], "label": [schema.label_keys], "text": [*texts], "ts": [schema.ts_keys]}
+    features = {
+        role: {keys[1] for keys in found if keys is not None and len(keys) == 2 and keys[0] == "features"}
+        for role, found in places.items()
+    }
+    columns: dict[str, Any]
+    given = ((role, getattr(options, f"{role}_column")) for role in features)
+    columns = {role: role if column in features[role] else column for role, column in given}
     return CsvColumns(
-        id=options.id_column,
-        label=options.label_column,
-        text=options.text_column,
-        ts=options.ts_column,
+        **columns,
         delimiter=options.delimiter or "",
-        must_have_label=label_path == _PLAIN.label_path,
+        strings=frozenset(features["id"] | features["label"] | features["text"]),
+        must_have_label=learns and schema.label_path == _PLAIN.label_path,
     )
 
 

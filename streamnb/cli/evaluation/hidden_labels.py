@@ -79,7 +79,7 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     config = wiring.load_config(options, *_TAUGHT_BY_ALL, without=_OF_OTHER_KINDS)
     model, tally = configured_model(config), Tally()
     assert isinstance(model, RiverStreamModel)  # noqa: S101  the kind says so
-    events = events_of(options.file, columns_of(options, config.events.label))
+    events = events_of(options.file, columns_of(options, wiring.schema(config), learns=True))
     events = with_groups(events, options, config.events.label)
     rows = begun(numbered(events, options.order))
     wiring.warm_up(config)

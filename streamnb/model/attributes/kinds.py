@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
+KINDS = MULTINOMIAL, BERNOULLI, NOMINAL = 0, 1, 2
 CONTINUOUS = NOMINAL + 1
 """The kind of an attribute that has no group; the others are kinds of groups."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import is_missing
 
 LARGEST = 1e140
@@ -35,6 +36,14 @@ def value_text(value: Any) -> str:
             raise ValueError("no finite double holds this number") from error
         return str(int(number)) if number.is_integer() else repr(number)
     raise TypeError(f"expected a string, a boolean or a number, got {type(value).__name__}")
+
+
+def as_event(x: Any) -> Any:
+    """The event, where it is a mapping of attributes. Raises TypeError for what is none, such as a text."""
+    if not hasattr(x, "items"):
+        told = f"{{'text': {brief(repr(x))}}}" if isinstance(x, str) else "{'text': ...}"
+        raise TypeError(f"an event is a mapping of attributes, such as {told}, not {type(x).__name__}")
+    return x
 
 
 def declared_texts(values: Iterable[Any]) -> list[str]:

@@ -16,6 +16,7 @@ from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.priors import Prior, check_prior
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State, Times, Weights
+from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.event_codes import EncodedEvents
 from streamnb.model.bayesian_network.kernels import Smoothed, run_network
@@ -194,7 +195,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         if is_missing(y):
             units(w)
         elif y in tables.lookup(0) or tables.admits(0):
-            self._network.learn_one({**x, self.target: y}, w)
+            self._network.learn_one({**as_event(x), self.target: y}, w)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Weights
-from streamnb.model.attributes.values import value_text
+from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.family_counts import FamilyTables
 from streamnb.model.compiled.arrays import Ints
@@ -122,4 +122,4 @@ def _ways_to_read(events: Any, names: tuple[Any, ...]) -> Iterator[Callable[[], 
         return
     if len(names) > 1 and set(map(type, events)) <= {dict}:  # others may have a value for what is absent
         yield lambda: chain.from_iterable(map(itemgetter(*names), events))
-    yield lambda: (x.get(name) for x in events for name in names)
+    yield lambda: (as_event(x).get(name) for x in events for name in names)

@@ -25,6 +25,7 @@ from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import check_made, checked, count, counts, named, reading
 from streamnb.model.attributes.parameters import check_whole
 from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import units
 from streamnb.model.bayesian_network.family_counts import FINE
 from streamnb.model.bayesian_network.network import BayesianNetwork
@@ -237,7 +238,7 @@ class NetworkEM(Savable):
 
     def _own(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """What the network has variables for."""
-        return {name: value for name, value in x.items() if name in self.network.parents}
+        return {name: value for name, value in as_event(x).items() if name in self.network.parents}
 
     def _learn_incomplete(self, x: Mapping[Any, Any], row: Sequence[int], weight: int) -> None:
         self.network.meet(row, weight)

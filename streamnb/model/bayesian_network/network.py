@@ -15,7 +15,7 @@ from streamnb.model.attributes.expected import check_made, count
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
-from streamnb.model.attributes.values import value_text
+from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.completions import Worlds
 from streamnb.model.bayesian_network.dag import Dag
@@ -443,7 +443,7 @@ class BayesianNetwork(Savable):
 
     def _texts(self, x: Values) -> list[Any]:
         """Of each variable its value's text, None where missing."""
-        found = (x.get(name) for name in self._dag.names)
+        found = map(as_event(x).get, self._dag.names)
         return [None if is_missing(value) else self._text(v, value) for v, value in enumerate(found)]
 
     def _text(self, v: int, value: Any) -> Any:

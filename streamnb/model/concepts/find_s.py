@@ -12,7 +12,7 @@ from streamnb.model.attributes.expected import check_made, checked, count
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
-from streamnb.model.attributes.values import value_text
+from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.concepts.conjunctions import Conjunction
 from streamnb.model.concepts.hypothesis_space import check_labels, is_positive
 from streamnb.model.saving import Savable
@@ -86,14 +86,14 @@ class FindS(Savable, base.Classifier):  # type: ignore[misc]  # River is untyped
         nothing is learned.
         """
         truth = is_positive(y, self.positive, self.negative)
-        values = {name: value_text(value) for name, value in x.items() if not is_missing(value)}
+        values = {name: value_text(value) for name, value in as_event(x).items() if not is_missing(value)}
         if truth:
             self._join(values)
             self._positives += 1
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """1 for the label that the hypothesis gives and 0 for the other; 1/2 each where it cannot tell."""
-        covered = self.hypothesis.covers(x)
+        covered = self.hypothesis.covers(as_event(x))
         yes = 0.5 if covered is None else float(covered)
         return {self.negative: 1.0 - yes, self.positive: yes}
 

@@ -21,7 +21,7 @@ from streamnb.model.attributes.attributes import (
 from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL, text_kind
 from streamnb.model.attributes.parameters import brief
 from streamnb.model.attributes.ranges import is_missing
-from streamnb.model.attributes.values import declared_texts, value_text
+from streamnb.model.attributes.values import as_event, declared_texts, value_text
 from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_frame
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
@@ -106,7 +106,7 @@ class EventReader:
 
     def write(self, writer: EventWriter, x: Any) -> None:
         """Write every attribute of an event that is not missing."""
-        for name, value in x.items():
+        for name, value in as_event(x).items():
             if not is_missing(value):
                 try:
                     self.place(writer, name, value)
@@ -126,7 +126,7 @@ class EventReader:
 
     def takes(self, x: Any) -> bool:
         """Whether every value of an attribute whose values are listed is one of them."""
-        given = ((x.get(name), texts) for name, texts in self.closed.items())
+        given = ((as_event(x).get(name), texts) for name, texts in self.closed.items())
         return all(
             is_missing(value) or (type(value) in {str, int, bool} and value_text(value) in texts)
             for value, texts in given

@@ -14,7 +14,7 @@ from streamnb.model.attributes.expected import named, reading
 from streamnb.model.attributes.priors import UNIFORM, Prior
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, Times, Weights
-from streamnb.model.attributes.values import value_text
+from streamnb.model.attributes.values import as_event, value_text
 from streamnb.model.attributes.weights import units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
@@ -240,7 +240,7 @@ class HiddenMarkovNB(SmoothedModel):
 
     def _entity_of(self, x: Any) -> str | None:
         """The name of an event's entity. Raises TypeError where it is no value."""
-        value = x.get(self.entity)
+        value = as_event(x).get(self.entity)
         if type(value) is str:
             return value
         try:

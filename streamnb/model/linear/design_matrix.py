@@ -19,7 +19,7 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.names import plain_attribute
 from streamnb.model.attributes.ranges import nearest_double
-from streamnb.model.attributes.values import LARGEST, value_text
+from streamnb.model.attributes.values import LARGEST, as_event, value_text
 from streamnb.model.compiled.arrays import Floats, Ints
 
 _PLAIN = (str, bool, int, float, type(None))
@@ -60,7 +60,7 @@ class Design:
         found = {0: first}
         fresh: list[tuple[dict[Any, int], Any, float]] = []
         columns: dict[Any, int]
-        for name, value in x.items():
+        for name, value in as_event(x).items():
             if type(value) is float and -LARGEST <= value <= LARGEST:  # the common case first
                 columns, key, number = self._numbers, name, value
             elif isinstance(value, str):

@@ -146,10 +146,9 @@ class LogisticRegression(Savable, base.Classifier):  # type: ignore[misc]  # Riv
 
         Raises TypeError for a value that is no number, boolean, string or None.
         """
-        labels = list(self._labels)
+        labels, row = list(self._labels), self._row(x, adds=False)
         if len(labels) < 2:
             return dict.fromkeys(labels, 1.0)
-        row = self._row(x, adds=False)
         if len(labels) == 2:
             net = self._units.net(1, *row)
             return {labels[0]: sigmoid(-net), labels[1]: sigmoid(net)}

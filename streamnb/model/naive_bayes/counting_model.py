@@ -13,6 +13,7 @@ from river import base
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
+from streamnb.model.attributes.kinds import KINDS
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
 from streamnb.model.attributes.weights import UNIT, units
@@ -109,6 +110,17 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned."""
         return self._by_class(self.predict_posteriors([x]).probabilities[0])
+
+    @property
+    def learned_attributes(self) -> list[str]:
+        """The names of attributes that were learned, in the order in which they were met, numbers last."""
+        layout = self._statistics.layout
+        return [*dict.fromkeys(str(name) for name in (*(name for _, name in layout.groups), *layout.fields))]
+
+    def knows(self, name: Any) -> bool:
+        """Whether anything was learned of an attribute."""
+        layout = self._statistics.layout
+        return name in layout.fields or any((kind, name) in layout.groups for kind in KINDS)
 
     def predict_posteriors(self, xs: Events, ts: Times = None) -> Posteriors:
         """P(v | x) of many events, by the model as it is, or as it will be at the times `ts` (seconds)."""

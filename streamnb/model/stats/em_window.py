@@ -15,7 +15,7 @@ from streamnb.model.attributes.expected import checked, count, counts, reading, 
 from streamnb.model.attributes.names import plain
 from streamnb.model.attributes.ranges import is_missing, nearest_double
 from streamnb.model.attributes.signatures import Array, State
-from streamnb.model.attributes.values import LARGEST, value_text
+from streamnb.model.attributes.values import LARGEST, as_event, value_text
 
 _ROWS = ("ends", "weights", "parts")
 _TOO_LONG = 10**4300  # Python writes and reads no longer integer; as a number it is cut to LARGEST
@@ -153,7 +153,7 @@ def as_plain(x: Any) -> Any:
     """
     if isinstance(x, str):
         return value_text(x)
-    return {name: _plain_value(value) for name, value in x.items() if not is_missing(value)}
+    return {name: _plain_value(value) for name, value in as_event(x).items() if not is_missing(value)}
 
 
 def _plain_value(value: Any) -> Any:

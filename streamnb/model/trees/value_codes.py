@@ -34,7 +34,7 @@ from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, plain_attribute
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Codes, Flags
-from streamnb.model.attributes.values import LARGEST, value_text
+from streamnb.model.attributes.values import LARGEST, as_event, value_text
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
 
@@ -225,7 +225,7 @@ def key_columns(xs: Any, kinds: Kinds) -> list[KeyColumn]:
         if columns is not None:
             return list(map(_of_frame, columns))
         xs = xs.to_dict("records")
-    xs = list(xs)
+    xs = list(map(as_event, xs))
     names = dict.fromkeys(chain.from_iterable(xs))
     return [column for name in names for column in _columns(name, [x.get(name) for x in xs], kinds)]
 

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if not config.weighs:
         config = replace(config, model=replace(config.model, kind="mixture"))
-    columns = columns_of(options, config.events.label)
+    columns = columns_of(options, wiring.schema(config), learns=True)
     streams = [begun(numbered(events_of(path, columns), options.order)) for path in options.files]
     wiring.warm_up(config)
     ablations = []
