@@ -35,6 +35,7 @@ from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.model.stats.memory_use import MemoryUse, Part
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -160,6 +161,7 @@ class Source:
 
     def leave(self, waiting):
         self.sensor.observed({Partition("events", 0): waiting, Partition("events", 1): 0}, 4096)
+        self.sensor.remembered(MemoryUse({"words": Part(700, 800)}, 5, 2.5))
 
     def close(self):
         self._endpoints.close()

@@ -23,6 +23,7 @@ from streamnb.model.evaluation.progressive import ESCAPE, ProgressiveValidation
 from streamnb.model.evaluation.unseen import probability_of_unseen
 
 _DECADES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+_UNIT = 2.0**40  # in parts of which probabilities are summed: their sum does not hang on how events are cut
 
 
 class Improbable(NamedTuple):
@@ -70,7 +71,8 @@ class OpenValidation(ProgressiveValidation):
         self._shown = 0
         self._met: set[int] = set()
         self._open_losses: list[float] = []
-        self._improbable = np.zeros((len(_DECADES) - 1, 3))  # times, sum of probabilities, how often it came
+        # Times, sum of probabilities in units, how often it came; of each decade.
+        self._improbable = [(0, 0, 0)] * (len(_DECADES) - 1)
 
     def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
         """Score a batch of events in order; see `ProgressiveValidation`."""
@@ -113,13 +115,16 @@ class OpenValidation(ProgressiveValidation):
         of_truth = truths == np.arange(rows.shape[1])
         for b in range(len(_DECADES) - 1):
             within = (rows > _DECADES[b]) & (rows <= _DECADES[b + 1])
-            self._improbable[b] += within.sum(), rows[within].sum(), (within & of_truth).sum()
+            told = np.rint(rows[within] * _UNIT).astype(np.int64)
+            n, total, came = self._improbable[b]
+            came += int((within & of_truth).sum())
+            self._improbable[b] = n + told.size, total + int(told.sum()), came
 
     @property
     def improbable(self) -> list[Improbable]:
         """Of each decade below 1 in 100 in which there was anything, from low to high."""
-        rows = zip(_DECADES[1:], self._improbable.tolist(), strict=True)
-        return [Improbable(upper, int(n), told / n, came / n) for upper, (n, told, came) in rows if n]
+        rows = zip(_DECADES[1:], self._improbable, strict=True)
+        return [Improbable(upper, n, told / _UNIT / n, came / n) for upper, (n, told, came) in rows if n]
 
     @property
     def open_log_loss(self) -> float | None:

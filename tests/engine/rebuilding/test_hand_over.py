@@ -142,6 +142,7 @@ def test_where_a_topic_was_made_anew_it_says_that_and_what_to_do(open_log, tmp_p
         serving(open_log(), tmp_path, LATE, accepts_loss=True).close()
 
 
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
 def test_on_a_full_disk_the_learner_goes_on_and_the_command_says_why(open_log, tmp_path):
     """The process that hands a model over cannot write its file: nothing of it is left, and it can be repeated."""
     log = open_log(events=1, **OUTPUTS)

@@ -47,7 +47,13 @@ def take_up(folder, point, becomes, trace=None):
         os._exit(0)
 
 
-@pytest.mark.parametrize("becomes", [KIND, "posterior.seed=3"], ids=["as before", "another kind"])
+@pytest.mark.parametrize(
+    "becomes",
+    [
+        pytest.param(KIND, id="as before"),
+        pytest.param("posterior.seed=3", id="another kind", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_learner_that_is_killed_at_any_step_of_a_take_up_leaves_one_model_or_the_other(tmp_path, becomes):
     first = tmp_path / "first"
     first.mkdir()
