@@ -86,7 +86,7 @@ def test_what_it_cannot_know_it_asks_for(init, capsys):
         "$.mood",
     )
     assert main(["init", "e.jsonl"]) == 1
-    assert "streamnb.toml: File exists" in capsys.readouterr().err
+    assert "streamnb.toml is there: remove it, or name another file with --out" in capsys.readouterr().err
 
 
 def test_a_topic_is_looked_at_as_a_file_is(init, monkeypatch, capsys):

@@ -50,8 +50,11 @@ def run(options: argparse.Namespace) -> int:
     named = _named(options, seen)
     places = _places(given, named, seen, n)
     text = _proposed(options, given, (places, named.get("text")), seen, n)
-    with Path(options.out).open("x", encoding="utf-8") as out:
-        out.write(text)
+    try:
+        with Path(options.out).open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError as error:
+        raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config = configuration.load(Path(options.out), {}, [])
     tally, letters, schema = Tally(), 0, wiring.schema(config)
     if options.file not in {None, "-"}:  # again, as the columns are declared now

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if not is_file:
         event = model.event(options.event)
         if strange := model.strange(event):
-            raise ConfigError(f"{strange}: give one of these, as JSON")
+            raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
         answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
     else:
         answers = _of_file(model, begun(events_of(options.event, columns_of(options, model.schema))))

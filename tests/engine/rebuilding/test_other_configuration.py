@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from contextlib import closing
@@ -10,10 +11,11 @@ import pytest
 from late import effective_labels, random_stream
 from service import AtOnce, digests, model_digest
 from test_rebuild import LATE, MODELS, TOPICS, append, flags_of, processed, serving, source, undisturbed
-from verifying import configured, journal_of, told, verified
+from verifying import configured, journal_of, new_worker, told, verified
 
 from streamnb.cli import main, wiring
 from streamnb.engine.journal.recovery import recover
+from streamnb.engine.ports import NewRecord
 from streamnb.engine.rebuilding.rebuild import Rebuilding
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
@@ -75,6 +77,28 @@ def test_it_is_the_model_of_a_run_under_the_other_and_what_follows_is_too(open_l
     assert Rebuilding(source(log, folder, *after)).rebuilt().digest == model_digest(
         undisturbed(later, effective_labels(later), *after)
     )
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_events_that_only_the_other_configuration_refuses_are_no_difference(open_log, tmp_path, capsys):
+    log = open_log(**{name: n for name, n in TOPICS.items() if name != "labels"})
+    says = [645 if i % 7 == 0 else f"w{i % 5} w{i % 3}" for i in range(60)]
+    raws = [{"id": f"e{i}", "label": "ab"[i % 2], "features": {"says": x}} for i, x in enumerate(says)]
+    log.append([NewRecord("events", None, json.dumps(raw).encode()) for raw in raws])
+    after = "attributes=[{name='says', kind='text'}]"
+    with closing(new_worker(log, tmp_path)) as worker:
+        worker.start("a learner")
+        worker.run(until_end=True)
+    sets = [f"log.url=sqlite:///{tmp_path}/log.db", f"snapshots.folder={tmp_path}", after]
+    assert main(["rebuild", *(part for one in sets for part in ("--set", one))]) == 0
+    assert "51 of 60 events learned anew" in capsys.readouterr().out
+    log = open_log()
+    log.append([NewRecord("events", None, json.dumps(raw).encode()) for raw in raws])
+    with closing(new_worker(log, tmp_path, after)) as worker:
+        worker.start("a learner")
+        worker.run(until_end=True)
+        assert (worker.learner.model.n_events, worker.learner.dead_letters) == (102, 9)
+    assert told(verified(open_log(), tmp_path, after)) == []
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)

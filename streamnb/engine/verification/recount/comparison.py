@@ -32,7 +32,6 @@ class LearnedState(NamedTuple):
     consumed: int
     dead_letters: int
     books: Books | None = None
-    forgotten: int = 0
 
     @classmethod
     def of(cls, learner: Learner) -> LearnedState:
@@ -53,8 +52,7 @@ class LearnedState(NamedTuple):
             statistics = Statistics.from_state(meta, arrays)
             _check_features(arrays)
             seen = counters["consumed"], counters["dead_letters"]
-            forgotten = parts.get("forgotten", Part({}, {})).arrays.values()
-            return cls(statistics, *seen, Books.read(model), sum(map(len, forgotten)))
+            return cls(statistics, *seen, Books.read(model))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise SnapshotError(f"this is no state of such a learner: {error!r}") from error
 
@@ -144,7 +142,7 @@ def recount_of(state: LearnedState) -> Recount:
     recount = Recount()
     recount.consumed, recount.dead_letters = state.consumed, state.dead_letters
     recount.events = state.statistics.events
-    recount.met = recount.consumed - recount.dead_letters - state.forgotten
+    recount.met = 0 if state.books is None else state.books.met
     recount.classes.update(_classes(state.statistics))
     for (kind, name), by_class in _totals(state.statistics, state.statistics.counts.totals).items():
         recount.totals[recount.group(kind, name)].update(by_class)
