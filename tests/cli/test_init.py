@@ -85,7 +85,7 @@ def test_what_it_cannot_know_it_asks_for(init, capsys):
         "$.mood",
         "$.mood",
     )
-    assert main(["init", "e.jsonl"]) == 1
+    assert main(["init", "e.jsonl"]) == 2
     assert "streamnb.toml is there: remove it, or name another file with --out" in capsys.readouterr().err
 
 

@@ -262,7 +262,7 @@ class Explained(Watched):
             for word in re.finditer(r"\w+", text):
                 owners[slice(*word.span())] = [word[0].lower()] * len(word[0])
             of_byte = [owner for owner, c in zip(owners, text, strict=True) for _ in c.encode()]
-            raw = text.encode()[: part.FIRST]
+            raw = text.encode()[: part.first]
             places += [
                 (part.bucket(raw[i : i + 4], number), [(attribute[1], o) for o in of_byte[i : i + 4]])
                 for i in range(len(raw) - 3)
