@@ -22,7 +22,7 @@ import msgspec
 from streamnb.config.classifiers import is_classifier
 from streamnb.config.hypotheses import ONCE_FIRST_BYTES
 from streamnb.config.schema import Config
-from streamnb.config.writing import shaping_of
+from streamnb.config.writing import FORMER, shaping_of
 from streamnb.errors import JournalError
 
 _MAY_CHANGE = re.compile(
@@ -97,32 +97,22 @@ def may_be_learned_anew(key: str, *, waits: bool) -> bool:
 def restored(shaping: Mapping[str, Any]) -> Config:
     """The configuration that a journal holds; keys that are newer than the journal have their defaults.
 
-    A new key's default is what was done before there was the key; but for ``model.kind``: before it, a model
-    was a mixture where hypotheses were declared, and else naive Bayes; and for ``predictions.max_bytes``,
-    ``predictions.top``, ``predictions.unseen``, ``posterior.floor``, ``classes.max`` and ``memory.shares``:
-    before them, a prediction could be of any size and as sure as hypotheses were, did not tell `unseen`,
-    there could be any number of classes, and a budget was shared out by another formula. Raises JournalError
-    where the journal has what this program does not know.
+    What was done before there was a key says `writing.FORMER`. Before ``model.kind``, a model was a mixture
+    where hypotheses were declared, and else naive Bayes; before ``classes.max`` and ``memory.shares``, there
+    could be any number of classes, and a budget was shared out by another formula. Raises JournalError where
+    the journal has what this program does not know.
     """
-    given, model = shaping, shaping.get("model", {})
-    if isinstance(model, Mapping) and "kind" not in model:
-        kind = "mixture" if shaping.get("hypotheses") else "naive_bayes"
-        shaping = {**shaping, "model": {**model, "kind": kind}}
-    predictions = shaping.get("predictions", {})
-    if isinstance(predictions, Mapping):
-        shaping = {**shaping, "predictions": {"top": 0, "max_bytes": 0, "unseen": False, **predictions}}
-    posterior = shaping.get("posterior", {})
-    if isinstance(posterior, Mapping):
-        shaping = {**shaping, "posterior": {"floor": False, **posterior}}
-    weighed = [_as_read(one) for one in shaping.get("hypotheses", [])]
-    shaping = {"classes": {"max": 0}, **shaping, "hypotheses": weighed}
-    if isinstance(memory := shaping.get("memory"), Mapping):
-        shaping = {**shaping, "memory": {"shares": 1, **memory}}
+    kind = "mixture" if shaping.get("hypotheses") else "naive_bayes"
+    older = {**FORMER, "model": {"kind": kind}, "classes": {"max": 0}, "memory": {"shares": 1}}
+    whole = {**shaping, "hypotheses": list(map(_as_read, shaping.get("hypotheses", [])))}
+    for section, former in older.items():
+        if isinstance(found := shaping.get(section, {}), Mapping):
+            whole[section] = {**former, **found}
     try:
-        config: Config = msgspec.convert(shaping, Config)
+        config: Config = msgspec.convert(whole, Config)
     except msgspec.ValidationError as error:
         raise JournalError(f"the journal's configuration is of another version: {error}") from error
-    unknown = {key for key, _ in _flat(given)} - {key for key, _ in _flat(shaping_of(config))}
+    unknown = {key for key, _ in _flat(shaping)} - {key for key, _ in _flat(shaping_of(config))}
     if unknown:
         raise JournalError(
             f"the journal's configuration is of a later version of this program: {', '.join(sorted(unknown))}"

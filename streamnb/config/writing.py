@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +18,17 @@ from streamnb.model.naive_bayes.room import NEWEST
 
 SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
 """The sections that change neither what is learned nor what is published."""
+
+FORMER: Mapping[str, Mapping[str, Any]] = {
+    "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn"},
+    "posterior": {"floor": False},
+    "predictions": {"top": 0, "max_bytes": 0, "unseen": False},
+    "topics": {"labels": ""},
+}
+"""Section -> key -> what was done before there was the key; where it is done still, it is left out.
+
+What the clock of events is, where it is not set, is known by when the journal began.
+"""
 
 _SHAPELESS_OF_TOPICS = ("partitions", "replication", "retention")
 """What matters only while a topic is created: the journal knows the partitions that were read."""
@@ -56,8 +67,9 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
     shaping["model"] |= config.model.own
-    for section, key in _newer(config):
-        del shaping[section][key]
+    for section, former in FORMER.items():
+        for key, value in former.items():
+            _drop([shaping[section]], key, value)
     if not config.keeps_events:
         del shaping["labels"]
     if config.memory.budget is None:  # journals without a budget, or a limit of classes, are older
@@ -83,28 +95,6 @@ def _drop(tables: Iterable[dict[str, Any]], key: str, *older: Any) -> None:
     for table in tables:
         if table[key] in older:
             del table[key]
-
-
-def _newer(config: Config) -> Iterator[tuple[str, str]]:
-    """Section and name of the keys that are not set, and that journals without them are older than."""
-    if config.events.entity is None:
-        yield "events", "entity"
-    if config.events.clock is None:  # what it is then is known by when the journal began
-        yield "events", "clock"
-    if not config.events.letter_bytes:
-        yield "events", "letter_bytes"
-    if config.events.repeats == "learn":
-        yield "events", "repeats"
-    if not config.posterior.floor:
-        yield "posterior", "floor"
-    if not config.predictions.top:
-        yield "predictions", "top"
-    if not config.predictions.max_bytes:
-        yield "predictions", "max_bytes"
-    if not config.predictions.unseen:
-        yield "predictions", "unseen"
-    if not config.topics.labels:
-        yield "topics", "labels"
 
 
 def _lines(section: Section, path: str) -> Iterator[str]:

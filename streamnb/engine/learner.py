@@ -21,7 +21,7 @@ import numpy as np
 from streamnb.engine.admission import Admission
 from streamnb.engine.known_classes import NUMBER_BYTES, KnownClasses, class_bytes
 from streamnb.engine.labels.copying import LateLabelsCopy
-from streamnb.engine.labels.heard import Heard
+from streamnb.engine.labels.heard import Arrived, Heard
 from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
@@ -437,13 +437,10 @@ class Learner:
             stop = done + self._few(events[done:stop])
             if self.late is not None:
                 stop = done + self.late.first_repeat(events[done:stop], earliest[done:stop])
-            at = [records[place] for place in places[done:stop]]
             if stop > done:
-                made = list(
-                    self._predict_then_learn(
-                        events[done:stop], at, places[done:stop], now, earliest[done:stop]
-                    )
-                )
+                at = [records[place] for place in places[done:stop]]
+                arrived = Arrived(events[done:stop], at, places[done:stop], earliest[done:stop])
+                made = list(self._predict_then_learn(arrived, now))
             else:
                 place = places[done]
                 made = self._repeated(events[done], records[place], place, earliest[done], now)
@@ -514,22 +511,16 @@ class Learner:
                 new.discard(event.label)
         return len(events)
 
-    def _predict_then_learn(
-        self,
-        events: Sequence[Event],
-        records: Sequence[Record],
-        places: Sequence[int],
-        now: float,
-        earliest: Floats,
-    ) -> Iterable[NewRecord]:
-        """Predict and learn events, that were in these records, at these places after `consumed` others."""
+    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:
+        """Predict and learn events that came after `consumed` other records."""
+        events, records, places, _ = arrived
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         learned, n_learned = self.model.n_events, self._n_learned
         said: list[tuple[Said, ...]] = []
         truths: list[Truth | None] = []
         labels, weights = [event.label for event in events], [event.weight for event in events]
         if self.late is not None:
-            said = self.late.said_before(events, records, earliest)
+            said = self.late.said_before(arrived)
             truths = [self.late.truth(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]
@@ -546,7 +537,7 @@ class Learner:
             columns = [-1 if label is None else column.get(label, -1) for label in labels]
             self.progressive.update_many(posteriors.probabilities, np.array(columns, dtype=np.int64))
         else:
-            self.late.serve(events, records, said, truths, posteriors, ages, self.model)
+            self.late.serve(arrived, said, truths, posteriors, ages, self.model)
         self._prune(n_learned)
         name = self.settings.name
         predictions = [

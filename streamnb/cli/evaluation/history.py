@@ -15,7 +15,7 @@ from streamnb.config import Config
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
-from streamnb.engine.rebuilding.rebuild import _forgotten
+from streamnb.engine.rebuilding.rebuild import forgotten_before
 from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.log.chain import earliest_kept, steps, survey
 from streamnb.errors import ConfigError, JournalError, LogError
@@ -66,7 +66,7 @@ def history_of(config: Config, log: Log) -> Iterator[Past]:
         raise JournalError(f"{fault}; `streamnb verify` tells all that is wrong")
     if seen.first is None:
         raise JournalError("the journal is empty: a history is what a learner has read, and none has run yet")
-    forgotten = _forgotten(wiring.snapshots(config), seen.end.origin.floor)
+    forgotten = forgotten_before(wiring.snapshots(config), seen.end.origin.floor)
     left_out = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
     reader, gone = SliceReader(log), 0
     for step in steps(log, seen, {}):

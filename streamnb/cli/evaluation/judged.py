@@ -7,18 +7,18 @@ was served: what is noted first is overwritten.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.cli import wiring
 from streamnb.config import Config
+from streamnb.engine.labels.heard import Arrived
 from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.labels.scoring import Scoring
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import NewRecord, Record
-from streamnb.events import Event
+from streamnb.engine.ports import NewRecord
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.served_scores import Score, nats, scored
@@ -94,19 +94,13 @@ class Judged(Learner):
         if self.late is not None:
             self.late.scoring = _Scoring(self.late, self.settings.window, self._note)
 
-    def _predict_then_learn(
-        self,
-        events: Sequence[Event],
-        records: Sequence[Record],
-        places: Sequence[int],
-        now: float,
-        earliest: Floats,
-    ) -> Iterable[NewRecord]:
+    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:
+        places = arrived.places
         self._place.extend(self.consumed + place for place in places)
         self._truth.extend([_NONE] * len(places))
         self._loss.extend([0.0] * len(places))
         self._right.extend([0] * len(places))
-        return super()._predict_then_learn(events, records, places, now, earliest)
+        return super()._predict_then_learn(arrived, now)
 
     def _note(self, numbers: Ints, score: Score) -> None:
         np.frombuffer(self._truth, dtype=np.int64)[numbers] = score.truth

@@ -11,7 +11,22 @@ import numpy.typing as npt
 
 from streamnb.engine.labels.verdicts import Said
 from streamnb.engine.ports import Record
-from streamnb.events import Verdict
+from streamnb.events import Event, Verdict
+
+
+class Arrived(NamedTuple):
+    """n events that are predicted together.
+
+    Attributes:
+        events, records: what each says, and where it lies.
+        places: of each record among those that are processed.
+        earliest: float64[n], events that were recorded before wait no longer.
+    """
+
+    events: Sequence[Event]
+    records: Sequence[Record]
+    places: Sequence[int]
+    earliest: npt.NDArray[np.float64]
 
 
 class Heard(NamedTuple):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from streamnb.engine.labels.chunk import NONE, SEVERAL, Waiting, kept_probabilities, lengths
 from streamnb.engine.labels.copying import LateLabelsCopy
 from streamnb.engine.labels.early import Dropped, EarlyVerdicts
-from streamnb.engine.labels.heard import FirstVerdict, Heard, Refused, Taken, Words
+from streamnb.engine.labels.heard import Arrived, FirstVerdict, Heard, Refused, Taken, Words
 from streamnb.engine.labels.horizon import Horizon
 from streamnb.engine.labels.pending import ABSENT, PendingEvents
 from streamnb.engine.labels.sayings import Sayings
@@ -110,10 +110,9 @@ class LateLabels:
 
     # -- events -------------------------------------------------------------------------------------------
 
-    def said_before(
-        self, events: Sequence[Event], records: Sequence[Record], earliest: npt.NDArray[np.float64]
-    ) -> list[tuple[Said, ...]]:
+    def said_before(self, arrived: Arrived) -> list[tuple[Said, ...]]:
         """What is said of each event as it comes: in itself, and by verdicts that came before it."""
+        events, records, _, earliest = arrived
         if not len(self._early) and not any(event.label for event in events):
             return [()] * len(events)
         weight = self.settings.weights.get(IN_EVENT, 1.0)
@@ -145,8 +144,7 @@ class LateLabels:
 
     def serve(
         self,
-        events: Sequence[Event],
-        records: Sequence[Record],
+        arrived: Arrived,
         said: Sequence[tuple[Said, ...]],
         truths: Sequence[Truth | None],
         posteriors: Posteriors,
@@ -154,6 +152,7 @@ class LateLabels:
         model: StreamModel,
     ) -> None:
         """Let events wait that were predicted, and learned where their truth is known; and score these."""
+        events = arrived.events
         # As they came, whatever is processed together: before the classes that all of them made.
         self.scoring.columns_of([one.label for some in said for one in some if one.label is not None])
         self._follow(model)
@@ -165,7 +164,7 @@ class LateLabels:
             sizes[i] += (len(said[i]) - 1) * _SEVERAL_BYTES
         columns = {
             "ts": np.array([np.nan if event.ts is None else event.ts for event in events]),
-            "time": np.array([record.timestamp for record in records]),
+            "time": np.array([record.timestamp for record in arrived.records]),
             "place": horizon.taken + np.cumsum(sizes) - sizes,
             "age": np.array(ages),
             "known": posteriors.known,

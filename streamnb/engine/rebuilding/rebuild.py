@@ -83,7 +83,7 @@ class Rebuilding:
             raise JournalError("the journal is empty: nothing has been learned yet")
         at = end.n if at is None else at
         _check_beginning(source.log, identity)
-        known = _forgotten(source.snapshots, end.origin.floor)
+        known = forgotten_before(source.snapshots, end.origin.floor)
         truths = Truths(source.learner().settings, known)
         before = self._processed(truths, at)
         truths.finish()
@@ -158,7 +158,7 @@ class Rebuilding:
         return recover(self._source.log, NoSnapshots(), learner, blind, at=at)
 
 
-def _forgotten(snapshots: Snapshots, floor: int) -> Offsets:
+def forgotten_before(snapshots: Snapshots, floor: int) -> Offsets:
     """What was forgotten before, as the newest snapshot knows. Raises JournalError where it may not."""
     if floor < 0:
         return {}

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamnb.engine.labels.chunk import NONE, Chunk
+from streamnb.engine.labels.heard import Arrived
 from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt
 from streamnb.engine.learner import Learner
@@ -121,14 +122,8 @@ class Truths(Learner):
         self._note_gone(seen)
         return made
 
-    def _predict_then_learn(
-        self,
-        events: Sequence[Event],
-        records: Sequence[Record],
-        places: Sequence[int],  # noqa: ARG002
-        now: float,  # noqa: ARG002
-        earliest: npt.NDArray[np.float64],
-    ) -> Iterable[NewRecord]:
+    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
+        events, records, _, _ = arrived
         for record in records:
             self.places.append(self._places[record.partition])
             self.offsets.append(record.offset)
@@ -139,10 +134,10 @@ class Truths(Learner):
             return ()
         self.labels.extend([NONE] * len(events))
         self.weights.extend([0.0] * len(events))
-        said = self.late.said_before(events, records, earliest)
+        said = self.late.said_before(arrived)
         nothing = Posteriors([], np.zeros((len(events), 0)), np.zeros(len(events), dtype=np.int64))
         truths = list(map(self.late.truth, said))
-        self.late.serve(events, records, said, truths, nothing, [0] * len(events), self.model)
+        self.late.serve(arrived, said, truths, nothing, [0] * len(events), self.model)
         return ()
 
     def _chunks(self) -> dict[int, Chunk]:
@@ -221,15 +216,8 @@ class LearningAnew(Learner):
         name = None if label == NONE else truths.names[label]
         return msgspec.structs.replace(event, label=name, weight=truths.weights[at] if name else 1.0)
 
-    def _predict_then_learn(
-        self,
-        events: Sequence[Event],
-        records: Sequence[Record],  # noqa: ARG002
-        places: Sequence[int],  # noqa: ARG002
-        now: float,  # noqa: ARG002
-        earliest: npt.NDArray[np.float64],  # noqa: ARG002
-    ) -> Iterable[NewRecord]:
-        before = self._n_learned
+    def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002
+        events, before = arrived.events, self._n_learned
         taken, self._waiting = self._waiting[: len(events)], self._waiting[len(events) :]
         for at in taken:  # what is forgotten may be forgotten between two events that were read together
             self.prunings[at] = self.model.n_prunings
