@@ -106,6 +106,10 @@ def _warm_up(config: Config, alive: Callable[[], None]) -> None:
         showing.answer()
 
 
+class _StoppedError(KeyboardInterrupt):
+    """Told to stop. A KeyboardInterrupt that leaves an `exec` ends Python by SIGINT though it is caught."""
+
+
 class _Stop:
     """Whether a signal has asked to stop; it tells the worker, too, once there is one."""
 
@@ -127,7 +131,7 @@ class _Stop:
         self._interrupts = True
         try:
             work()
-        except KeyboardInterrupt:
+        except _StoppedError:
             self._asked = True
         finally:
             self._interrupts = False
@@ -136,7 +140,7 @@ class _Stop:
     def _note(self, *_: object) -> None:
         self._asked = True
         if self._interrupts:
-            raise KeyboardInterrupt
+            raise _StoppedError
         if self.worker is not None:
             self.worker.stop()
 

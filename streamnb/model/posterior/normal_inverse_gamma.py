@@ -49,8 +49,9 @@ class NormalInverseGamma(Conjugate):
     sqrt(beta' (kappa' + 1) / (alpha' kappa')).
 
     An observation is a finite number; a missing one is refused. Those beyond +-10^140 are observed as
-    +-10^140 (see `moments`), and predicted as they are. What is left after `unlearn` has no spread where it
-    weighs no more than a single observation, or where only rounding would be left of it.
+    +-10^140 (see `moments`), and predicted as they are. What is left after `unlearn` has no spread where
+    only rounding would be left of it, or where it weighs no more than a single observation and the spread is
+    below 1/1024 of the values.
 
     Args:
         mean: of mu, between -10^140 and 10^140.

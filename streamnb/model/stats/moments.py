@@ -1,8 +1,8 @@
 """Moments of continuous attributes: Welford's (n, mean, M2) per attribute and class.
 
     learn     n' = n + w;  mean' = mean + w (x - mean) / n';  M2' = M2 + w (x - mean)(x - mean')
-    unlearn   the same backwards; n is exact, M2 stays >= 0 and is 0 where only rounding is left of it,
-              an emptied cell is all zero again
+    unlearn   the same backwards; n is exact, M2 stays >= 0 and is 0 where only rounding is left of it, or
+              n <= 1 and M2 / n <= (2^-10 largest)^2; an emptied cell is all zero again
     merge     Chan, Golub, LeVeque (1979): M2 = M2_a + M2_b + (mean_b - mean_a)^2 n_a n_b / (n_a + n_b)
 
 References: Welford (1962), Technometrics 4(3); Chan, Golub and LeVeque (1979), STAN-CS-79-773.
@@ -49,6 +49,8 @@ from streamnb.model.compiled.jit import inlined, kernel
 NO_SPREAD = 8 * 2.0**-52
 """A standard deviation up to so much of the mean is rounding; see above."""
 _ROUNDING = 16 * 2.0**-52
+_NARROW = 2.0**-10
+"""A standard deviation up to so much of the values may be rounding where n <= 1."""
 FARTHEST = 1.001 * LARGEST
 """No mean is farther from zero: rounding may carry it a little beyond the values."""
 
@@ -84,11 +86,14 @@ def unlearn_value(n: Any, mean: Any, M2: Any, f: int, k: int, x: float, weight: 
     left = M2[f, k] - (weight / UNIT) * (x - mean[f, k]) * (x - before)
     # What is left of a difference of two numbers below their rounding is noise, not spread: read as a
     # variance it would make one value certain. The means are known to eps |mean|, and M2 to eps M2; of what
-    # earlier differences left nothing is known, but a single example has no spread.
+    # earlier differences left nothing is known. A single example has no spread, and lighter ones that weigh
+    # no more together may have one: it is told from rounding where it is not narrow.
     largest = max(abs(x), abs(before), abs(mean[f, k]))
     span = abs(x - mean[f, k]) + abs(x - before)
     noise = _ROUNDING * (M2[f, k] + (weight / UNIT) * largest * span)
-    M2[f, k] = left if left > noise and rest > UNIT else 0.0
+    if rest <= UNIT:
+        noise = max(noise, (rest / UNIT) * (_NARROW * largest) ** 2)
+    M2[f, k] = left if left > noise else 0.0
     mean[f, k] = before
     n[f, k] = rest
 

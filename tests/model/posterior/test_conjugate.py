@@ -133,8 +133,10 @@ def test_one_that_has_observed_nothing_is_the_identity_of_merge(kind, data):
 @given(data=st.data())
 def test_unlearn_is_the_inverse(kind, data):
     make, seen = data.draw(stream(kind))
-    if kind == "normal":  # what weighs no more than one observation has no spread: see the next test
-        seen = [(x, w + 1.0) for x, w in seen]
+    if (
+        kind == "normal"
+    ):  # a narrow spread of what weighs no more than one observation is lost: see the next test
+        seen = [(round(x / 125.0), math.ceil(w * 128) / 1024) for x, w in seen]
     back = data.draw(st.permutations(seen))
     kept_back = data.draw(st.integers(0, len(seen)))
     posterior = told(make(), seen)
@@ -146,12 +148,14 @@ def test_unlearn_is_the_inverse(kind, data):
     assert said(posterior) == said(make()), "all of it taken back leaves nothing, not even rounding"
 
 
-def test_what_is_left_of_a_normal_has_no_spread_where_it_weighs_no_more_than_one_observation():
-    normal = told(NormalInverseGamma(), [(0.0, 0.5), (1.0, 0.5), (1.0, 0.5), (7.0, 1.0)])
+@pytest.mark.parametrize(("apart", "spread"), [(1.0, 0.25), (2.0**-9, 2.0**-20), (2.0**-11, 0.0)])
+def test_a_narrow_spread_is_lost_where_no_more_than_one_observation_is_left(apart, spread):
+    """It could be the rounding of one observation; of two lighter ones it is missed where it is narrow, too."""
+    normal = told(NormalInverseGamma(), [(1.0, 0.5), (1.0 - apart, 0.5), (1.0, 0.5), (7.0, 1.0)])
     normal.unlearn(7.0)
-    assert normal.observed == (1.5, pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert normal.observed == (1.5, pytest.approx(1.0 - apart / 3), pytest.approx(apart**2 / 3, rel=1e-9))
     normal.unlearn(1.0, 0.5)
-    assert normal.observed == (1.0, pytest.approx(0.5), 0.0)
+    assert normal.observed == (1.0, pytest.approx(1.0 - apart / 2), pytest.approx(spread))
 
 
 @pytest.mark.parametrize("kind", KINDS)

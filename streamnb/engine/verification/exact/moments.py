@@ -26,7 +26,7 @@ step makes wrong is carried on by its weight, so that
 
     |mean error| <= 4 N eps X m / n        |M2 error| <= (32 W m / l + 160 m) N eps X^2        eps = 2u
 
-and where no more than one example is left its spread is taken for none: M2 may then lack what it was.
+and where no more than one example is left a narrow spread is taken for none: M2 may then lack what it was.
 """
 
 from __future__ import annotations
