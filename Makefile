@@ -25,9 +25,10 @@ test-all: $(VENV)/dev.stamp  ## what `make test` leaves out: every third crash p
 	$(PYTEST) -n $(WORKERS) -m thorough
 
 SEED ?=
-storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life (an hour; SEED=N for one storm again)
+storm: $(VENV)/dev.stamp  ## kill learners and brokers at random moments, then recount; and at every step of a life; more examples of each law (an hour; SEED=N for one storm again)
 	PYTHONPATH=tests:tests/support:tests/oracles:tests/brokers $(BIN)/python -m storm $(if $(SEED),--seed $(SEED))
-	CRASHES=all $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py
+	CRASHES=all MUTATIONS=400 $(BIN)/python -m pytest -q tests/crashes/test_crash_points.py tests/hostile/test_states.py
+	HYPOTHESIS_PROFILE=storm $(BIN)/python -m pytest -q -m "not broker and not thorough" tests/laws
 
 FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/dev.stamp  ## whatever bytes as events, labels, snapshots, journal and configuration: no crash, no hang, no traceback

@@ -26,8 +26,9 @@ pytest_plugins = ["broker_fixtures"]
 
 # How long examples take to make depends on what else the machine does.
 TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", **TIMELESS)
-settings.register_profile("ci", derandomize=True, print_blob=True, **TIMELESS)
+settings.register_profile("default", max_examples=50, **TIMELESS)
+settings.register_profile("ci", max_examples=50, derandomize=True, print_blob=True, **TIMELESS)
+settings.register_profile("storm", max_examples=1000, **TIMELESS)
 settings.register_profile("fast", max_examples=10, **TIMELESS)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "default")
 settings.load_profile(PROFILE)
@@ -35,10 +36,11 @@ settings.load_profile(PROFILE)
 STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-LONG = ["storm", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "negative_controls",
-        "late_storm", "river_checks", "wheel", "end_to_end", "rollback", "changes_between_starts", "drift", "long_work",
-        "latency", "kafka_log", "brokers", "log_contract", "worker", "late_labels", "rebuild", "commands",
-        "labels_on_logs", "hand_over", "odd_values", "laws", "doctor", "ask", "librdkafka", "dlq"]  # fmt: skip
+LONG = ["storm", "replicas", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
+        "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
+        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "log_contract", "worker", "rebuild",
+        "late_labels", "serve", "explain", "commands", "labels_on_logs", "hand_over", "odd_values", "laws", "doctor",
+        "ask", "librdkafka", "dlq", "laws_on_logs", "whereabouts", "entity_chains", "dashboard", "deploy"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
 
 THOROUGH = (
@@ -51,6 +53,7 @@ THOROUGH = (
     "benchmarks/test_bench.py",
     "benchmarks/test_latency.py",
     "benchmarks/test_service_bench.py",
+    "cli/test_compiling.py",
     "cli/test_rehearsal.py",
     "cli/test_snapshot_command.py",
     "cli/test_wheel.py",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import re
 import shlex
-import subprocess
-import sys
 import threading
 from itertools import combinations
 from pathlib import Path
@@ -149,23 +146,16 @@ def test_a_csv_file_and_standard_input(naive):
     done = ask(naive, "predict", "new.csv", "--text-column", "message")
     assert [line.split("\t")[:2] for line in done.stdout.splitlines()] == [["1", "spam"], ["2", "ham"]]
     done = piped(naive, "predict", "-", given="\n".join(RAWS[:2]).encode())
-    assert [line.split("\t")[1] for line in done.stdout.decode().splitlines()] == ["spam", "ham"]
+    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == ["spam", "ham"]
     done = piped(naive, "explain", "-", "--json", given=TEXT.encode())
     assert json.loads(done.stdout)["label"] == "spam"
     done = piped(naive, "explain", "-", given="caf\xe9".encode("latin-1"), code=2)
-    assert b"not UTF-8 at byte 3" in done.stderr
+    assert "not UTF-8 at byte 3" in done.stderr
 
 
 def piped(folder, *arguments, given, code=0):
-    """In a process of its own, with a standard input."""
-    done = subprocess.run(
-        [sys.executable, "-m", "streamnb", *arguments, *FLAGS],
-        cwd=folder,
-        input=given,
-        capture_output=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(Path(streamnb.__file__).parents[1])},
-    )
+    """With a standard input."""
+    done = commands.run([*arguments, *FLAGS], cwd=folder, given=given)
     assert done.returncode == code, done.stderr
     return done
 

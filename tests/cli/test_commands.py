@@ -93,28 +93,30 @@ def test_run_survives_kill_9_and_stops_on_sigterm(file, tmp_path):
              "--set", "snapshots.every_events=300"]  # fmt: skip
     answer("replay", file, *flags, cwd=tmp_path)
     rng = random.Random(1)
-    command = [sys.executable, "-m", "streamnb", "run", *flags]
     killed = 0
     journal = Partition("journal", 0)
+    told, said = tmp_path / "told", tmp_path / "said"
+
+    def start():
+        return commands.begin(["run", *flags], cwd=tmp_path, out=told, err=said)
+
     with SqliteLog(tmp_path / "log.db") as log:
         for _ in range(6):
             before = log.offsets(journal)[1]
-            worker = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+            worker = start()
             while log.offsets(journal)[1] <= before + rng.randrange(3, 20) and worker.poll() is None:
                 time.sleep(0.002)
             worker.kill()
-            assert worker.wait() == -signal.SIGKILL, worker.stderr.read()
-            worker.stderr.close()
+            assert worker.wait() == -signal.SIGKILL, said.read_text()
             killed += 1
             time.sleep(0.6)  # the log waits for the dead one's session
         assert log.offsets(Partition("predictions", 0))[1] < 2500, "the kills came too late to test anything"
-        worker = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        worker = start()
         while log.offsets(Partition("predictions", 0))[1] < 2500:
             time.sleep(0.01)
         worker.send_signal(signal.SIGTERM)
-        out, _ = worker.communicate(timeout=30)
-        assert worker.returncode == 0
-        assert b"2,500 events" in out
+        assert worker.wait(30) == 0, said.read_text()
+        assert "2,500 events" in told.read_text()
         got = predictions(log)
     alone = answer("evaluate", file, "--predictions", tmp_path / "predictions.jsonl")
     assert [p["id"] for p in got] == [f"e{i}" for i in range(2500)]

@@ -74,7 +74,9 @@ from streamnb.wire.snapshot import Part
 
 PATIENCE = 60  # seconds, after which a case hangs
 MEMORY = 3 << 30  # bytes that a case may ask for
-MOST = None if os.environ.get("ALL_MUTATIONS") else 400  # cases of a model, of all of them evenly
+MOST = int(
+    os.environ.get("MUTATIONS", "150")
+)  # cases of a model, of all of them evenly; `make storm` tries more
 WORDS = "free entry win now lunch see you ünïcødé incomprehensibilities cash prize".split()
 ATTRIBUTES = {"text": "text", "title": "text", "code": "nominal", "bits": "nominal"}
 DECAYING = Hypothesis("presence", m=2.0, p=0.25, half_life=3.0, calibrated=True)
@@ -627,7 +629,7 @@ def cases(meta, arrays):
 def chosen(damage):
     """So many of them, drawn evenly: as many of each array and value."""
     everything = list(damage)
-    if MOST is None or len(everything) <= MOST:
+    if len(everything) <= MOST:
         return everything
     drawn = random.Random(11).sample(range(len(everything)), MOST)
     return [everything[i] for i in sorted(drawn)]

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import commands
 from cluster import Cluster
-from commands import spawn
 from program import Program
 from storm.embedded import EmbeddedSource, NoCluster, NoTransactions
 from storm.late_labels import RANKS, TOPIC, WEIGHTS, events_and_verdicts
@@ -45,6 +45,8 @@ class Plan:
         log: "kafka" or "sqlite".
         client: by which learners reach brokers.
         replicas: that follow all of it, see `replicas`; then the state is turned about once more at the end.
+        forks: whether processes are forks of one that has imported everything: most of what the processor does in a
+            short storm is to import.
     """
 
     seed: int
@@ -60,6 +62,7 @@ class Plan:
     log: str = "kafka"
     client: str = "kafka-python"
     replicas: int = 0
+    forks: bool = False
 
     @property
     def is_late(self) -> bool:
@@ -89,7 +92,8 @@ def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> di
     def tell(line: str) -> None:
         say(f"{time.monotonic() - began:7.1f} s  {line}")
 
-    program = Program(folder, cluster.address, begin=spawn, **_sections(plan))
+    begin = commands.begin if plan.forks else commands.spawn
+    program = Program(folder, cluster.address, begin=begin, **_sections(plan))
     topics = program.topics
     topics |= {"labels": TOPIC} if plan.is_late else {}
     program.run("topics", "create")
@@ -126,10 +130,10 @@ def rage(cluster: Cluster | NoCluster, folder: Path, plan: Plan, say: Say) -> di
             faults += turned_about(program, replicas, cluster.address, tell)
     finally:
         learners.leave()
-        program.close()
-        transactions.close()
         if replicas is not None:
             replicas.close()
+        program.close()
+        transactions.close()
     verdict["faults"] = faults + source.complaints + learners.faults[:5] + verdict["faults"]
     return {
         **asdict(plan),

@@ -6,7 +6,7 @@ from storm.course import Plan
 
 
 def short(seed: int) -> Plan:
-    return Plan(seed, events=30_000, rate=600.0, kills=10, freezes=1, broker_kills=1)
+    return Plan(seed, events=15_000, rate=600.0, kills=8, freezes=1, broker_kills=1)
 
 
 def chains(seed: int) -> list[Plan]:
@@ -29,7 +29,7 @@ def late(seed: int) -> list[Plan]:
 
 
 def short_late(seed: int) -> Plan:
-    return Plan(seed, events=8_000, rate=400.0, kills=6, freezes=1, kind="naive_bayes", log="sqlite")
+    return Plan(seed, events=5_000, rate=400.0, kills=6, freezes=1, kind="naive_bayes", log="sqlite")
 
 
 def full(seed: int) -> list[Plan]:
@@ -40,7 +40,7 @@ def full(seed: int) -> list[Plan]:
     ]
 
 
-def replicated(seed: int, log: str = "kafka") -> Plan:
+def replicated(seed: int, log: str = "kafka", events: int = 3_000) -> Plan:
     """Replicas follow learners whose labels come late."""
     few = {"kills": 4, "freezes": 1, "broker_kills": int(log == "kafka"), "replicas": 2}
-    return Plan(seed, events=3_000, rate=100.0, kind="naive_bayes", log=log, **few)
+    return Plan(seed, events=events, rate=100.0, kind="naive_bayes", log=log, **few)

@@ -1,18 +1,14 @@
 """Replicas beside the learners of a storm: `streamnb serve`, killed at random moments, too, and what each of them held.
 
 Whatever befalls learners and replicas, a journal record has one state. A replica notes the digests of what it holds at
-each record at which it is met; a learner leaves its own in snapshots. Run as a program, this is such a replica:
-``python -m storm.replicas NOTES serve ...``.
+each record at which it is met; a learner leaves its own in snapshots.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -20,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from program import Program, until
+from program import Command, Program, until
 from storm.misfortunes import Say
 from storm.reading import ends, last_journalled, read
 
@@ -33,6 +29,7 @@ LIVES = 0.0, 8.0  # seconds that one follows, or only begins
 BEGUN_SECONDS = 60.0
 LEARNER = "the learner"
 LOOK_SECONDS = 0.01
+NOTES = "from storm.replicas import note; note({!r})"
 LISTENS = re.compile(r"answering at (127\.0\.0\.1:\d+):")
 
 Held = dict[str, str]
@@ -66,14 +63,13 @@ class Replicas:
 
     def close(self) -> None:
         self.spare()
-        for process, _ in self._seats:
-            process.kill()
-            process.wait()
+        for replica, _ in self._seats:
+            replica.kill()
 
     def say(self, verdicts: list[dict[str, object]]) -> None:
         """Send verdicts to one of them, once it answers."""
-        _, said = self._seats[0]
-        address = until(lambda: LISTENS.search(said.read_text()))[1]
+        replica, _ = self._seats[0]
+        address = until(lambda: LISTENS.search(replica.said()))[1]
         body = json.dumps({"labels": verdicts}).encode()
         head = {"Content-Type": "application/json"}
         with urlopen(Request(f"http://{address}/labels", body, head)) as answer:
@@ -81,8 +77,8 @@ class Replicas:
 
     def await_record(self, n: int) -> None:
         """Until each that goes has been met at a journal record."""
-        for _, said in self._seats:
-            until(lambda said=said: n in dict(_noted(said.with_suffix(".notes"))))
+        for _, notes in self._seats:
+            until(lambda notes=notes: n in dict(_noted(notes)))
 
     def held(self) -> Mapping[int, Sequence[tuple[str, Held]]]:
         """Journal record -> who held what there; the learner, where it left a snapshot, before the replicas."""
@@ -96,40 +92,25 @@ class Replicas:
                 held[n].append((notes.stem, found))
         return held
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], Path]:
+    def _start(self) -> tuple[Command, Path]:
         self._begun += 1
-        said = self._folder / f"replica-{self._begun}.said"
-        order = [
-            said.with_suffix(".notes"),
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--config",
-            self._program.file,
-        ]
-        with said.open("wb") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "storm.replicas", *map(str, order)],
-                cwd=self._program.folder,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-                stdout=file,
-                stderr=file,
-            )
-        return process, said
+        notes = self._folder / f"replica-{self._begun}.notes"
+        return self._program.start("serve", "--listen", "127.0.0.1:0", first=NOTES.format(str(notes))), notes
 
     def _strike(self) -> None:
         while not self._stopping.is_set():
             seat = self._rng.randrange(len(self._seats))
-            process, said = self._seats[seat]
+            replica, notes = self._seats[seat]
             deadline = time.monotonic() + BEGUN_SECONDS * (self._rng.random() < 0.8)
-            while not any(_noted(said.with_suffix(".notes"))) and time.monotonic() < deadline:
+            while not any(_noted(notes)) and time.monotonic() < deadline:
                 self._stopping.wait(0.1)
             if self._stopping.wait(self._rng.uniform(*LIVES)):
                 return
-            if process.poll() is not None or "Traceback" in (words := said.read_text()):
-                self.faults.append(f"a replica ended with {process.returncode}: {words[-2000:]}")
-            process.kill()
-            process.wait()
+            if not replica.is_going() or "Traceback" in replica.said():
+                self.faults.append(
+                    f"a replica ended with {replica.process.returncode}: {replica.said()[-2000:]}"
+                )
+            replica.kill()
             self.kills += 1
             self._seats[seat] = self._start()
 
@@ -207,9 +188,7 @@ class _Noting(Replica):
                 time.sleep(LOOK_SECONDS)
 
 
-if __name__ == "__main__":
-    from streamnb.cli import main
-
-    _Noting.notes = Path(sys.argv[1])
+def note(notes: str) -> None:
+    """Have the replica that begins in this process note there what it holds."""
+    _Noting.notes = Path(notes)
     server.Replica = _Noting
-    sys.exit(main(sys.argv[2:]))

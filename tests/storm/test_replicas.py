@@ -14,7 +14,7 @@ __all__ = ["lone_broker"]
 @pytest.mark.parametrize("log", ["sqlite", pytest.param("kafka", marks=pytest.mark.broker)])
 def test_replicas_hold_what_learners_hold_and_write_only_what_they_were_sent(log, request, tmp_path):
     cluster = NoCluster(tmp_path) if log == "sqlite" else request.getfixturevalue("lone_broker")
-    report = weathered(cluster, tmp_path, lambda seed: replicated(seed, log))
+    report = weathered(cluster, tmp_path, lambda seed: replicated(seed, log, events=1_500))
     assert report["kills"] >= 4
     assert report["replica_kills"] >= 3
 

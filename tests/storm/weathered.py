@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 from storm.course import rage
 from storm.report import told
@@ -11,7 +12,7 @@ from storm.report import told
 
 def weathered(cluster, folder, make):
     """A storm of any seed after which nothing is amiss; its report."""
-    report = rage(cluster, folder, make(random.SystemRandom().randrange(1 << 32)), print)
+    report = rage(cluster, folder, replace(make(random.SystemRandom().randrange(1 << 32)), forks=True), print)
     print(told(report), json.dumps(report))  # noqa: T201  for whoever looks into a failure
     assert report["faults"] == []
     assert (report["lost"], report["repeated"]) == (0, 0)

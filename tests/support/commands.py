@@ -2,7 +2,7 @@
 
 A command's own work takes milliseconds and its imports a second, which a suite that runs hundreds pays hundreds of
 times. Each is a process all the same: it has its own folder, environment, files and exit code, and can be killed.
-What a start costs, imports, or keeps on disk is tested with ``python -m streamnb``; so are storms.
+What a start costs, imports, or keeps on disk is tested with ``python -m streamnb``; so are long storms.
 Commands that measure are those of `measure`.
 """
 
@@ -25,6 +25,7 @@ from crashes.nursery import Life, Nursery
 from crashes.zygote import Zygote
 
 PATIENCE = 300  # seconds that a command may take
+PROGRAM = "from streamnb.cli import main; sys.exit(main())"
 
 
 class Process(Life):
@@ -36,6 +37,7 @@ class Process(Life):
 
     @property
     def pid(self):
+        self._await(lambda: self._pid is not None, "does not start")
         return self._pid
 
     @property
@@ -70,8 +72,8 @@ def close():
         _nursery.cache_clear()
 
 
-def begin(arguments, *, cwd, out, err, environment=None, first=""):
-    """Start ``streamnb`` in a folder, with files for what it says and more in its environment.
+def begin(arguments, *, cwd, out, err, environment=None, first="", given=os.devnull):
+    """Start ``streamnb`` in a folder, with files for what it is given and says, and more in its environment.
 
     What stands in `first` is executed there before, to make a part of it behave otherwise.
     """
@@ -84,14 +86,18 @@ def begin(arguments, *, cwd, out, err, environment=None, first=""):
         err=str(err),
         environment=os.environ | (environment or {}),
         first=first,
+        given=str(given),
     )
 
 
-def spawn(arguments, *, cwd, out, err, environment=None):
+def spawn(arguments, *, cwd, out, err, environment=None, first=""):
     """The same as ``python -m streamnb``, which imports for itself."""
+    program = (
+        ["-c", f"import sys; sys.path[:] = {sys.path}\n{first}\n{PROGRAM}"] if first else ["-m", "streamnb"]
+    )
     with Path(out).open("wb") as told, Path(err).open("wb") as said:
         return subprocess.Popen(
-            [sys.executable, "-m", "streamnb", *map(str, arguments)],
+            [sys.executable, *program, *map(str, arguments)],
             env=os.environ | (environment or {}),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -100,11 +106,13 @@ def spawn(arguments, *, cwd, out, err, environment=None):
         )
 
 
-def run(arguments, *, cwd=None, environment=None):
-    """What `subprocess.run` returns of it."""
+def run(arguments, *, cwd=None, environment=None, given=b""):
+    """What `subprocess.run` returns of it; `given` is what stands on its standard input."""
     with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder) / "out", Path(folder) / "err"
-        code = begin(arguments, cwd=cwd, out=out, err=err, environment=environment).wait(PATIENCE)
+        out, err, file = (Path(folder) / name for name in ("out", "err", "given"))
+        file.write_bytes(given)
+        begun = begin(arguments, cwd=cwd, out=out, err=err, environment=environment, given=file)
+        code = begun.wait(PATIENCE)
         return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 
 
@@ -117,7 +125,7 @@ class Ready(Zygote):
     def _be(self, order):
         self._leave()
         os.chdir(order["cwd"])
-        self._stand_in(0, os.devnull, os.O_RDONLY)
+        self._stand_in(0, order["given"], os.O_RDONLY)
         self._stand_in(1, order["out"], os.O_WRONLY | os.O_APPEND)
         self._stand_in(2, order["err"], os.O_WRONLY | os.O_APPEND)
         os.environ.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from functools import partial
 from itertools import count
 
 import commands
@@ -29,12 +30,12 @@ class Command:
     It is waited for with `finish`, which does not ask how it ended.
     """
 
-    def __init__(self, folder, arguments, environment, secrets, begin):
+    def __init__(self, folder, arguments, secrets, begin):
         name = f"said-{next(NUMBERS)}"
         self._files = [folder / f"{name}.out", folder / f"{name}.err"]
         self._secrets = secrets
         out, err = self._files
-        self.process = begin(arguments, cwd=folder, out=out, err=err, environment=environment)
+        self.process = begin(arguments, cwd=folder, out=out, err=err)
 
     def said(self, file=1):
         """What it has said so far: 0 on standard output, 1 on standard error."""
@@ -127,10 +128,10 @@ class Program:
             _toml({name: own.get(name, {}) | plain.get(name, {}) for name in own | plain}, lists)
         )
 
-    def start(self, *arguments):
-        command = Command(
-            self.folder, [*arguments, "--config", self.file], self._environment, self._secrets, self._begin
-        )
+    def start(self, *arguments, first=""):
+        """In the background. What stands in `first` is executed there before."""
+        begin = partial(self._begin, environment=self._environment, first=first)
+        command = Command(self.folder, [*arguments, "--config", self.file], self._secrets, begin)
         self._started.append(command)
         return command
 

@@ -336,7 +336,7 @@ def test_corrections_go_through_prunings(rng):
     )
 
 
-@FEW
+@settings(max_examples=8)  # each takes half a second
 @given(rng=SEEDS)
 @example(rng=random.Random(12863))  # a label without weight comes before those that teach
 def test_the_default_mixture_takes_corrections_of_its_counts(rng):
