@@ -10,9 +10,7 @@ import socket
 import threading
 import time
 from contextlib import closing
-from functools import partial
 
-import commands
 import pytest
 from broker_fixtures import running
 from cluster import Cluster, free_ports
@@ -354,9 +352,7 @@ def test_a_standby_outlives_a_cluster_that_is_gone_for_longer_than_any_election(
     first.kill()
     program.run("replay", events)
     impatient = "from streamnb.adapters.kafka import election; election._MOST_PATIENT = 2.0"
-    standby = make(
-        model=program.model, begin=partial(commands.begin, first=impatient), log={"session_timeout": "10s"}
-    ).start("run")
+    standby = make(model=program.model, log={"session_timeout": "10s"}).start("run", first=impatient)
     with KafkaAdminClient(bootstrap_servers=cluster.address) as admin:
         until(lambda: admin.describe_groups([group])[group]["group_state"] == "PreparingRebalance")
     cluster.kill()
