@@ -13,6 +13,8 @@ StreamnbError
 |   `-- Fenced           another learner has taken over: stop at once
 `-- JournalError         the journal disagrees with itself, the snapshot or the log: refuse to start
     `-- ForeignRecord    bytes in the journal's topic that are no journal record
+
+UndeclaredTextWarning    (a UserWarning) what is learned in Python has a text that is taken for one value
 """
 
 from __future__ import annotations
@@ -79,3 +81,7 @@ class JournalError(StreamnbError):
 
 class ForeignRecord(JournalError):  # noqa: N818
     """Bytes that look like no journal record of any version: somebody else wrote them."""
+
+
+class UndeclaredTextWarning(UserWarning):
+    """An attribute that nothing declares looks like a text, and is taken for one value."""

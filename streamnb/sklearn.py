@@ -12,19 +12,21 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
 
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of streamnb in pipelines, cross-validation and searches of scikit-learn.
 
-    X is a data frame, whose columns are numbers, nominal values or texts, as the model's attributes say; or
-    an array of numbers, float[n, d]. NaN is a missing value. y is any labels that scikit-learn takes. Weights
-    count in steps of 1/1024.
+    X is a data frame, whose columns are numbers, nominal values or texts, as `texts` and the model's
+    attributes say, else by their values; or an array of numbers, float[n, d]. NaN is a missing value. y is
+    any labels that scikit-learn takes. Weights count in steps of 1/1024.
 
     Args:
         model: a classifier of streamnb that learns many events at once; what it has learned is left out. None
             is `NaiveBayes`.
+        texts: the columns that are texts, beside one that is called `text`, which is one by its name.
 
     Attributes:
         model_: what has learned.
@@ -34,8 +36,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     model_: Any
     classes_: Any
 
-    def __init__(self, model: Any = None) -> None:
-        self.model = model
+    def __init__(self, model: Any = None, texts: Any = ()) -> None:
+        self.model, self.texts = model, texts
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget what was learned, and learn these events in order."""
@@ -81,13 +83,30 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         known = [] if anew else [self.classes_]
         self.classes_ = unique_labels(*known, *([] if classes is None else [classes]), y)
         if anew:
-            self.model_ = (NaiveBayes() if self.model is None else self.model).clone()
+            self.model_ = self._fresh(events)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         self.model_.learn_many(events, y.tolist(), weights)
         return self
 
+    def _fresh(self, events: pd.DataFrame) -> Any:
+        """A model that has learned nothing. Raises ValueError for texts that are no columns."""
+        model = NaiveBayes() if self.model is None else self.model
+        texts = [self.texts] if isinstance(self.texts, str) else self.texts
+        for name in texts:
+            if name not in events.columns:
+                known = list(map(str, events.columns))
+                raise ValueError(f"texts: X has no column {name!r}{did_you_mean(str(name), known)}")
+        declared = (
+            {"attributes": {**(getattr(model, "attributes", None) or {}), **dict.fromkeys(texts, "text")}}
+            if texts
+            else {}
+        )
+        return model.clone(declared)
+
     def _events(self, X: Any, y: Any = "no_validation", *, anew: bool) -> pd.DataFrame:
         """The rows as a data frame, checked. Raises ValueError or TypeError as scikit-learn's own would."""
+        if isinstance(X, pd.Series):
+            raise TypeError(f"X is one column: give a data frame, such as X.to_frame({X.name or 'text'!r})")
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, y, reset=anew, skip_check_array=True)
             return X

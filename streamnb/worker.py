@@ -474,6 +474,8 @@ class Worker:
     def _tell(self, begun: _Begun, seconds: float) -> None:
         """What a commit did that took the log so many seconds."""
         tally, at = begun.tally, begun.at + seconds
+        if tally.report is not None:
+            self._sensor.reported(tally.report)
         self._sensor.committed(
             Committed(
                 n=begun.n,
@@ -485,10 +487,9 @@ class Worker:
                 at=at,
                 latencies=[at - record.timestamp for record in begun.records],
                 drifts=tally.drifts,
+                records=begun.records,
             )
         )
-        if tally.report is not None:
-            self._sensor.reported(tally.report)
         self._tell_if_nothing_is_forgotten()
 
     def _look_around(self) -> None:

@@ -31,6 +31,7 @@ MAX_LINE = MAX_ROW
 FileName = str | os.PathLike[str]
 
 _COLUMNS = CsvColumns()
+_CSV = {".csv", ".tsv"}
 _BUFFER = 1 << 16
 _COMPRESSED_CHUNK = 1 << 10  # small, for a hostile zstandard block grows more than ten thousandfold
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -75,6 +76,20 @@ def open_counted(path: FileName, columns: CsvColumns = _COLUMNS) -> CountedEvent
     return CountedEvents(name, source, columns)
 
 
+def has_columns(name: str) -> bool:
+    """Whether a name says that a file holds rows with columns: CSV, with commas or tabs, or Parquet."""
+    return _suffix(name) in {*_CSV, ".parquet"}
+
+
+def _suffix(name: str) -> str:
+    return Path(Path(name).name.removesuffix(_compression(name))).suffix
+
+
+def _compression(name: str) -> str:
+    suffix = Path(name).suffix
+    return suffix if suffix in _MAGIC else ""
+
+
 def _stdin() -> Any:
     """Standard input without its buffer: a thread waiting in its lock would spoil the exit."""
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
@@ -101,19 +116,15 @@ class CountedEvents:
         """Bytes of the (compressed) file read so far; it ends at `total`."""
         return self._counter.position
 
-    @property
-    def is_csv(self) -> bool:
-        """Whether the name says that the file holds CSV, with commas or tabs."""
-        return self._suffix() in {".csv", ".tsv"}
-
     def __iter__(self) -> Iterator[bytes]:
         with self._damage():
-            if self._suffix() == ".parquet":
+            suffix = _suffix(self.name)
+            if suffix == ".parquet":
                 yield from self._rows()
                 return
-            stream = self._decompressed(self._compression())
-            if self.is_csv:
-                given = self._columns.delimiter or ("\t" if self._suffix() == ".tsv" else "")
+            stream = self._decompressed(_compression(self.name))
+            if suffix in _CSV:
+                given = self._columns.delimiter or ("\t" if suffix == ".tsv" else "")
                 columns = msgspec.structs.replace(self._columns, delimiter=given)
                 yield from rows_to_events(self._text_lines(stream), columns)
             else:
@@ -127,13 +138,6 @@ class CountedEvents:
             raise type(error)(f"{self.name}: {error}") from error
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
             raise LogError(f"{self.name}: damaged near {self._place()}: {error}") from error
-
-    def _suffix(self) -> str:
-        return Path(Path(self.name).name.removesuffix(self._compression())).suffix
-
-    def _compression(self) -> str:
-        suffix = Path(self.name).suffix
-        return suffix if suffix in _MAGIC else ""
 
     def _decompressed(self, compression: str) -> io.BufferedReader[Any]:
         compressed = io.BufferedReader(self._counter, _BUFFER)

@@ -6,13 +6,14 @@ import argparse
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 from streamnb.cli.parser import build_parser
 from streamnb.cli.printable import printable
-from streamnb.errors import ConfigError, StreamnbError
+from streamnb.errors import ConfigError, StreamnbError, UndeclaredTextWarning
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def exit_code_of(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     """Run it; what fails is said in one line."""
     try:
-        with _progress():
+        with _progress(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndeclaredTextWarning)  # `seen_fields` says it for all events
             return command(options)
     except StreamnbError as error:
         print(f"streamnb: {printable(error)}", file=sys.stderr)

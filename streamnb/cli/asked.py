@@ -38,6 +38,7 @@ class Asked(NamedTuple):
         rules: the same, by the journal's age.
         told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
             records the journal has behind it; None is not known. And whether it is none of this log's.
+        labels: what says where labels come from, for who has none.
     """
 
     model: Any
@@ -45,6 +46,7 @@ class Asked(NamedTuple):
     texts: Sequence[str]
     rules: Rules
     told: dict[str, Any]
+    labels: str = "events.label says where labels stand"
 
     def event(self, text: str) -> Event:
         """The event of a text, or of a JSON object, for which it stands. Raises StreamnbError."""
@@ -100,7 +102,7 @@ class Asked(NamedTuple):
         if not all(map(any, rows)):
             raise SnapshotError(
                 f"{self.told['file']}: nothing has been learned yet: no event had a label; "
-                "`streamnb run` learns, and events.label says where labels stand"
+                f"`streamnb run` learns, and {self.labels}"
             )
         return [_by_label(posteriors.classes, row) for row in rows]
 
@@ -137,7 +139,9 @@ def asked_of(model: Any, learned: Config, rules: Rules, told: dict[str, Any]) ->
     schema = wiring.schema(learned)
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
-    return Asked(model, schema, list(dict.fromkeys(texts)), rules, told)
+    made = Asked(model, schema, list(dict.fromkeys(texts)), rules, told)
+    topic = learned.topics.labels
+    return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
 
 
 def log_odds(p: float, q: float) -> float:

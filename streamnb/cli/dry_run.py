@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from streamnb.cli import wiring
@@ -22,8 +22,17 @@ _TURN_SECONDS = 0.1
 _PATIENCE = 10.0  # seconds, for records that a log says are there
 
 
-def dry_run(config: Config, learner: Learner, most: int, *, accepts_loss: bool) -> int:
+def dry_run(
+    config: Config,
+    learner: Learner,
+    most: int,
+    met: Callable[[Sequence[Record]], None],
+    *,
+    accepts_loss: bool,
+) -> int:
     """Print what would be predicted of the next `most` records, and say what else would come of them.
+
+    `met` is called with what was learned.
 
     The learner recovers as it would in `run`, and learns in memory. No election is held, no group joined,
     nothing committed: a learner that runs meanwhile does not notice. Raises StreamnbError as `run` would.
@@ -40,7 +49,10 @@ def dry_run(config: Config, learner: Learner, most: int, *, accepts_loss: bool) 
         starts = {p: log.offsets(p)[0] for p in partitions_of(log, identity)}
         log.seek({p: max(start, at.positions.get(p, 0)) for p, start in starts.items()})
         learner.tally = LearnerTally()
-        taken = sum(_say(config, learner, part) for part in _parts(log, most))
+        taken = 0
+        for part in _parts(log, most):
+            taken += _say(config, learner, part)
+            met(part)
     tally, since = learner.tally, f"after journal record {at.n:,}" if at.n >= 0 else "from the beginning"
     print(
         f"dry run: {taken:,} records {since}, {tally.predicted.total():,} predictions, "

@@ -75,7 +75,7 @@ class Ticker(Sensor):
             print(f"recovered {events:,} events in {seconds:.1f} s", file=sys.stderr)
 
     def reported(self, report: MetricsReport) -> None:
-        """Keep the scores for the next line."""
+        """Keep the scores for the line of this commit, and of those after it."""
         self._report = report
         self._dead_letters = report.dead_letters
 
@@ -95,7 +95,8 @@ class Ticker(Sensor):
         if now - self._told < _TICK_SECONDS or self._report is None:
             return
         window = self._report.window
-        scores = f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f}"
+        last = f"the last {window.events:,}"
+        scores = f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f} of {last}"
         if not window.events:
             apart = self._report.verdicts
             scores = "no label scored yet" if apart is None else f"{apart.pending:,} events wait for a label"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import math
+import re
 import shutil
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
+
+from streamnb.model.attributes.nearest import did_you_mean
 
 _GROUPS = {
     "to begin with": ("demo", "sample", "init", "evaluate", "compare"),
@@ -57,6 +60,12 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *, formatter_class: Any = _Help, **more: Any) -> None:
         super().__init__(formatter_class=formatter_class, **more)
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage; of a word that is no choice, with the one that may have been meant."""
+        found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+        known = () if found is None else re.findall(r"[\w.-]+", found[2])
+        super().error(message + ("" if found is None else did_you_mean(found[1], known)))
 
 
 def build_parser() -> argparse.ArgumentParser:

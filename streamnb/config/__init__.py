@@ -29,7 +29,6 @@ from streamnb.config.schema import PredictionsConfig as PredictionsConfig
 from streamnb.config.schema import PruneConfig as PruneConfig
 from streamnb.config.schema import SnapshotsConfig as SnapshotsConfig
 from streamnb.config.schema import TopicsConfig as TopicsConfig
-from streamnb.config.sections import nearest_key as nearest_key
 from streamnb.config.values import Secret as Secret
 from streamnb.config.writing import SHAPELESS as SHAPELESS
 from streamnb.config.writing import config_hash as config_hash

@@ -6,7 +6,6 @@ A key may be a list of tables, each read as one section; errors name the table a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -15,9 +14,8 @@ import msgspec
 
 from streamnb.config.kinds import BOOLEAN, Kind, choice, refused
 from streamnb.errors import ConfigError
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import brief
-
-_SHOWN = 200  # characters of a key that is unknown
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -55,17 +53,9 @@ def walk(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Member
             yield from walk(member, f"{prefix}{name}.")
 
 
-def nearest_key(key: str, known: Iterable[str]) -> str | None:
-    """The known key that `key` was most likely meant to be, whatever its case; None where none is near."""
-    spellings = {name.lower(): name for name in known}
-    near = get_close_matches(key.lower(), spellings, n=1) if len(key) <= _SHOWN else []
-    return spellings[near[0]] if near else None
-
-
 def unknown(key: str, known: Iterable[str]) -> ConfigError:
     """The error for a key that does not exist."""
-    near = nearest_key(key, known)
-    return ConfigError(f"{brief(key)} is unknown" + (f"; did you mean {near}?" if near else ""))
+    return ConfigError(f"{brief(key)} is unknown{did_you_mean(key, known)}")
 
 
 def kinds_of(section: type[Section]) -> dict[str, Kind[Any]]:

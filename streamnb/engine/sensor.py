@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from streamnb.engine.ports import Partition
+from streamnb.engine.ports import Partition, Record
 from streamnb.events import MetricsReport
 from streamnb.model.stats.memory_use import MemoryUse
 
@@ -42,6 +42,7 @@ class Committed:
         at: when it was visible, seconds since the epoch.
         latencies: of each record, seconds from its timestamp in the log to `at`.
         drifts: detector -> drifts published.
+        records: what was consumed.
     """
 
     n: int
@@ -53,6 +54,7 @@ class Committed:
     at: float
     latencies: Sequence[float]
     drifts: Mapping[str, int] = field(default_factory=dict)
+    records: Sequence[Record] = ()
 
 
 class Sensor:
@@ -71,10 +73,10 @@ class Sensor:
         """Recovery took `seconds`; the model then knew `events` consumed records."""
 
     def committed(self, commit: Committed) -> None:
-        """A commit has been made."""
+        """A commit has been made; `reported` was told before, where it held a report."""
 
     def reported(self, report: MetricsReport) -> None:
-        """A report was published, with the commit just made."""
+        """A report was published, with the commit of which `committed` is told next."""
 
     def observed(self, lag: Mapping[Partition, int], model_bytes: int) -> None:
         """About once a second: records that wait in each partition, and the memory that the model holds."""

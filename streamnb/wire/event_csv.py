@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from streamnb.errors import ConfigError, LogError
+from streamnb.model.attributes.nearest import did_you_mean
 
 MAX_ROW = 16 << 20
 """The longest row, in characters: a quote that is never closed must not take the rest of a file with it."""
@@ -26,11 +27,14 @@ MAX_ROW = 16 << 20
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
-Row = dict[str, Any]
+Row = dict[Any, Any]
+"""By the names of cells, or of fields; at None, which a role may be given, there is none."""
 
 
 class CsvColumns(msgspec.Struct, frozen=True):
     """Which columns are no features; a name other than the default must be in the header.
+
+    None is a column that the file does not have, for a role whose usual name another role was given.
 
     Attributes:
         id: the event's id; where the file has no such column, the row number (from 0) is the id.
@@ -44,10 +48,10 @@ class CsvColumns(msgspec.Struct, frozen=True):
         must_have_label: whether a header without the label's column is refused, whatever its name.
     """
 
-    id: str = "id"
+    id: str | None = "id"
     label: str = "label"
-    text: str = "text"
-    ts: str = "ts"
+    text: str | None = "text"
+    ts: str | None = "ts"
     delimiter: str = ""
     missing: tuple[str, ...] = ("",)
     strings: frozenset[str] = frozenset()
@@ -132,12 +136,16 @@ def check_header(header: Sequence[str], columns: CsvColumns) -> None:
             raise ConfigError(f"CSV header: column {column!r} is named twice")
     for role in ("id", "label", "text", "ts"):
         column = getattr(columns, role)
-        if column != role and column not in header:
-            raise ConfigError(f"CSV header: no column {column!r} for {role}; there are {', '.join(header)}")
+        if column not in {role, None} and column not in header:
+            raise ConfigError(
+                f"CSV header: no column {column!r} for {role}; there are {', '.join(header)}"
+                f"{did_you_mean(column, header)}"
+            )
     if columns.must_have_label and columns.label not in header:
         raise LogError(
             f"no event has a label: there is no column {columns.label!r}; the columns are "
             f"{', '.join(header)}; --label-column NAME says which it is"
+            f"{did_you_mean(columns.label, header)}"
         )
 
 

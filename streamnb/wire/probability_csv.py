@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from streamnb.errors import ConfigError
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.bayesian_network.joint_table import JointTable
 
 _NAMES = ("probability", "count")
@@ -64,7 +65,8 @@ def _place(header: Sequence[str], column: str | None) -> int:
         raise ConfigError("header: expected a column for each variable, and one of probabilities")
     if column is not None:
         if column not in header:
-            raise ConfigError(f"header: no column {column!r}; there are {', '.join(header)}")
+            known = f"there are {', '.join(header)}{did_you_mean(column, header)}"
+            raise ConfigError(f"header: no column {column!r}; {known}")
         return header.index(column)
     lowered = [name.lower() for name in header]
     return next((lowered.index(name) for name in _NAMES if name in lowered), len(header) - 1)

@@ -27,8 +27,10 @@ from streamnb import (
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli.answers import explained
-from streamnb.cli.asked import Asked
+from streamnb.cli.asked import Asked, asked_of
+from streamnb.config import load
 from streamnb.engine.ports import NewRecord
+from streamnb.errors import SnapshotError
 from streamnb.events import Event
 from streamnb.wire.codec import Rules
 from streamnb.wire.schema import EventSchema
@@ -120,6 +122,17 @@ def test_so_is_one_that_is_given_alone(naive):
     done = commands.run(["predict", '{"Message": "free cash"}', *FLAGS], cwd=naive)
     assert (done.returncode, done.stdout) == (2, "")
     assert "the event has no attribute; the model has learned text, sender, links" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [([], "and events.label says where labels stand"), (["topics.labels=told"], "ID LABEL` writes to told")],
+)
+def test_before_the_first_label_it_says_where_labels_come_from(given, said):
+    empty = asked_of(NaiveBayes(), load(None, {}, given), Rules(), {"file": "x.snb"})
+    with pytest.raises(SnapshotError, match="nothing has been learned yet") as refused:
+        empty.predicted([Event("-", {"text": "a"})])
+    assert said in str(refused.value)
 
 
 def test_an_event_is_a_json_object_and_a_file_is_a_line_each(naive):

@@ -117,9 +117,10 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
     )
     assert "# left out: $.features.When (a date or time)" in Path("streamnb.toml").read_text()
     assert main(["init", "e.csv", "--out", "again.toml"]) == 0
-    assert "target may be one: say which one is, with --label-column NAME" in capsys.readouterr().err
+    told = "target may be one: remove again.toml, and say which one is, with --label-column NAME"
+    assert told in capsys.readouterr().err
     assert "# left out: $.features.target (called like a label)" in Path("again.toml").read_text()
-    said = "$.features.Message looks like a text, and each was taken for one value: `streamnb init FILE`"
+    said = "$.features.Message looks like a text, and each is taken for one value: --text-column Message"
     for flags, is_told in [
         ([], True),
         (["--text-column", "Message"], False),
@@ -134,13 +135,13 @@ def test_where_the_flag_of_a_text_is_forgotten_evaluate_names_it(init, capsys):
     assert init("e.csv", f"text,label\n{rows}")[0] == 0
     Path("e.csv").write_text(f"What it says,label\n{rows}", encoding="utf-8")
     for flags, said in [
-        ([], "of CSV, --text-column 'What it says' says which"),
+        ([], "looks like a text: it reads $.text; of CSV, --text-column 'What it says' says which"),
         (["--text-column", "What it says"], ""),
     ]:
         assert main(["evaluate", "e.csv", "--config", "streamnb.toml", *flags]) == 0
         told = capsys.readouterr().err
         assert said in told
-        assert ("no event has a text that is declared" in told) == bool(said)
+        assert ("none of 40 events has $.text, which is declared" in told) == bool(said)
 
 
 def test_what_flags_name_stays_in_the_file_that_is_written(init, capsys):

@@ -16,7 +16,10 @@ from streamnb.engine.sensor import Committed
 from streamnb.engine.settings import LabelSettings
 
 
-@pytest.mark.parametrize(("label", "says"), [(None, "no label scored yet"), ("a", "accuracy 0.0000")])
+@pytest.mark.parametrize(
+    ("label", "says"),
+    [(None, "no label scored yet"), ("a", "accuracy 0.0000  log loss 34.5388 of the last 1 ")],
+)
 def test_there_are_no_scores_before_there_is_a_label(label, says, capsys, monkeypatch):
     learner, ticker = new_learner(), Ticker()
     raw = json.dumps({"id": "1", "text": "a", "label": label}).encode()

@@ -26,7 +26,6 @@ from streamnb.config import (
     Secret,
     config_hash,
     load,
-    nearest_key,
     show,
     variable,
 )
@@ -48,6 +47,7 @@ from streamnb.config.values import (
 )
 from streamnb.errors import ConfigError
 from streamnb.events import DETECTORS
+from streamnb.model.attributes.nearest import nearest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "config").glob("*.toml"))
@@ -1124,8 +1124,8 @@ def test_a_contradiction_between_layers_is_blamed_on_a_layer_that_takes_part(tmp
 
 
 def test_the_nearest_key():
-    assert nearest_key("log.sesion_timeout", KEYS) == "log.session_timeout"
-    assert nearest_key("zzzzzz", KEYS) is None
+    assert nearest("log.sesion_timeout", KEYS) == "log.session_timeout"
+    assert nearest("zzzzzz", KEYS) is None
 
 
 # Writing

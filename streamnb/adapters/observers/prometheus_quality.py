@@ -105,7 +105,7 @@ class Quality:
 
     def _set_scores(self, scope: str, scores: Scores) -> None:
         for field, gauge in self._scores.items():
-            gauge.labels(scope).set(getattr(scores, field))
+            gauge.labels(scope).set(getattr(scores, field) if scores.events else np.nan)
         for field, gauge in self._bounds.items():
             gauge.labels(scope).set(getattr(scores.accuracy_interval, field, np.nan))
         # Names of bins sort as their confidences do.

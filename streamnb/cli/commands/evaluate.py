@@ -13,11 +13,12 @@ import msgspec
 
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.delayed_labels import LABELS, Feedback, feedback_of
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
 from streamnb.cli.evaluation.hidden_labels import run_with_hidden_labels
 from streamnb.cli.evaluation.history import history_of, log_of, relived
 from streamnb.cli.evaluation.holdout import divide, share_of
 from streamnb.cli.evaluation.label_groups import with_groups
+from streamnb.cli.evaluation.odd_fields import OddFields
 from streamnb.cli.evaluation.page import Page
 from streamnb.cli.evaluation.progressive import (
     _Drifts,
@@ -27,9 +28,7 @@ from streamnb.cli.evaluation.progressive import (
     say_why_nothing_was_learned,
 )
 from streamnb.cli.evaluation.refusals import Tally
-from streamnb.cli.evaluation.seen_fields import Watched, how_to_read, named
 from streamnb.cli.evaluation.user_model import given_model
-from streamnb.cli.printable import printable
 from streamnb.cli.reports.by_class import by_class, print_by_class, print_improbable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
@@ -63,8 +62,8 @@ def _run_on_file(options: argparse.Namespace) -> int:
     page = _page(options, learner, config)
     events = events_of(options.file, columns_of(options, learner.settings.schema, learns=True))
     events = with_groups(events, options, config.events.label)
-    watched = Watched(numbered(events, options.order))
-    rows = begun(watched)
+    odd = OddFields(learner.settings.schema, origin_of(options.file), expects_label=True)
+    rows = begun(odd.watched(numbered(events, options.order)))
     train, test = ([], []) if options.holdout is None else divide(list(rows), share)
     with ExitStack() as stack:
         predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
@@ -81,7 +80,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
         say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
     _show(options, learner, seconds, (tally, drifts))
     if options.model is None:
-        _say_which_texts_are_unread(watched, config)
+        odd.say(is_over=True)
     _write(page, options.file, seconds)
     return 0 if learner.model.n_events else 1
 
@@ -155,19 +154,6 @@ def _told(options: argparse.Namespace, learner: Learner) -> dict[str, Any]:
     loss = scores.open_log_loss if options.holdout is None else None
     improbable = [each._asdict() for each in scores.improbable]
     return {"one_less_auc": scores.one_less_auc, "open_log_loss": loss, "improbable": improbable}
-
-
-def _say_which_texts_are_unread(watched: Watched, config: Config) -> None:
-    schema = wiring.schema(config)
-    if config.attributes and (texts := watched.missed(schema)):
-        told = f"no event has a text that is declared, and {named(texts)} looks like one"
-        print(f"streamnb: {told}: {printable(how_to_read(texts, schema))}", file=sys.stderr)
-    for path in () if config.attributes else watched.taken_for_values():
-        print(
-            f"streamnb: {printable(path)} looks like a text, and each was taken for one value: "
-            "`streamnb init FILE` declares it as a text; of CSV one column may be --text-column NAME",
-            file=sys.stderr,
-        )
 
 
 def _show(

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from streamnb import config as configuration
+from streamnb.adapters.event_files import has_columns
 from streamnb.cli import wiring
 from streamnb.cli.commands.read import records_of
-from streamnb.cli.evaluation.event_files import columns_of, events_of
+from streamnb.cli.evaluation.event_files import columns_of, events_of, given_columns
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -24,24 +25,27 @@ from streamnb.config import Config
 from streamnb.config.kinds import JSON_PATH
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError, MalformedEvent
+from streamnb.model.attributes.attributes import some_of
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.wire.event_csv import CsvColumns
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.values import moment
 
 _IDS = ("id", "_id", "uuid", "event_id", "message_id")
-_LABELS = ("label", "class", "category", "target", "truth", "y")
+_LABELS = ("label", "class", "category", "target", "truth", "outcome", "y")
 _TIMES = ("ts", "timestamp", "time", "created_at", "date")
 _MOST_ATTRIBUTES = 100
+_MOST_CLASSES = 50  # of a field that may be a label
 
 
 def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
     given = wiring.load_config(options)
-    strings = frozenset(name for role, name in _columns(options) if role != "ts")
+    strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
     columns = CsvColumns(delimiter=options.delimiter or "", strings=strings)
     with closing(_raws(options, given, columns)) as source:
         raws = list(islice(source, options.events))
-    seen: dict[Keys, Seen] = defaultdict(Seen)
+    seen: dict[Keys, Seen] = {}
     n = sum(look(raw, seen) for raw in raws)
     if not n:
         raise ConfigError(
@@ -57,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{options.out} is there: remove it, or name another file with --out") from error
     config = configuration.load(Path(options.out), {}, [])
     tally, letters, schema = Tally(), 0, wiring.schema(config)
-    if options.file not in {None, "-"}:  # again, as the columns are declared now
+    if options.file is not None and has_columns(options.file):  # again, as the columns are declared now
         with closing(_raws(options, given, columns_of(options, schema))) as source:
             raws = list(islice(source, options.events))
     for row, raw in enumerate(raws):
@@ -74,12 +78,12 @@ def run(options: argparse.Namespace) -> int:
     found = f"{len(config.attributes)} attributes, by {len(raws):,} events"
     print(f"{options.out}: {found}; {letters:,} dead letters under it")
     tally.print()
-    if "label" not in places:
-        called = ", ".join(sorted({printable(path[-1]) for path in seen if path[-1].lower() in _LABELS}))
+    if "label" not in places and not given.topics.labels:
+        called = some_of([path[-1] for path in _perhaps_labels(seen, n)])
         print(
             "streamnb: no field is a label for sure, a text of few values"
-            + (f"; {called} may be one" if called else "")
-            + ": say which one is, with --label-column NAME for CSV, else with --set events.label=PATH",
+            + (f"; {printable(called)} may be one" if called else "")
+            + f": remove {options.out}, and say which one is, with --label-column NAME",
             file=sys.stderr,
         )
     return 0
@@ -95,23 +99,30 @@ def _raws(options: argparse.Namespace, config: Config, columns: CsvColumns) -> G
             yield record.value
 
 
-def _columns(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Roles, and the columns that flags name for them: these stay where they are, for the file says so."""
-    for role in ("id", "label", "text", "ts"):
-        if (name := getattr(options, f"{role}_column")) != role:
-            yield role, name
+def _columns(options: argparse.Namespace) -> dict[str, str]:
+    """Role -> the column that a flag names for it: these stay where they are, for the file says so."""
+    given = given_columns(options).items()
+    return {role: name for role, name in given if name is not None and name != role}
+
+
+def _perhaps_labels(seen: Mapping[Keys, Seen], n: int) -> list[Keys]:
+    """The fields that may be the label, where none is for sure: by name, else those of few values."""
+    named = [path for path in seen if path[-1].lower() in _LABELS]
+    few = (p for p, one in seen.items() if one.n == n and 1 < len(one.values) <= _MOST_CLASSES)
+    return named or [p for p in few if seen[p].types <= {str, bool} and seen[p].kind == "nominal"]
 
 
 def _named(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> dict[str, Keys]:
     """Where the fields are that flags name. Raises ConfigError for one that no event has."""
     found = {
-        role: [p for p in (("features", name), (name,)) if p in seen] for role, name in _columns(options)
+        role: [p for p in (("features", name), (name,)) if p in seen]
+        for role, name in _columns(options).items()
     }
     for role, paths in found.items():
         if not paths:
-            there = ", ".join(sorted(printable(path[-1]) for path in seen))
-            name = getattr(options, f"{role}_column")
-            raise ConfigError(f"--{role}-column {name}: no event has such a field; there are {there}")
+            there, name = sorted({path[-1] for path in seen}), _columns(options)[role]
+            known = f"there are {', '.join(map(printable, there))}{did_you_mean(name, there)}"
+            raise ConfigError(f"--{role}-column {name}: no event has such a field; {known}")
     return {role: paths[0] for role, paths in found.items()}
 
 
@@ -173,7 +184,10 @@ def _proposed(
             told = f"  # {len(one.values):,} classes, in {one.n:,} events" if role == "label" else ""
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         else:
-            lines.append(f'# {role} = "$.{role}"  # no field looks like it')
+            perhaps = _perhaps_labels(seen, n) if role == "label" else []
+            names = some_of([literal(render_path(path)) for path in perhaps])
+            told = f"; perhaps one of these, which is no attribute then: {names}" if names else ""
+            lines.append(f'# {role} = "$.{role}"  # no field looks like it{told}')
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
 
 

@@ -7,14 +7,14 @@ import json
 import os
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from streamnb.cli.asked import Asked, asked
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of
-from streamnb.cli.evaluation.seen_fields import Keys, Seen, how_to_read, look, named, unread_texts
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
+from streamnb.cli.evaluation.odd_fields import OddFields
+from streamnb.cli.evaluation.seen_fields import how_to_read, named, unread_texts
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Event
@@ -35,7 +35,9 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
         answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
     else:
-        answers = _of_file(model, begun(events_of(options.event, columns_of(options, model.schema))))
+        answers = _of_file(
+            model, options.event, begun(events_of(options.event, columns_of(options, model.schema)))
+        )
     model.say()
     refused = False
     for answer in answers:
@@ -53,14 +55,14 @@ def _is_file(given: str) -> bool:
     return False
 
 
-def _of_file(model: Asked, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+def _of_file(model: Asked, path: str, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     """The answers to the events of a file, in its order."""
     row = 0
     while part := list(islice(rows, _AT_ONCE)):
         found = [_decoded(model, raw) for raw in part]
         events = [event for event in found if isinstance(event, Event)]
         if not row:
-            _check_fields(model, part, events)
+            _check_fields(model, OddFields(model.schema, origin_of(path), learns=False), part, events)
         said = iter(model.predicted(events) if events else ())
         for one in found:
             if isinstance(one, Event):
@@ -70,15 +72,15 @@ def _of_file(model: Asked, rows: Iterator[bytes]) -> Iterator[dict[str, Any]]:
             row += 1
 
 
-def _check_fields(model: Asked, raws: Sequence[bytes], events: Sequence[Event]) -> None:
-    """Say where a text of the model is in none of the first events, which have another one.
+def _check_fields(model: Asked, odd: OddFields, raws: Sequence[bytes], events: Sequence[Event]) -> None:
+    """Say what is odd about the first events, and where a text of the model is in none, but another one is.
 
     Raises ConfigError where these have nothing that the model has learned.
     """
-    seen: dict[Keys, Seen] = defaultdict(Seen)
     for raw in raws:
-        look(raw, seen)
-    texts = unread_texts(seen, model.schema)
+        odd.look(raw)
+    odd.say(is_over=True)
+    texts = unread_texts(odd.seen, model.schema)
     remedy = printable(how_to_read(texts, model.schema))
     strange = [model.strange(event) for event in events]
     if strange and all(strange):

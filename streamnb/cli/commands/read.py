@@ -13,6 +13,8 @@ import msgspec
 
 from streamnb.cli import wiring
 from streamnb.engine.ports import Log, Partition, Record, between
+from streamnb.errors import UnknownTopic
+from streamnb.model.attributes.nearest import did_you_mean
 
 _AT_ONCE = 1000
 
@@ -21,10 +23,14 @@ def run(options: argparse.Namespace) -> int:
     """Print what a topic holds, partition by partition; nothing is created or changed."""
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
-        for record in islice(
-            records_of(log, options.topic, defaultdict(lambda: options.start)), options.limit
-        ):
-            sys.stdout.buffer.write(_line(record) + b"\n")
+        records = records_of(log, options.topic, defaultdict(lambda: options.start))
+        try:
+            for record in islice(records, options.limit):
+                sys.stdout.buffer.write(_line(record) + b"\n")
+        except UnknownTopic as error:
+            topics = config.topics
+            known = *topics.read, topics.predictions, topics.metrics, topics.dead_letters, topics.journal
+            raise UnknownTopic(f"{error}{did_you_mean(options.topic, known)}") from error
     sys.stdout.flush()  # here, where a reader that has gone is no error in the interpreter's end
     return 0
 

@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from itertools import chain
 
 import msgspec
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import begun, columns_of, decoded, events_of, parts_of
+from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of, parts_of
+from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
@@ -23,6 +25,7 @@ from streamnb.wire.schema import ENTITY, EventSchema
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that an event waits for others
+_LOOKED_AT_BYTES = 16 << 20
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,13 +36,17 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--topic: expected the name of one topic, got {options.topic!r}")
     stop = _StopSignal()
     started = time.monotonic()
-    count = labelled = 0
-    events = events_of(options.file, columns_of(options, wiring.schema(config)))
-    events = events if options.file == "-" else begun(events)  # a log is not made for a file that is missing
+    count = 0
+    schema = wiring.schema(config)
+    odd = OddFields(
+        schema, origin_of(options.file), expects_label=not config.topics.labels, counts_refusals=True
+    )
+    events = events_of(options.file, columns_of(options, schema))
+    events = _told_of(events, odd) if options.file == "-" else _looked_at(events, odd)
     try:
         with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
-            schema = _keyed_by(wiring.schema(config), options.key)
-            for count, labelled in writing(log, topic, events, schema, options.rate, stop):  # noqa: B007
+            keyed = _keyed_by(schema, options.key)
+            for count in writing(log, topic, events, keyed, options.rate, stop):  # noqa: B007
                 pass
     except LogError as error:
         if not stop():
@@ -51,17 +58,39 @@ def run(options: argparse.Namespace) -> int:
         return 128 + stop.signal
     if not count:
         raise LogError(f"{options.file} holds no event: nothing was written to {topic}")
-    if not labelled and not config.topics.labels:
-        print(
-            f"streamnb: no event of {options.file} has a label at {config.events.label}, to be learned by; "
-            "--label-column NAME says which column of CSV it is, --set events.label=PATH which field",
-            file=sys.stderr,
-        )
     if options.json:
         print(json.dumps({"events": count, "topic": topic, "log": config.log.url, "seconds": seconds}))
     else:
         print(f"{count:,} events written to {topic} of {config.log.url} in {seconds:.1f} s")
     return 0
+
+
+def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
+    """The same events; what is odd about the first of them is said now, before any is written.
+
+    No log is made for a file that is missing. Raises ConfigError where no event has a label, and a field is
+    called so but for its case: nothing would be learned of any.
+    """
+    first: list[bytes] = []
+    size = 0
+    for raw in events:
+        odd.look(raw)
+        first.append(raw)
+        size += len(raw)
+        if len(first) == LOOKED_AT or size > _LOOKED_AT_BYTES:
+            break
+    odd.say(is_over=True)
+    if odd.expects_label and odd.is_label_misspelt:
+        raise ConfigError("so nothing was written")
+    return chain(first, events)
+
+
+def _told_of(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
+    """The same events; what is odd about them is said as they go by."""
+    for _, raw in odd.watched(enumerate(events)):
+        odd.say()
+        yield raw
+    odd.say(is_over=True)
 
 
 class _StopSignal:
@@ -81,7 +110,7 @@ class _StopSignal:
 
 def write_events(log: Log, topic: str, events: Iterable[bytes], schema: EventSchema) -> int:
     """Append raw events as fast as the log takes them, keyed as of `writing`; how many."""
-    return max((count for count, _ in writing(log, topic, events, schema)), default=0)
+    return max(writing(log, topic, events, schema), default=0)
 
 
 def writing(
@@ -91,24 +120,23 @@ def writing(
     schema: EventSchema,
     rate: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[int, int]]:
+) -> Iterator[int]:
     """Append raw events at most `rate` a second, until they end or `stopped`.
 
     They are keyed by their ids, or where the schema has a path for entities by those: the events of an entity
     then stay in order, in one partition. An event without an entity has no key.
 
-    Yields, again and again, how many are written for sure, and how many of them have a label. Events that are
-    malformed are written as they are, without a key: to refuse them is the learner's affair.
+    Yields, again and again, how many are written for sure. Events that are malformed are written as they are,
+    without a key: to refuse them is the learner's affair.
     """
     most = _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate / 10)))
     started = time.monotonic()
-    count = labelled = 0
+    count = 0
     for part in parts_of(events, most, _PATIENCE, stopped):
         read = [decoded(raw, schema) for raw in part]
         log.append([NewRecord(topic, _key(one, schema), raw) for one, raw in zip(read, part, strict=True)])
         count += len(part)
-        labelled += sum(one is not None and one.label is not None for one in read)
-        yield count, labelled
+        yield count
         while rate is not None and not stopped() and (early := started + count / rate - time.monotonic()) > 0:
             time.sleep(min(early, _PATIENCE))
 

@@ -7,18 +7,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from streamnb.adapters.blocking_call import BlockingCall
 from streamnb.cli import wiring
 from streamnb.cli.dry_run import dry_run
+from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
+from streamnb.engine.ports import Record
+from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import NotElected, Unavailable
 from streamnb.worker import Worker
 
@@ -30,7 +33,10 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     learner = wiring.learner(config)
     if options.dry_run is not None:
-        return dry_run(config, learner, options.dry_run, accepts_loss=options.accept_loss)
+        fields = _Fields(learner, config)
+        code = dry_run(config, learner, options.dry_run, fields.met, accepts_loss=options.accept_loss)
+        fields.say(is_over=True)
+        return code
     if unfinished := _learn(config, learner, options, _Stop()):
         print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
         return 0
@@ -62,7 +68,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
     anyone waits for this learner.
     """
     waiting = Waiting(config.kafka.give_up_after, stop)
-    with watched(config, waiting) as sensor:
+    with watched(config, waiting, _Fields(learner, config)) as sensor:
         waiting.sensor = sensor
         try:
             log = wiring.open_log(config, waiting)
@@ -108,6 +114,39 @@ def _warm_up(config: Config, alive: Callable[[], None]) -> None:
 
 class _StoppedError(KeyboardInterrupt):
     """Told to stop. A KeyboardInterrupt that leaves an `exec` ends Python by SIGINT though it is caught."""
+
+
+class _Fields(Sensor):
+    """Looks at the first events of the log, then at one of each commit, and says what is odd about them."""
+
+    def __init__(self, learner: Learner, config: Config) -> None:
+        self._learner, self._topics = learner, config.topics
+        self._odd: OddFields | None = None
+
+    def met(self, records: Sequence[Record]) -> None:
+        """Look at records."""
+        if self._odd is None:  # the schema is known once the learner is elected
+            self._odd = OddFields(self._learner.settings.schema, counts_refusals=True)
+        odd = self._odd
+        for record in records[: max(0, LOOKED_AT - odd.n)] or records[-1:]:
+            if record.partition.topic in self._topics.events:
+                odd.look(record.value, record.key, record.timestamp)
+
+    def say(self, *, is_over: bool = False) -> None:
+        """Say what is odd."""
+        if self._odd is not None:
+            self._odd.expects_label = not self._topics.labels and not self._learner.model.n_events
+            self._odd.say(is_over=is_over)
+
+    def committed(self, commit: Committed) -> None:
+        """Look at its records."""
+        self.met(commit.records)
+        self.say()
+
+    def entered(self, state: WorkerState) -> None:
+        """Say the rest where nothing more comes."""
+        if state is WorkerState.STOPPED:
+            self.say(is_over=True)
 
 
 class _Stop:

@@ -14,16 +14,19 @@ from typing import Any, NamedTuple, TypeVar
 
 from tqdm import tqdm
 
-from streamnb.adapters.event_files import MAX_LINE, open_counted, read_rows_order
+from streamnb.adapters.event_files import MAX_LINE, has_columns, open_counted, read_rows_order
+from streamnb.cli.evaluation.odd_fields import Origin
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.events import Event
 from streamnb.wire.codec import decode_event
 from streamnb.wire.event_csv import CsvColumns
+from streamnb.wire.paths import render_path
 from streamnb.wire.schema import EventSchema
 
 T = TypeVar("T")
 
 _CSV = CsvColumns()
+_ROLES = ("id", "label", "text", "ts")
 _PLAIN = EventSchema(max_bytes=MAX_LINE)
 
 
@@ -41,7 +44,7 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
         for role, found in places.items()
     }
     columns: dict[str, Any]
-    given = ((role, getattr(options, f"{role}_column")) for role in features)
+    given = given_columns(options).items()
     columns = {role: role if column in features[role] else column for role, column in given}
     return CsvColumns(
         **columns,
@@ -51,10 +54,49 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
     )
 
 
+def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
+    """Role -> the column that it has; None where its usual name was given to another role.
+
+    Raises ConfigError where two roles are given one column, or another one that of the label.
+    """
+    columns = {role: getattr(options, f"{role}_column") for role in _ROLES}
+    named = {role: column for role, column in columns.items() if column != role}
+    for role, column in columns.items():
+        other = next((one for one in named if one != role and named[one] == column), None)
+        if other is not None and (role in named or role == "label"):
+            raise ConfigError(f"--{role}-column and --{other}-column both name {column!r}")
+        columns[role] = None if other is not None else column
+    return columns
+
+
+def origin_of(path: str) -> Origin:
+    """Where the events of a file come from."""
+    return Origin(path, has_columns(path))
+
+
+def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
+    """Refuse columns of what has none. Raises ConfigError."""
+    if has_columns(path):
+        return
+    for role in _ROLES:
+        name = getattr(columns, role)
+        if name not in {role, None}:
+            place = render_path((name,))
+            remedy = (
+                "`streamnb init FILE` declares where texts are"
+                if role == "text"
+                else f"--set events.{role}='{place}' says where a field is"
+            )
+            raise ConfigError(
+                f"--{role}-column {name}: {path} has no columns, but is read as JSON lines; {remedy}"
+            )
+
+
 def events_of(path: str, columns: CsvColumns = _CSV) -> Iterator[bytes]:
     """The raw events of a file; a bar on standard error says how much of it has been read."""
     hidden = not sys.stderr.isatty()
     with open_counted(path, columns) as source:
+        _refuse_in_vain(path, columns)
         events = iter(source)
         yield from islice(events, 1)  # kernels may be compiled before the next, with a bar of their own
         with tqdm(total=source.total, unit="B", unit_scale=True, disable=hidden, leave=False) as bar:

@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
 from streamnb.cli.evaluation.label_groups import with_groups
+from streamnb.cli.evaluation.odd_fields import OddFields
 from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.reports.text_tables import print_posterior, table
@@ -81,9 +82,10 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     assert isinstance(model, RiverStreamModel)  # noqa: S101  the kind says so
     events = events_of(options.file, columns_of(options, wiring.schema(config), learns=True))
     events = with_groups(events, options, config.events.label)
-    rows = begun(numbered(events, options.order))
-    wiring.warm_up(config)
     schema = wiring.schema(config)
+    odd = OddFields(schema, origin_of(options.file), expects_label=True)
+    rows = begun(odd.watched(numbered(events, options.order)))
+    wiring.warm_up(config)
     judged = _Judged(model.classifier, options.seed, share)
     read = 0
     for read, (row, raw) in enumerate(rows, 1):  # noqa: B007
@@ -93,6 +95,7 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     answer = judged.answer(posterior_report(model), tally)
     if not answer.scored:
         say_why_nothing_was_learned(options.file, config, read, read - answer.events)
+    odd.say(is_over=True)
     if options.json:
         print(msgspec.json.encode(answer).decode())
     else:

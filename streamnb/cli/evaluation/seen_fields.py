@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,22 +16,35 @@ from streamnb.wire.schema import EventSchema
 MOST_VALUES = 1000
 """Of one field, that are told apart."""
 
+ENOUGH = 20
+"""Events, to say that nearly each has another value, or that none has a field."""
+
 Keys = tuple[str, ...]
 """The names that lead to a field."""
 
 _FEW_NUMBERS = 10
-_ENOUGH = 20  # events, to say that nearly each has another value
 _DEEPEST = 8
-_LOOKED_AT = 1000
+_MOST_FIELDS = 1000
+_LONG = 100  # characters of a value that is kept
+_WORDS = 5  # of each value of a few, for them to be texts
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:|$)")
 
 
 @dataclass
 class Seen:
-    """The values at one path: how many, of which types, how many words, which ones (some of them)."""
+    """The values at one path: how many, of which types, how many words, which ones (some of them).
+
+    Attributes:
+        strings: how many are strings.
+        quoted: how many are strings that read as numbers.
+        values: those met first; of a long one, something that tells it from others.
+    """
 
     n: int = 0
     words: int = 0
+    strings: int = 0
+    quoted: int = 0
     types: set[type] = field(default_factory=set)
     values: set[Any] = field(default_factory=set)
 
@@ -41,30 +53,43 @@ class Seen:
         self.n += 1
         self.types.add(type(value))
         if isinstance(value, str):
+            self.strings += 1
             self.words += len(value.split())
+            self.quoted += len(value) <= _LONG and _NUMBER.fullmatch(value) is not None
+            value = value if len(value) <= _LONG else (hash(value),)
         if not isinstance(value, list) and len(self.values) < MOST_VALUES:
             self.values.add(value)
 
     @property
     def differ(self) -> bool:
         """Whether nearly every event has another value."""
-        return self.n >= _ENOUGH and len(self.values) > min(self.n, MOST_VALUES) / 2
+        return self.n >= ENOUGH and len(self.values) > min(self.n, MOST_VALUES) / 2
+
+    def is_text(self, *, is_all: bool) -> bool:
+        """Whether these are texts, as far as one can tell; of few, only where that is all there is."""
+        if self.n >= ENOUGH:
+            return self.differ and self.kind == "text"
+        is_wordy = self.strings == self.n and self.words >= _WORDS * self.n
+        return is_all and is_wordy and len(self.values) == self.n
 
     @property
     def kind(self) -> str:
         """What attribute it is, or, in parentheses, why it is none."""
         if list in self.types:
             return "(a list)"
-        if len(self.values) == 1 and self.n >= _ENOUGH:
+        if len(self.values) == 1 and self.n >= ENOUGH:
             return "(always the same)"
         if all(isinstance(value, str) and _DATE.match(value) for value in self.values):
             return "(a date or time)"
         if self.types <= {int, float}:
-            few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= _ENOUGH
+            few = self.types == {int} and len(self.values) <= _FEW_NUMBERS and self.n >= ENOUGH
             return "nominal" if few else "continuous"
         if str in self.types and self.words >= (1.5 if self.differ else 3) * self.n:
             return "text"
-        return "(nearly every event has another value)" if self.differ else "nominal"
+        numbers = self.types & {int, float} and self.strings < self.n / 2
+        mixed = f"a number in most events, and a string in {self.strings:,}"
+        odd = mixed if numbers else "nearly every event has another value"
+        return f"({odd})" if self.differ else "nominal"
 
 
 def look(raw: bytes, seen: dict[Keys, Seen]) -> bool:
@@ -76,7 +101,8 @@ def look(raw: bytes, seen: dict[Keys, Seen]) -> bool:
     if not isinstance(event, dict):
         return False
     for path, value in _leaves(event, ()):
-        seen[path].add(value)
+        if path in seen or len(seen) < _MOST_FIELDS:
+            seen.setdefault(path, Seen()).add(value)
     return True
 
 
@@ -108,33 +134,3 @@ def how_to_read(texts: Sequence[Keys], schema: EventSchema) -> str:
         name = shlex.quote(columns[0]) if len(columns) == 1 else "NAME"
         told += f"; of CSV, --text-column {name} says which column is the text"
     return told
-
-
-class Watched:
-    """Rows of events that go by, of which the first are looked at.
-
-    It finds texts that are taken for one value: a long one is hardly ever met again, so it teaches nothing.
-    """
-
-    def __init__(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        self._rows = rows
-        self._seen: dict[Keys, Seen] = defaultdict(Seen)
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        for at, (number, raw) in enumerate(self._rows):
-            if at < _LOOKED_AT:
-                look(raw, self._seen)
-            yield number, raw
-
-    def missed(self, schema: EventSchema) -> list[Keys]:
-        """Fields that look like texts, where the texts that a schema declares are in no event."""
-        declared = {place.keys for place in schema.places if place.kind == "text"}
-        return unread_texts(self._seen, schema) if declared and not declared & self._seen.keys() else []
-
-    def taken_for_values(self) -> list[str]:
-        """The paths of such texts, where no attribute is declared."""
-        return [
-            render_path(path)
-            for path, one in self._seen.items()
-            if path[0] == "features" and path[-1] != "text" and one.differ and one.kind == "text"
-        ]

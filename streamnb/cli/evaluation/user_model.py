@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.errors import ConfigError
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 
 
@@ -36,7 +37,10 @@ def given_model(named: str) -> RiverStreamModel:
             raise  # it is there, and lacks something itself
         raise _refused(named, f"a module that can be imported from {here}") from error
     if not hasattr(module, name):
-        raise _refused(named, f"a name in {module_name}")
+        raise _refused(
+            named,
+            f"a name in {module_name}{did_you_mean(name, {*dir(module), *getattr(module, '__all__', ())})}",
+        )
     found = getattr(module, name)
     if isinstance(found, type) or not hasattr(found, "learn_one"):
         if callable(found) and not _can_be_made(found):

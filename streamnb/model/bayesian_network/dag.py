@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import check_mapping
 
 Name = Hashable
@@ -57,7 +58,7 @@ class Dag:
         found = []
         for name in names:
             if name not in self.number:
-                known = ", ".join(map(repr, self.names))
+                known = ", ".join(map(repr, self.names)) + did_you_mean(str(name), map(str, self.names))
                 raise KeyError(f"{name!r} is no variable of this network; there are {known}")
             found.append(self.number[name])
         return tuple(found)

@@ -12,6 +12,7 @@ import numpy as np
 from streamnb.errors import SnapshotError, UnlearnError
 from streamnb.model.attributes.expected import FINITE, MOST, check_made, checked, counts, real, reject
 from streamnb.model.attributes.names import plain
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import check_mapping
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, State
@@ -434,7 +435,7 @@ class JointTable(Savable):
 
     def _axis(self, name: Name) -> int:
         if name not in self._values:
-            known = ", ".join(map(repr, self._values))
+            known = ", ".join(map(repr, self._values)) + did_you_mean(str(name), map(str, self._values))
             raise KeyError(f"{name!r} is no variable of this table; there are {known}")
         return list(self._values).index(name)
 
@@ -442,7 +443,8 @@ class JointTable(Savable):
         self._axis(name)
         text, values = value_text(value), self._values[name]
         if text not in values:
-            raise KeyError(f"{value!r} is no value of {name!r}; there are {', '.join(map(repr, values))}")
+            known = ", ".join(map(repr, values)) + did_you_mean(text, values)
+            raise KeyError(f"{value!r} is no value of {name!r}; there are {known}")
         return values.index(text)
 
     def _index(self, given: Mapping[Name, Any]) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_f
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
 
+_SENTENCE = 5  # blanks
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
 
 
@@ -49,6 +50,7 @@ class EventReader:
         check_attributes(attributes)
         Text(event_model=event_model)  # checks the name
         self.event_model = event_model
+        self._told: set[Any] = set()  # attributes that look like texts
         self._given = {name: _attribute(name, spec) for name, spec in (attributes or {}).items()}
         self.declared = {**self._implied, **self._given}
         self.closed = {
@@ -91,6 +93,19 @@ class EventReader:
         if isinstance(spec, Nominal) or (spec is None and isinstance(value, (str, bool, np.bool_))):
             return NOMINAL
         return CONTINUOUS
+
+    def sentences(self, x: Any) -> list[Any]:
+        """The attributes that are one value by their type alone, and look like texts; each is told once."""
+        if not self._implied:  # every attribute is of one kind
+            return []
+        known = self.declared.keys() | self._told
+        found = [
+            name
+            for name, value in x.items()
+            if type(value) is str and value.count(" ") >= _SENTENCE and name not in known
+        ]
+        self._told.update(found)
+        return found
 
     def place(self, writer: EventWriter, name: Any, value: Any) -> None:
         """Write one attribute that is not missing where its kind wants it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from river import base
 
-from streamnb.errors import UnlearnError
+from streamnb.errors import UndeclaredTextWarning, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
 from streamnb.model.attributes.kinds import KINDS
 from streamnb.model.attributes.ranges import is_missing
@@ -172,14 +173,24 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
         Time matters to models that decay alone; None is the latest so far.
 
+        Warns where an attribute that is not declared looks like a text: it is taken for one value.
+
         Raises TypeError or ValueError, and learns nothing, for a value that its attribute does not take.
         """
         if t is not None or self._statistics.room is not None or not self._learned(x, y, w):
             self._learn(self._encode([x], [y], [w], [t]))
+            self._warn_of_sentences(x)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
-        """Learn many events in order: a data frame and a series, or any iterables of one length."""
+        """Learn many events in order: a data frame and a series, or any iterables of one length.
+
+        Warns as `learn_one`, of the first one.
+        """
+        before = self.n_events
         self._learn(self._encode(X, y, w, ts))
+        if before.bit_length() < self.n_events.bit_length():
+            first = X.head(1).to_dict("records") if is_frame(X) else X
+            self._warn_of_sentences(first[0] if isinstance(first, Sequence) else {})
 
     def predict_then_learn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None
@@ -319,6 +330,17 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     # -- inside -------------------------------------------------------------------------------------------
 
     _multiclass = True
+
+    def _warn_of_sentences(self, x: Any) -> None:
+        """To be called by what the user calls; Python shows it once for each line of the user's."""
+        for name in self._reader.sentences(x):
+            kind = type(self).__name__
+            warnings.warn(
+                f"attribute {name!r} looks like a text, and is taken for one value: "
+                f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' says that it is a value",
+                UndeclaredTextWarning,
+                stacklevel=3,
+            )
 
     def _room(self, n_bytes: int, shares: int) -> Room:
         """A third for rows, as much for a copy of them, and the rest for what is met beside them."""

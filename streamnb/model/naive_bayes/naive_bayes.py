@@ -184,6 +184,7 @@ class NaiveBayes(SmoothedModel):
             return
         targets, writer = Targets.of(1, [y], [w], [t]), EventWriter()
         self._reader.write_all(writer, [x])
+        self._warn_of_sentences(x)
         is_alone = t is None and targets.weights[0] and not is_missing(y) and not self._statistics.is_copied
         if is_alone and self._statistics.reserve_one(writer, y) and self._learned(x, y, w):
             return

@@ -1,0 +1,200 @@
+"""What is odd about the fields of events is said once, by name, on every way by which events come in."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from streamnb.adapters.sqlite.log import SqliteLog
+from streamnb.cli import main
+from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields, Origin
+from streamnb.engine.ports import NewRecord
+from streamnb.wire.schema import AttributeSpec, EventSchema
+
+WORDS = "I was charged twice for the plan"
+TABLE, LINES = Origin("my file.csv", is_table=True), Origin("e.jsonl")
+PLAIN = EventSchema()
+DECLARED = EventSchema(
+    (AttributeSpec("size", "continuous", "$.size"), AttributeSpec("says", "text", "$.text"))
+)
+
+
+def events(n=40, **fields):
+    """Events of which each field is what a function of its number says; None is left out."""
+    made = (
+        {name: value(i) if callable(value) else value for name, value in fields.items()} for i in range(n)
+    )
+    return [{"id": f"e{i}"} | {k: v for k, v in one.items() if v is not None} for i, one in enumerate(made)]
+
+
+def label(i):
+    return "ab"[i % 2]
+
+
+def said(events, schema=PLAIN, origin=LINES, **more):
+    odd = OddFields(schema, origin, **{"expects_label": True, "counts_refusals": True} | more)
+    for event in events:
+        odd.look(json.dumps(event).encode())
+    return odd.news(is_over=True)
+
+
+SILENT = [
+    events(text=WORDS, label=label, features=lambda i: {"plan": "pro", "n": i / 7}),
+    events(text=WORDS, label=label, features={"city": "New York City, State of New York"}),
+    events(label=label, features=lambda i: {"text": f"{WORDS} {i}", "zip": "0123"[i % 4]}),
+    events(label=label, text="a", ts=lambda i: 1.7e9 + i),
+    events(label=label, text="a", ts="2026-01-02T03:04:05Z", features=None),
+    [],
+]
+ODD = [  # events, how they are read, where they come from, what is said
+    (events(label=label, features=lambda i: {"Body": f"{WORDS} {i}"}), PLAIN, LINES,
+     ["$.features.Body looks like a text, and each is taken for one value: `streamnb init e.jsonl` declares"]),
+    (events(3, label=label, features=lambda i: {"Body": f"{WORDS} {i}"}), PLAIN, TABLE,
+     ["--text-column Body or `streamnb init 'my file.csv'` declares it as a text"]),
+    (events(text="a b", plan="pro", minutes=3, label=label), PLAIN, LINES,
+     ['$.plan, $.minutes: not read, for attributes stand inside "features"']),
+    (events(text="a b", Label=label), PLAIN, LINES,
+     ["$.Label: not read", "has a label at $.label, to be learned by; did you mean $.Label? --set events.label='$.Label'"]),
+    (events(features=lambda i: {"Label": label(i), "TEXT": "a"}), PLAIN, TABLE,
+     ["did you mean $.features.Label? --label-column Label", "has $.text; did you mean $.features.TEXT? --text-column"]),
+    (events(features={"x": "y"}), PLAIN, TABLE, ["none of 40 events has a label at $.label, to be learned by: --label-column NAME"]),
+    (events(label=label, features=lambda i: {"n": str(i) if i % 4 else i / 2}), PLAIN, LINES,
+     ["$.features.n is a number in 10 events, and a string in 30"]),
+    (events(label=label, features=lambda i: {"n": f"{i / 2}"}), PLAIN, LINES, ["$.features.n is a number in quotes"]),
+    (events(label=label, size=str, text=WORDS), DECLARED, LINES,
+     ["40 of 40 events are dead letters: wrong-type at $.size: expected a number, found a string"]),
+    (events(label=label, Size=3, text=WORDS), DECLARED, LINES, ["has $.size, which is declared; did you mean $.Size?"]),
+    (events(label=label, size=3, body=lambda i: f"{WORDS} {i}"), DECLARED, LINES,
+     ["has $.text, which is declared; $.body looks like a text"]),
+    ([{**one, "id": f"e{i // 2}"} for i, one in enumerate(events(label=label, text="a"))], PLAIN, LINES,
+     ["20 of 40 events have an id at $.id that came before"]),
+    ([{"ID": "e", "text": "a", "label": "b"}] * 30, PLAIN, LINES,
+     ["$.ID: not read", "has $.id; did you mean $.ID?", "30 of 30 events are dead letters: missing at $.id"]),
+    (events(label=label, text="a", ts=lambda i: i), PLAIN, LINES, ["the times at $.ts are all before 1990"]),
+    (events(label=label, text="a", ts="soon"), PLAIN, LINES, ["dead letters: wrong-type at $.ts"]),
+    (events(label=label, text="a", TS=1.7e9), PLAIN, LINES, ["$.TS: not read", "has $.ts; did you mean $.TS?"]),
+    (events(label=label, text="a"), EventSchema(ts_path="$.when"), LINES, ["has $.when: --set events.ts=PATH"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", SILENT)
+def test_nothing_is_said_of_what_is_meant(given):
+    assert said(given) == []
+    assert said(given, expects_label=False, origin=TABLE) == []
+
+
+@pytest.mark.parametrize(("given", "schema", "origin", "expected"), ODD)
+def test_what_is_odd_is_named(given, schema, origin, expected):
+    found = said(given, schema, origin)
+    assert len(found) == len(expected)
+    for words in expected:
+        assert sum(words in line for line in found) == 1, (words, found)
+
+
+def test_it_is_said_once_and_what_it_holds_is_bounded():
+    odd, told = OddFields(PLAIN), []
+    for i in range(5000):
+        features = {f"f{i}": f"{WORDS} {i} " * 50, "n": "3" if i % 9 == 8 else 3}
+        odd.look(json.dumps({"id": f"e{i}", "text": "a", "features": features}).encode())
+        told += odd.news()
+    assert len(told) == 1
+    assert "$.features.n is a number" in told[0]
+    assert odd.news(is_over=True) == []
+    assert len(odd.seen) <= 1000
+    assert sum(len(str(value)) for one in odd.seen.values() for value in one.values) < 200_000
+    odd.look(b'{"huge": "%s"}' % (b"x" * 100_000))
+    assert odd.n == 5000
+
+
+FLAT = [
+    {"text": f"{word} now", "plan": "pro", "label": label(i)} for i, word in enumerate(["win", "noon"] * 15)
+]
+FLAT = [{"id": f"e{i}"} | one for i, one in enumerate(FLAT)]
+NOT_READ = '$.plan: not read, for attributes stand inside "features"'
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capsys):
+    """Run a command where `flat.jsonl` is: its exit code, and what it said on both channels."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///e.db")
+    monkeypatch.setenv("STREAMNB_HTTP__LISTEN", "")
+    (tmp_path / "flat.jsonl").write_text("\n".join(map(json.dumps, FLAT)))
+
+    def run(*arguments):
+        code = main(list(arguments))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_every_way_in_says_it_once_and_not_in_its_output(told, monkeypatch):
+    ways = [("replay", "flat.jsonl"), ("run", "--dry-run", "50"), ("run", "--until-end"), ("predict", "flat.jsonl"),
+            ("evaluate", "flat.jsonl"), ("evaluate", "flat.jsonl", "--hide-labels", "0.5"), ("replay", "-")]  # fmt: skip
+    for way in ways:
+        monkeypatch.setattr(
+            "sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(map(json.dumps, FLAT)).encode()))
+        )
+        code, out, err = told(*way)
+        assert (code, err.count(NOT_READ), out.count("$.plan")) == (0, 1, 0), (way, err)
+
+
+def test_a_long_stream_is_told_of_what_turns_up_late(told):
+    """The first thousand are looked at, then one of each commit."""
+    late = [{"id": "l", "text": "a", "label": "a", "plan": "pro"}] * 2 * LOOKED_AT
+    with SqliteLog("e.db") as log:
+        log.create_topic("events", 1)
+        plain = [{"id": f"e{i}", "text": "a", "label": label(i)} for i in range(LOOKED_AT)]
+        log.append([NewRecord("events", None, json.dumps(one).encode()) for one in plain + late])
+    err = told("run", "--until-end", "--set", "commit.events=1")[2]
+    assert err.count(NOT_READ) == 1
+
+
+def test_a_label_that_is_written_otherwise_stops_a_replay_before_it_writes(told, tmp_path):
+    (tmp_path / "e.csv").write_text("text,Label\n" + "win now,a\nat noon,b\n" * 20)
+    code, _, err = told("replay", "e.csv")
+    assert (code, (tmp_path / "e.db").exists()) == (2, False)
+    assert "did you mean $.features.Label? --label-column Label" in err
+    assert "so nothing was written" in err
+    assert told("replay", "e.csv", "--label-column", "Label")[::2] == (0, "")
+    assert told("replay", "e.csv", "--set", "topics.labels=labels")[0] == 0  # where labels come apart
+
+
+TWICE = [
+    ("evaluate e.csv --label-column a --text-column a", "--label-column and --text-column both name 'a'"),
+    ("evaluate e.csv --text-column label", "--label-column and --text-column both name 'label'"),
+    ("evaluate e.csv --label-column Labl", "no column 'Labl' for label; there are a, text, label; did you mean label?"),
+    ("init e.csv --text-column A", "--text-column A: no event has such a field; there are a, id, label, text; did you mean a?"),
+    ("evaluate flat.jsonl --label-column kind", "flat.jsonl has no columns, but is read as JSON lines; --set events.label='$.kind'"),
+    ("replay flat.jsonl --text-column says", "flat.jsonl has no columns, but is read as JSON lines; `streamnb init FILE`"),
+    ("evalute e.csv", "; did you mean evaluate?"),
+    ("snapshot lists", "; did you mean list?"),
+    ("read prediction", "there is no topic 'prediction'; did you mean predictions?"),
+    ("evaluate e.csv --model streamnb:NaiveBays", "expected a name in streamnb; did you mean NaiveBayes?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "expected"), TWICE)
+def test_a_name_that_is_wrong_is_refused_with_what_may_have_been_meant(
+    told, tmp_path, capsys, command, expected
+):
+    (tmp_path / "e.csv").write_text("a,text,label\n" + "x,win now,s\ny,noon,h\n" * 5)
+    SqliteLog("e.db").close()
+    try:
+        code, _, err = told(*command.split())
+    except SystemExit as ended:  # of argparse
+        code, err = ended.code, capsys.readouterr().err
+    assert code in {1, 2}
+    assert expected in err
+
+
+def test_a_column_that_has_the_usual_name_of_another_role_is_what_it_is_said_to_be(told, tmp_path):
+    (tmp_path / "e.csv").write_text("body,text\n" + "win now,s\nat noon,h\n" * 20)
+    for more in ([], ["--text-column", "body"]):
+        code, out, _ = told("evaluate", "e.csv", "--label-column", "text", *more, "--json")
+        assert (code, sorted(json.loads(out)["labels"])) == (0, ["h", "s"])
+    (tmp_path / "t.csv").write_text("ts,label\n" + "".join(f"1{i},s\n" for i in range(20)))
+    code, out, _ = told("evaluate", "t.csv", "--id-column", "ts", "--json")
+    assert (code, json.loads(out)["learned"]) == (0, 20)
