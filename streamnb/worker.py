@@ -617,7 +617,8 @@ class Worker:
             self._finish_saving(self._turn)
         events = self.learner.consumed - self._saved_consumed
         seconds = time.monotonic() - self._saved_at
-        if events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds):
+        is_due = events >= self._pace.snapshot_events or (events and seconds >= self._pace.snapshot_seconds)
+        if is_due and (self.learner.model.is_settled or seconds > 2 * self._pace.snapshot_seconds):
             self._settle()
             self._begin_saving(self.checkpoint)
 

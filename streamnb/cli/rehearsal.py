@@ -12,11 +12,12 @@ from streamnb.wire.codec import encode_verdict
 from streamnb.wire.schema import EventSchema
 
 _EVENTS = 60  # enough for a tree to be drawn
+_TOO_MANY = 1 << 30  # classes, for which something has to be forgotten
 _VALUES = {"text": "one two", "nominal": "red", "continuous": 1.5}
 
 
 def rehearse(learner: Learner, schema: EventSchema) -> None:
-    """Learn and predict, report, prune where that is due, keep the state and load it."""
+    """Learn and predict, report, prune where that is due, forget for a budget, keep the state and load it."""
     records = [_record(schema, number) for number in range(_EVENTS)]
     for begin in range(0, _EVENTS, 20):
         learner.process(records[begin : begin + 20], 1.0)
@@ -26,6 +27,7 @@ def rehearse(learner: Learner, schema: EventSchema) -> None:
         )
     if learner.settings.pruning.every:
         learner.prune()
+    learner.model.make_room(_TOO_MANY)
     learner.report(1.0)
     copy = learner.copying()
     learner.load(copy.parts(), copy.segments())

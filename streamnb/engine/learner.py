@@ -7,6 +7,7 @@ the same predictions. It does no I/O and reads no clock; whoever calls it does.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +65,7 @@ from streamnb.wire.values import LONGEST_NAME
 
 _AT_ONCE = 1000
 _BYTES_AT_ONCE = 4 << 20  # of predictions, as far as they can be told beforehand
+_BYTES_WHERE_SHORT = 64 << 10  # of events at once, where memory is short: some rows are moved between them
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME = attrgetter("timestamp")
 _MOST_CONFUSED = 100  # classes whose confusion is reported
@@ -468,7 +470,8 @@ class Learner:
         admission, n = self._admission, len(events)
         while not admission.has_room(admission.labels_of_all(events[:n]), ends[n - 1] - begin):
             if n <= ROOM_EVERY:
-                before = admission.before_new(events, self._n_learned)
+                few = max(1, bisect_right(ends, begin + _BYTES_WHERE_SHORT))
+                before = admission.before_new(events[:few], self._n_learned)
                 return before or int(admission.admits(admission.labels(events[0])))
             n = max(ROOM_EVERY, n // 2)
         return n

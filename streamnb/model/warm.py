@@ -44,6 +44,10 @@ def warm() -> None:
     model.unlearn_one(x, "c")
     model.merge(model.clone())
     model.prune(min_count=1)
+    small = model.clone()
+    small.learn_one(x, "a")
+    small.keep_within(1)
+    small.make_room(1)
     model.load_state(*model.state())
     hypotheses: list[AnyHypothesis] = [
         Hypothesis(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from contextlib import closing
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from streamnb import BayesOptimalNB, NaiveBayes
 from streamnb.engine.admission import Admission
 from streamnb.engine.sensor import Sensor
 from streamnb.events import TOO_MANY_CLASSES, UNPUBLISHED
+from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.hypotheses import Hypothesis
+from streamnb.model.naive_bayes import sufficient_statistics
 from streamnb.model.naive_bayes.room import NEWEST, Room
 from streamnb.wire.codec import decode_prediction
 from streamnb.worker import Pace
@@ -83,13 +86,15 @@ def test_neither_cuts_nor_a_restart_decide_what_is_forgotten_and_a_recount_forge
     whole, cut, again = (
         new_learner(model=bounded(name), max_classes=9, report_seconds=1e9) for _ in range(3)
     )
-    expected = predictions(whole.process(stream, 1.0))
+    with patch.object(sufficient_statistics, "_SLICE", 1 << 30):
+        expected = predictions(whole.process(stream, 1.0))
     assert whole.model.n_prunings > 3
     assert whole.tally.dead_letters[TOO_MANY_CLASSES] > 0
     half = rng.randrange(300)
-    found = learned_in_cuts(cut, stream[:half], rng)
-    again.load(cut.parts())
-    assert found + learned_in_cuts(again, stream[half:], rng) == expected
+    with patch.object(sufficient_statistics, "_SLICE", rng.choice([1, 1000])):  # bytes: a row, or a few
+        found = learned_in_cuts(cut, stream[:half], rng)
+        again.load(cut.parts())
+        assert found + learned_in_cuts(again, stream[half:], rng) == expected
     assert digests(again) == digests(whole)
     if name != "bernoulli":  # told as the stream's models are
         late = late_learner(bounded(name), max_classes=9)
@@ -104,9 +109,36 @@ def test_so_it_is_where_labels_come_late_are_changed_and_taken_back(rng, name):
     n_bytes = rng.choice([1500, 4000])
     learners = [late_learner(bounded(name, n_bytes), max_classes=6, repeats="skip") for _ in range(2)]
     assert differing(learners[0], stream) == []
-    learned_in_cuts(learners[1], stream, rng)
+    with patch.object(sufficient_statistics, "_SLICE", rng.choice([1, 1000, 1 << 30])):
+        learned_in_cuts(learners[1], stream, rng)
     assert learners[0].model.n_prunings > 0
     assert digests(learners[0]) == digests(learners[1])
+
+
+def test_what_is_forgotten_is_moved_in_slices_while_the_stream_goes_on(monkeypatch):
+    """None is longer than it is to be; and who begins with a snapshot from between two of them goes on as any."""
+    stream, moved, between = records(crowded(random.Random(4), 3000, 3)), [], 0
+    whole, learner, loaded = (new_learner(model=bounded("naive_bayes", 200_000)) for _ in range(3))
+    whole.process(stream, 1.0)
+    sweep = Vocabulary.sweep
+
+    def noted(vocabulary, rows):
+        slice_ = sweep(vocabulary, rows)
+        moved.append(slice_[0].size)
+        return slice_
+
+    monkeypatch.setattr(sufficient_statistics, "_SLICE", 20_000)
+    monkeypatch.setattr(Vocabulary, "sweep", noted)
+    for start in range(0, len(stream), 4):
+        learner.process(stream[start : start + 4], 1.0)
+        between += learner.model._statistics.vocabulary.holes > 0
+        if between == 20 and learner is not loaded:
+            most = max(moved)
+            loaded.load(learner.parts())
+            learner = loaded
+    assert between > 40
+    assert 10 < most <= 20_000 // 48
+    assert digests(whole) == digests(learner)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

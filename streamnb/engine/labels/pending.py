@@ -62,9 +62,11 @@ class _Ids:
 
     def drop(self, before: int) -> None:
         """Forget the ids of events with smaller numbers."""
-        rows = np.flatnonzero(self._newest[: self.size] >= before)
-        self._newest = self._newest[rows]
-        self._vocabulary = self._vocabulary.select(rows)
+        self._newest = self._newest[: self.size]
+        stays = self._newest >= before
+        self._newest = self._newest[stays]
+        self._vocabulary.keep(stays)
+        self._vocabulary.sweep(self.size)
 
     def _rows(self, ids: Sequence[bytes], *, adds: bool) -> npt.NDArray[np.int32]:
         one_group = np.zeros(len(ids), dtype=np.int32)

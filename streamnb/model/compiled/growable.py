@@ -90,15 +90,18 @@ def grown(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     return moved
 
 
-def keep_rows(array: npt.NDArray[Any], rows: npt.NDArray[np.int64], used: int) -> None:
-    """Move these of the `used` first rows, in rising order, to the beginning, and let zeros follow them.
+def keep_rows(
+    array: npt.NDArray[Any], rows: npt.NDArray[np.int64], used: int, to: int = 0, first: int = 0
+) -> None:
+    """Move these of the rows before `used`, in rising order, to where `to` is, and let zeros follow them.
 
-    In place and a few at a time, so that there are never two of a large table.
+    Behind `to` there were zeros up to the `first` row that may not be zero. In place and a few at a time, so
+    that there are never two of a large table.
     """
     for start in range(0, rows.size, _AT_ONCE):
         moved = rows[start : start + _AT_ONCE]
-        array[start : start + moved.size] = array[moved]
-    array[rows.size : used] = 0
+        array[to + start : to + start + moved.size] = array[moved]
+    array[max(to + rows.size, first) : used] = 0
 
 
 def ranking(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

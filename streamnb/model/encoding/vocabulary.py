@@ -6,6 +6,10 @@ share a row. The group is in the slot so that nobody has to look it up elsewhere
 larger one, and for that of a stopped row. The hash has a secret, so that no event brings many keys that meet
 in one chain; no state has slots, and nothing else hangs on it.
 
+Neither as it grows nor as rows are forgotten is the table made anew at once: that of before stays until, some
+rows at a time, those that are kept have been moved together and entered in the new one. Until then a key is
+looked for in both, and rows that were forgotten are among the others, as holes.
+
 A key of up to 15 bytes, as most words are, stands in the cell of its row: 16 bytes, which one cache line
 holds and two comparisons tell from others. Of a longer one the cell says where in the arena it is. No view of
 an array may outlive the call that made it: it may move as it grows.
@@ -22,7 +26,7 @@ import numpy.typing as npt
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import reject
 from streamnb.model.attributes.signatures import Array, Codes, Flags
-from streamnb.model.compiled.arrays import Ints
+from streamnb.model.compiled.arrays import Hashes, Ints
 from streamnb.model.compiled.growable import Growable, capacity_for, empty_slots, grown
 from streamnb.model.compiled.intrinsics import load8, prefetch, store8
 from streamnb.model.compiled.jit import inlined, kernel
@@ -47,7 +51,11 @@ _LONG = (
 )
 _LENGTH = np.uint64(0x00FFFFFFFFFFFFFF)
 _LAST = np.uint64(56)
-_ANY = np.iinfo(np.int64).max
+_ANY = 1 << 62
+_HAND, _TO, _BYTES = 0, 1, 2  # of `at`
+_AHEAD = 64  # rows of which the slots are fetched together
+_FEW = 1 << 14  # rows that are entered at once
+_SWEPT, _SWEPT_FOR_EACH = 1024, 8  # rows with each batch, and for each of its tokens
 
 
 @inlined
@@ -109,8 +117,12 @@ def _find(
     cells: Any,
     arena: Any,
     groups: Any,
+    first: int,
 ) -> Any:
-    """(Row of a key, STOPPED or UNKNOWN; place of its slot, or of the free one that ends its chain)."""
+    """(Row of a key, STOPPED or UNKNOWN; place of its slot, or of the free one that ends its chain).
+
+    Rows before the `first` one are passed over: cells are no longer what slots say.
+    """
     head, beside = _head(mixed, group), _head(mixed, _BESIDE)
     place, length = place_of(mixed, slots), stop - start
     low, high = _cell_of(buffer, start, min(length, _SHORT))
@@ -122,8 +134,10 @@ def _find(
         if found == head or found == beside:  # noqa: PLR1714, SIM109  two comparisons, and no tuple
             row: Any = np.int64(slot & _LOW) - 1
             owner = np.int64(groups[row] if found == beside else group)
-            if (owner if owner >= 0 else ~owner) == group and _is_key(
-                buffer, start, length, low, high, row, cells, arena
+            if (
+                (owner if owner >= 0 else ~owner) == group
+                and row >= first
+                and _is_key(buffer, start, length, low, high, row, cells, arena)
             ):
                 return (row if owner >= 0 else np.int64(STOPPED)), place
         place = place + 1 if place + 1 < slots.size else 0
@@ -203,6 +217,9 @@ def look_up(
     arena: Any,
     used: Any,
     groups: Any,
+    former: Any,
+    stays: Any,
+    at: Any,
     rows: Any,
 ) -> tuple[int, int]:
     """Rows of the tokens from `first` on; (next token or DONE, size). Stops where an array is full."""
@@ -219,7 +236,11 @@ def look_up(
         start = token_ends[token - 1] if token > 0 else 0
         stop = token_ends[token]
         group = np.int64(item_group[item])
-        row, place = _find(buffer, start, stop, hashes[token], group, slots, cells, arena, groups)
+        row, place = _find(buffer, start, stop, hashes[token], group, slots, cells, arena, groups, 0)
+        if row == UNKNOWN and former.size > 0:
+            row, _ = _find(buffer, start, stop, hashes[token], group, former, cells, arena, groups, at[_HAND])
+            if row >= 0 and not stays[row]:
+                row = np.int64(UNKNOWN)
         if row == UNKNOWN and item_adds[item]:
             if not _may_add(stop - start, size, used):
                 rows[token] = UNKNOWN
@@ -235,22 +256,74 @@ def look_up(
     return DONE, size
 
 
+@inlined
+def _hash_of(row: int, secret: Any, cells: Any, arena: Any, groups: Any) -> Any:
+    """The hash of the key of a row."""
+    state = begun(secret, np.int64(groups[row] if groups[row] >= 0 else ~groups[row]))
+    cell = _CELL * row
+    length = np.int64(cells[cell + _SHORT])
+    if length == _LONG:
+        begin, length = np.int64(load8(cells, cell)), np.int64(load8(cells, cell + 8) & _LENGTH)
+        return hash_after(state, arena, begin, begin + length)  # type: ignore[arg-type]
+    return hash_after(state, cells, cell, cell + length)  # type: ignore[arg-type]
+
+
+@inlined
+def _move(row: int, to: int, at: Any, cells: Any, arena: Any, groups: Any) -> None:
+    """Move a row to `to`, and the bytes of a long key to at[_BYTES]; where none before it went, nothing."""
+    low, high = load8(cells, _CELL * row), load8(cells, _CELL * row + 8)
+    if high >> _LAST == _LONG:
+        begin, length = np.int64(low), np.int64(high & _LENGTH)
+        if to == row:
+            at[_BYTES] = begin
+        for i in range(length if at[_BYTES] < begin else 0):
+            arena[at[_BYTES] + i] = arena[begin + i]
+        low = np.uint64(at[_BYTES])
+        at[_BYTES] += length
+    store8(cells, _CELL * to, low)
+    store8(cells, _CELL * to + 8, high)
+    groups[to] = groups[row]
+
+
 @kernel
-def _fill_slots(size: int, secret: Any, slots: Any, cells: Any, arena: Any, groups: Any) -> None:
-    """Enter the first `size` rows into empty `slots`."""
-    for row in range(size):
-        state = begun(secret, np.int64(groups[row] if groups[row] >= 0 else ~groups[row]))
-        cell = _CELL * row
-        length = np.int64(cells[cell + _SHORT])
-        if length == _LONG:
-            begin, length = np.int64(load8(cells, cell)), np.int64(load8(cells, cell + 8) & _LENGTH)
-            mixed = hash_after(state, arena, begin, begin + length)  # type: ignore[arg-type]
-        else:
-            mixed = hash_after(state, cells, cell, cell + length)  # type: ignore[arg-type]
-        place = place_of(mixed, slots)
-        while slots[place] != 0:
-            place = place + 1 if place + 1 < slots.size else 0
-        slots[place] = _head(mixed, groups[row]) << _HALF | np.uint64(row + 1)
+def _sweep(
+    stop: int,
+    secret: Any,
+    at: Any,
+    stays: Any,
+    slots: Any,
+    cells: Any,
+    arena: Any,
+    groups: Any,
+    hashes: Any,
+    moved: Any,
+) -> int:
+    """Move rows up to `stop` together, leave which in `moved`, and enter them in `slots`; how many.
+
+    Those that came after `stays` have a slot there already. `hashes` is room for those of some rows.
+    """
+    found = 0
+    for first in range(at[_HAND], stop, hashes.size):
+        last = min(first + hashes.size, stop)
+        for row in range(first, last):
+            if row >= stays.size or stays[row]:
+                hashes[row - first] = _hash_of(row, secret, cells, arena, groups)
+                prefetch(slots, place_of(hashes[row - first], slots))
+        for row in range(first, last):
+            is_new = row < stays.size
+            if is_new and not stays[row]:
+                continue
+            to, place = at[_TO], place_of(hashes[row - first], slots)
+            _move(row, to, at, cells, arena, groups)
+            before = np.uint64(0 if is_new else row + 1)
+            while slots[place] & _LOW != before:
+                place = place + 1 if place + 1 < slots.size else 0
+            slots[place] = _head(hashes[row - first], groups[to]) << _HALF | np.uint64(to + 1)
+            moved[found] = row
+            found += 1
+            at[_TO] += 1
+    at[_HAND] = stop
+    return found
 
 
 class Vocabulary(Growable):
@@ -260,7 +333,10 @@ class Vocabulary(Growable):
     row keeps its key and is never found again: its group is stored as its complement.
 
     Attributes:
-        size: how many rows there are, stopped ones included.
+        size: how many rows there are, stopped ones and holes included.
+        holes: how many of them were forgotten, and are still among the others.
+        hole_bytes: how many bytes of the arena those have.
+        moves: how often rows were moved.
         cells: uint8[>= 16 size], for row r at 16 r: a key of up to 15 bytes, zeros, and in the last byte how
             many they are; or, of a longer one, where it begins in the arena (uint64), how long it is (seven
             bytes) and 255.
@@ -269,6 +345,9 @@ class Vocabulary(Growable):
             arena: beyond these a key is not added, and UNKNOWN.
         groups: int32[>= size], the group of each row, or its complement where the row is stopped.
         slots: uint64, the open-addressing table; never in a state.
+        former: uint64, that of before, of the rows that are not in `slots` yet; empty where all are.
+        stays: bool, of the rows in `former`, which are kept.
+        at: int64[3], the first row that is not in `slots` yet; where it is to be moved, and where its bytes.
         secret: uint64[2], of the hash; nor is it.
     """
 
@@ -280,8 +359,12 @@ class Vocabulary(Growable):
         self.used = np.array([0, _ANY, _ANY], dtype=np.int64)
         self.groups = np.zeros(32, dtype=np.int32)
         self.slots = np.zeros(64, dtype=np.uint64)
+        self.former, self.stays = _NO_SLOTS, _NO_FLAGS
+        self.at = np.zeros(3, dtype=np.int64)
+        self.holes = self.hole_bytes = self.moves = 0
 
     def __getstate__(self) -> dict[str, Any]:
+        self.sweep(self.size)
         return {name: held for name, held in vars(self).items() if name not in {"secret", "slots"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -294,11 +377,14 @@ class Vocabulary(Growable):
         Shape (number of tokens,).
         """
         rows = np.empty(tokens.ends.size, dtype=np.int32)
+        if self.former.size and not self.holes:
+            self.sweep(_SWEPT + _SWEPT_FOR_EACH * rows.size)
         words = tokens.bytes, tokens.ends, tokens.places, tokens.item_tokens, item_group, item_adds
         token = 0
         while token != DONE:
             own = self.slots, self.cells, self.arena, self.used, self.groups
-            token, self.size = look_up(token, *words, self.size, *own, rows)
+            moved = self.former, self.stays, self.at
+            token, self.size = look_up(token, *words, self.size, *own, *moved, rows)
             if token != DONE:
                 start = int(tokens.ends[token - 1]) if token else 0
                 self.reserve(1, int(tokens.ends[token]) - start)
@@ -318,6 +404,7 @@ class Vocabulary(Growable):
 
     def stop(self, rows: Array) -> None:
         """Let these rows never be found again."""
+        self.sweep(self.size)
         self.groups[rows] = ~self.groups[rows]
         self._rehash()
 
@@ -350,18 +437,15 @@ class Vocabulary(Growable):
         check no bounds.
         """
         vocabulary = cls()
-        vocabulary._take(*(arrays[name] for name in ("cells", "arena", "groups")))
+        cells, arena, groups = (arrays[name] for name in ("cells", "arena", "groups"))
+        vocabulary.size = groups.size
+        vocabulary.cells = np.array(cells, dtype=np.uint8).reshape(-1)
+        vocabulary.arena = np.append(np.asarray(arena, dtype=np.uint8), np.zeros(8, dtype=np.uint8))
+        vocabulary.used[0] = arena.size
+        vocabulary.groups = np.array(groups, dtype=np.int32)
         vocabulary._check()
         vocabulary._rehash()
         return vocabulary
-
-    def _take(self, cells: Array, arena: Array, groups: Array) -> None:
-        """Hold copies of these arrays, and no slots yet."""
-        self.size = groups.size
-        self.cells = np.array(cells, dtype=np.uint8).reshape(-1)
-        self.arena = np.append(np.asarray(arena, dtype=np.uint8), np.zeros(8, dtype=np.uint8))
-        self.used[0] = arena.size
-        self.groups = np.array(groups, dtype=np.int32)
 
     def _check(self) -> None:
         """That long keys fill the arena one after the other, and that all are text. Raises SnapshotError."""
@@ -385,29 +469,67 @@ class Vocabulary(Growable):
             except UnicodeDecodeError as error:
                 raise SnapshotError(f"{name}: a key is no text: {error.reason}") from None
 
-    def select(self, rows: Ints) -> Vocabulary:
-        """A vocabulary of these rows only, in the order given."""
-        cells = self._cells()[rows].copy()
-        places = cells.view(np.uint64)  # shape (rows, 2)
-        long = cells[:, _SHORT] == _LONG
-        lengths = (places[long, 1] & _LENGTH).astype(np.int64)
-        begins = np.cumsum(lengths) - lengths
-        # Byte b of the new arena comes from its key's old start plus its offset within the key.
-        shift = np.repeat(places[long, 0].astype(np.int64) - begins, lengths)
-        arena = self.arena[np.arange(shift.size, dtype=np.int64) + shift]
-        places[long, 0] = begins
-        selected = Vocabulary()
-        selected._take(cells, arena, self.groups[rows])
-        selected._rehash()
-        return selected
+    def keep(self, stays: Flags) -> None:
+        """Forget all but these rows. Rows keep their numbers until they are `swept`."""
+        self.sweep(self.size)
+        gone = np.flatnonzero(~stays)
+        self.holes, self.hole_bytes = gone.size, int(self.long_bytes(gone).sum()) if self.used[0] else 0
+        self.used[1:] += self.holes, self.hole_bytes
+        self._begin(0, stays)
+
+    def sweep(self, rows: int) -> tuple[Ints, int, int]:
+        """Go through so many rows more than are in place, and move those that are kept to the others.
+
+        The rows that were kept, in order; where the first of them is now; and behind which row those are that
+        were not gone through. When all are, there are no holes any more.
+        """
+        first, to = self.at[:2].tolist()
+        end = self.size if self.holes else self.stays.size
+        stop = min(end, first + rows)
+        if not self.former.size:
+            return _NO_ROWS, 0, 0
+        moved = self._enter(stop, self.at, self.stays, self.slots)
+        self.moves += self.holes > 0
+        if stop == end:
+            self.former, self.stays = _NO_SLOTS, _NO_FLAGS
+            if self.holes:
+                self.size, self.used[0] = int(self.at[_TO]), self.at[_BYTES]
+                self.used[1:] -= self.holes, self.hole_bytes
+            self.holes = self.hole_bytes = 0
+        return moved, to, stop
+
+    def _enter(self, stop: int, at: Ints, stays: Flags, slots: Hashes) -> Ints:
+        """The rows up to `stop` that were kept, in slots now."""
+        moved = np.empty(stop - at[_HAND], dtype=np.int64)
+        arrays = self.cells, self.arena, self.groups, np.empty(_AHEAD, dtype=np.uint64)
+        return moved[: _sweep(stop, self.secret, at, stays, slots, *arrays, moved)]
 
     def allow(self, rows: int, n_bytes: int) -> None:
-        """Let there be so many rows at most, with so many bytes of long keys."""
-        self.used[1:] = rows, n_bytes
+        """Let there be so many rows at most, with so many bytes of long keys; holes do not count."""
+        self.used[1:] = rows + self.holes, n_bytes + self.hole_bytes
 
-    def long_bytes(self) -> Ints:
-        """How many bytes of the arena each row has."""
-        cells = self._cells()
+    @property
+    def live(self) -> int:
+        """How many rows there are, without holes."""
+        return self.size - self.holes
+
+    def live_rows(self) -> Ints:
+        """Which rows are no holes."""
+        is_live = np.ones(self.size, dtype=np.bool_)
+        if self.holes:
+            hand = int(self.at[_HAND])
+            is_live[int(self.at[_TO]) : hand] = False
+            is_live[hand : self.stays.size] = self.stays[hand:]
+        return np.flatnonzero(is_live)
+
+    @property
+    def live_bytes(self) -> int:
+        """How many bytes of the arena they have."""
+        return int(self.used[0]) - self.hole_bytes
+
+    def long_bytes(self, rows: Ints) -> Ints:
+        """How many bytes of the arena each of these rows has."""
+        cells = self._cells()[rows]
         lengths = (cells.view(np.uint64)[:, 1] & _LENGTH).astype(np.int64)
         return np.where(cells[:, _SHORT] == _LONG, lengths, 0)
 
@@ -419,15 +541,39 @@ class Vocabulary(Growable):
             self.groups = grown(self.groups, (capacity_for(self.size + keys - 1, int(self.used[1])),))
             self.cells = grown(self.cells, (self.groups.size * _CELL,))
         if self.size + keys > int(self.slots.size * _MAX_LOAD):
-            self._rehash(keys)
+            self._widen(keys)
+
+    def _widen(self, keys: int) -> None:
+        """Lay out slots for so many more. No row is moved: some may just have been looked up."""
+        if not self.holes:
+            self.sweep(self.size)
+            if self.size < _FEW:
+                self._rehash(keys)
+            else:
+                self._begin(keys, np.ones(self.size, dtype=np.bool_))
+            return
+        slots, everything = _slots_for(self.size + keys), np.ones(self.size, dtype=np.bool_)
+        for first, stop in ((0, int(self.at[_TO])), (self.stays.size, self.size)):
+            self._enter(stop, np.array([first, first, 0]), everything, slots)
+        self.slots = slots
+
+    def _begin(self, keys: int, stays: Flags) -> None:
+        """Lay out slots for all rows and so many more; those that stay are entered by `sweep`."""
+        self.former, self.stays, self.slots = self.slots, stays, _slots_for(self.size + keys)
+        self.at[:] = 0
 
     def _rehash(self, keys: int = 1) -> None:
-        """Half as many slots again as these rows and so many more need, filled from the rows.
+        """Lay out slots for so many more, and enter all rows at once."""
+        self.slots = _slots_for(self.size + keys)
+        if self.size:  # or nothing is compiled for it
+            everything = np.ones(self.size, dtype=np.bool_)
+            self._enter(self.size, np.zeros(3, dtype=np.int64), everything, self.slots)
 
-        The old ones go first, so that the two are never held at once.
-        """
-        self.slots = np.zeros(0, dtype=np.uint64)
-        self.slots = empty_slots(max(64, int(1.5 * (self.size + keys) / _MAX_LOAD)))
-        if self.size == 0:  # and nothing is compiled for it
-            return
-        _fill_slots(self.size, self.secret, self.slots, self.cells, self.arena, self.groups)
+
+def _slots_for(keys: int) -> Hashes:
+    """Half as many again as so many need."""
+    return empty_slots(max(64, int(1.5 * keys / _MAX_LOAD)))
+
+
+_NO_SLOTS, _NO_FLAGS = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
+_NO_ROWS = np.zeros(0, dtype=np.int64)

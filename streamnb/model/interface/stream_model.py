@@ -47,6 +47,7 @@ class Unbounded:
 
     most_classes = sys.maxsize
     memory_use = MemoryUse()
+    is_settled = True
 
     def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
         """There is none to be short of."""
@@ -157,6 +158,10 @@ class StreamModel(Protocol):
 
         What it does depends on what was learned and on bytes that it was given, and on nothing else.
         """
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a copy begins at once; else some work of before is done first, as events would bring it."""
 
     def state(self) -> State:
         """All that was learned: JSON-able values, and arrays. Equal states have equal bytes."""

@@ -319,8 +319,8 @@ class BayesOptimalNB(CountingModel):
     def _room(self, n_bytes: int, shares: int) -> Room:
         """Of rows and features each a sixth; but an eighth of rows where runs of bytes have a share.
 
-        On SpamAssassin with a tenth of the memory log loss was then 8 % above that of no budget, and not
-        15 %: a table of eight times the size tells more than a quarter of the words.
+        On SpamAssassin with a tenth of the memory log loss was then 11 % above that of no budget, and not
+        18 %: a table of eight times the size tells more than a quarter of the words.
         """
         tables = 1 + self._sources.presence + 2 * len(self._sources.decays)
         of_rows = _OF_FEATURES if self._plan.takes_features else 3

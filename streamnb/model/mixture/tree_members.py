@@ -41,7 +41,7 @@ class TreeOpinions:
         self._trees = [h for h in hypotheses if isinstance(h, Tree)]
         self._models = [TreeModel(tree.max_values, tree.memory) for tree in self._trees]
         self._texts: dict[int, str] = {}  # of the rows of a vocabulary
-        self._vocabulary: Vocabulary | None = None
+        self._seen: tuple[Vocabulary, int] | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -132,7 +132,7 @@ class TreeOpinions:
             TreeModel.from_state(tree.memory, meta, named(arrays, f"{t}_"))
             for t, (tree, meta) in enumerate(zip(self._trees, described, strict=True))
         ]
-        self._vocabulary = None
+        self._seen = None
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -165,8 +165,8 @@ class TreeOpinions:
 
     def _text_of(self, vocabulary: Vocabulary, row: int) -> str:
         """The nominal value of a row."""
-        if vocabulary is not self._vocabulary:  # pruned, or loaded
-            self._vocabulary, self._texts = vocabulary, {}
+        if (vocabulary, vocabulary.moves) != self._seen:  # pruned, or loaded
+            self._seen, self._texts = (vocabulary, vocabulary.moves), {}
         text = self._texts.get(row)
         if text is None:
             text = self._texts[row] = vocabulary.key(row).decode()

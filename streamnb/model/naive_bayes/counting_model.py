@@ -60,7 +60,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     @property
     def statistics(self) -> Statistics:
-        """All that was learned."""
+        """All that was learned, without holes. Not to be asked for while an event is being learned."""
+        if not self.is_settled:
+            self._statistics.settle()
         return self._statistics
 
     @property
@@ -309,6 +311,11 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         Raises TypeError for labels and names that are not strings, booleans or numbers.
         """
         return self.copying().state()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no rows are left to be moved to where others were forgotten."""
+        return not self._statistics.vocabulary.holes
 
     def copying(self) -> StateCopy:
         """The `state` as it is now, to be copied while the model goes on learning."""

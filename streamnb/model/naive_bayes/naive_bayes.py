@@ -219,4 +219,4 @@ class NaiveBayes(SmoothedModel):
             >>> [(item.value, round(item.weight, 3)) for item in view.top(2)["spam"]]
             [('win', 0.539), ('cash', 0.539)]
         """
-        return linear_view(self._statistics, self._tables(), positive, negative, self._reader.write)
+        return linear_view(self.statistics, self._tables(), positive, negative, self._reader.write)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from streamnb.compiler.bundles import bundle, bundled
 from streamnb.compiler.pinned import carve, pinning
-from streamnb.model.attributes.signatures import Codes
+from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.attributes.values import LARGEST
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
@@ -36,15 +36,17 @@ class ModelArrays(NamedTuple):
     arena: npt.NDArray[np.uint8]
     used: Ints
     groups: Codes
+    former: Hashes
+    stays: Flags
+    at: Ints
     secret: Hashes
     characters: Codes
 
     @classmethod
     def of(cls, tables: Tables, keys: Vocabulary, characters: Codes) -> ModelArrays:
         """As they are now."""
-        return cls(
-            tables, keys.slots, keys.cells, keys.arena, keys.used, keys.groups, keys.secret, characters
-        )
+        arrays = keys.slots, keys.cells, keys.arena, keys.used, keys.groups, keys.former, keys.stays, keys.at
+        return cls(tables, *arrays, keys.secret, characters)
 
 
 _INT, _INTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
@@ -183,6 +185,9 @@ def run_single(
             arrays.arena,
             arrays.used,
             arrays.groups,
+            arrays.former,
+            arrays.stays,
+            arrays.at,
             rows,
         )
         if token != DONE or size > tables.table.shape[0]:

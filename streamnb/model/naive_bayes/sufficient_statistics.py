@@ -26,10 +26,10 @@ from streamnb.model.attributes.expected import (
 )
 from streamnb.model.attributes.kinds import BERNOULLI, MULTINOMIAL, NOMINAL
 from streamnb.model.attributes.names import checked_attributes, checked_names, plain, plain_attribute
-from streamnb.model.attributes.signatures import Array, Codes
+from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.compiled.growable import Growable, Pin, heaviest, keep_rows, ranking
+from streamnb.model.compiled.growable import Growable, Pin, keep_rows, ranking
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.data_frame import Columns
 from streamnb.model.encoding.event_writer import EventWriter
@@ -42,12 +42,16 @@ from streamnb.model.naive_bayes.state_copy import Copied, StateCopy
 from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.stats.counts import Counts, add_rows, row_sums
 from streamnb.model.stats.decayed import Decayed
+from streamnb.model.stats.lightest import drop_lightest
 from streamnb.model.stats.memory_use import MemoryUse
 from streamnb.model.stats.moments import FARTHEST, Moments, merge_moments
 from streamnb.model.stats.presence import Presence
 from streamnb.model.stats.sources import Sources
 
 _NEVER = 1 << 40  # no row has such a number
+_SLICE = 4 << 20  # bytes of rows that are moved at once
+_ROW = 48  # of a row beside its counts, with what it takes to enter it in a table of slots
+_SWEPT_FOR_EACH = 8  # rows, for each that is new
 
 
 class Moment(NamedTuple):
@@ -96,6 +100,7 @@ class Statistics(Growable):
         self._copy: StateCopy | None = None  # one that is not done yet
 
     def __getstate__(self) -> dict[str, Any]:
+        self.settle()
         return {**vars(self), "_copy": None}  # a copy of the original's, which it does not wait for
 
     @property
@@ -113,7 +118,12 @@ class Statistics(Growable):
         return self.classes.setdefault(label, len(self.classes))
 
     def encode(self, writer: EventWriter | Columns, targets: Targets) -> Encoded:
-        """What was written, as arrays; every table has room for it afterwards."""
+        """What was written, as arrays; every table has room for it afterwards.
+
+        Rows that were encoded before may be others by then, where some of these events are learned.
+        """
+        if self.vocabulary.holes and targets.labels.count(None) < len(targets.labels):
+            self._close_holes()
         encoded = writer.encoded(targets, self.classes, self.layout, self.vocabulary)
         self.reserve()
         return encoded
@@ -155,6 +165,8 @@ class Statistics(Growable):
         """An event was learned without a batch: how many rows there are, or -1 - rows where it was not."""
         rows = size if size >= 0 else -1 - size
         if rows != self.vocabulary.size:
+            if self.vocabulary.former.size:
+                self.vocabulary.sweep(_SWEPT_FOR_EACH * (rows - self.vocabulary.size))
             self.vocabulary.size = rows
         vars(self)["events"] += size >= 0  # past `Growable`, which costs a tenth of an event
 
@@ -173,7 +185,8 @@ class Statistics(Growable):
 
     def class_counts(self, name: Hashable) -> dict[str, dict[Any, float]]:
         """Word or value -> class -> weight, of one discrete attribute; only what is above zero."""
-        rows = np.flatnonzero(self.vocabulary.groups[: self.vocabulary.size] == self.group_of(name))
+        rows = self.vocabulary.live_rows()
+        rows = rows[self.vocabulary.groups[rows] == self.group_of(name)]
         found = {}
         for row in rows[self.counts.table[rows].any(axis=1)]:
             weights = self.counts.table[row]
@@ -205,6 +218,7 @@ class Statistics(Growable):
         if self.stop_words() != other.stop_words():
             raise ValueError("models pruned to different stop words cannot be merged")
         self.settle()
+        other.settle()
         columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
         groups = np.array(
             [self.layout.group(group, adds=True) for group in other.layout.groups], dtype=np.int32
@@ -247,11 +261,14 @@ class Statistics(Growable):
             kept = kept[: max(0, max_attributes - int(np.count_nonzero(values)))]
         stays = totals > 0
         stays[ranked], stays[kept] = False, True
-        self._take_from_totals(np.append(stopped, np.flatnonzero(~stays)))
-        for table in self._row_tables():
-            table[stopped] = 0
+        gone = np.append(stopped, np.flatnonzero(~stays & (groups >= 0)))
+        self._take_out(gone)
+        self.counts.table[stopped] = 0
+        if self.presence:
+            self.presence.counts.table[stopped] = 0
         self.vocabulary.stop(stopped)
-        self._compact(np.flatnonzero(stays | (groups < 0)))
+        self._forget(stays | (groups < 0))
+        self.settle()
         return int(stopped.size + ranked.size - kept.size)
 
     def make_room(self, classes: int) -> None:
@@ -262,34 +279,38 @@ class Statistics(Growable):
         """
         if self.room is None:
             return
-        size, vocabulary = self.vocabulary.size, self.vocabulary
-        if self.room.is_short(size, int(vocabulary.used[0]), classes):
-            self.settle()
-            totals, stays = row_sums(self.counts.table[:size]), vocabulary.groups[:size] < 0
-            rows = np.flatnonzero(~stays & (totals > 0))  # a stopped row stays, and one without counts goes
-            if int(vocabulary.used[0]) > (left := int(KEPT * self.room.long_bytes)):
-                long = vocabulary.long_bytes()
-                ranked = rows[ranking(totals[rows])]
-                is_beyond = np.cumsum(long[ranked]) > left - long[stays].sum()
-                rows = np.sort(ranked[(long[ranked] == 0) | ~is_beyond])
-            most = int(KEPT * self.room.rows(classes)) - int(np.count_nonzero(stays))
-            stays[rows[heaviest(totals[rows], most)]] = True
+        vocabulary = self.vocabulary
+        if self.room.is_short(vocabulary.live, vocabulary.live_bytes, classes):
+            if vocabulary.holes or self.sources.decays:
+                self.settle()
+            table, groups = self.counts.table, self._groups
+            stays = np.ones(groups.size, dtype=np.bool_)
+            is_stopped = groups < 0
+            if vocabulary.live_bytes > (left := int(KEPT * self.room.long_bytes)):
+                ranked = np.flatnonzero(~is_stopped)
+                ranked = ranked[ranking(row_sums(table[ranked]))]
+                long = vocabulary.long_bytes(ranked)
+                left -= int(vocabulary.long_bytes(np.flatnonzero(is_stopped)).sum())
+                stays[ranked[(long > 0) & (np.cumsum(long) > left)]] = False
+            most = max(0, int(KEPT * self.room.rows(classes)) - int(np.count_nonzero(is_stopped)))
+            weight = drop_lightest(table, groups, stays, most)
             gone = np.flatnonzero(~stays)
-            self.forgotten = self.forgotten[0] + gone.size, self.forgotten[1] + int(totals[gone].sum())
-            self._take_from_totals(gone)
-            self._compact(np.flatnonzero(stays))
+            self.forgotten = self.forgotten[0] + gone.size, self.forgotten[1] + weight
+            self._take_out(gone)
+            self._forget(stays)
         self.hold(classes)
 
     def has_room(self, classes: int, n_bytes: int, words: int) -> bool:
         """Whether nothing is to be forgotten, and nothing left out, while so many classes and words are met.
 
-        Words of so many bytes: lower case makes one no more than half as long again.
+        And no hole is left to be closed: those who hear that there is room take much at once. Words of so
+        many bytes: lower case makes one no more than half as long again.
         """
         if self.room is None:
             return True
-        rows, long = self.vocabulary.size + words, int(self.vocabulary.used[0]) + 2 * n_bytes
+        rows, long = self.vocabulary.live + words, self.vocabulary.live_bytes + 2 * n_bytes
         is_free = classes <= len(self.classes) or self.room.is_free(classes)
-        return is_free and not self.room.is_short(rows, long, classes)
+        return is_free and not self.vocabulary.holes and not self.room.is_short(rows, long, classes)
 
     def hold(self, classes: int) -> None:
         """Let there be no more rows and attributes than there may be with so many classes."""
@@ -302,24 +323,41 @@ class Statistics(Growable):
         """What rows take of their room, and which were forgotten."""
         if self.room is None:
             return MemoryUse()
-        used = self.vocabulary.size, int(self.vocabulary.used[0]), len(self.classes)
+        used = self.vocabulary.live, self.vocabulary.live_bytes, len(self.classes)
         rows, weight = self.forgotten
         return MemoryUse(self.room.taken(*used), rows, weight / UNIT)
 
-    def _compact(self, rest: Ints) -> None:
-        """Keep these rows. One without any count says nothing: only stopped words have to be remembered."""
-        size = self.vocabulary.size
-        self.survivors = np.searchsorted(rest, np.append(self.survivors, size))
-        allowed = self.vocabulary.used[1:]
-        self.vocabulary = self.vocabulary.select(rest)
-        self.vocabulary.allow(*allowed)
-        keep_rows(self.counts.table, rest, size)
-        self.counts.derive(self._groups)
-        if self.sources.decays:
-            self.decayed.select(rest, size, self._groups)
+    def _take_out(self, rows: Ints) -> None:
+        """Let what is derived from tables be without these rows; a Bernoulli total counts texts and stays."""
+        groups = self.vocabulary.groups[rows]
+        self.counts.totals -= self.counts.forget(rows, groups) * (self.counts.slot < 0)[:, np.newaxis]
         if self.presence:
-            keep_rows(self.presence.counts.table, rest, size)
-            self.presence.derive(self._groups)
+            self.presence.forget(rows, groups)
+        if self.sources.decays:
+            self.decayed.forget(rows, self.vocabulary.size, self._groups)
+
+    def _forget(self, stays: Flags) -> None:
+        """Keep these rows. One without any count says nothing: only stopped words have to be remembered."""
+        self.survivors = np.append(self.survivors, self.vocabulary.size)
+        self.vocabulary.keep(stays)
+
+    def _close_holes(self) -> None:
+        """Move some rows to where others were forgotten, unless a copy is being made and there is room."""
+        if self._copy is None:
+            width = sum(table[:1].nbytes for table in self._row_tables())
+            self._sweep(max(1, _SLICE // (_ROW + width)))
+        elif self.vocabulary.size > self.vocabulary.used[1] - self.vocabulary.holes:
+            self.settle()
+
+    def _sweep(self, rows: int) -> None:
+        """Let the vocabulary go through so many rows more, and move those of all tables likewise."""
+        first = int(self.vocabulary.at[0])
+        moved, to, stop = self.vocabulary.sweep(rows)
+        for table in self._row_tables():
+            keep_rows(table, moved, stop, to, first)
+        passed = slice(*np.searchsorted(self.survivors, [first, stop], side="right"))
+        self.survivors = self.survivors.copy()  # a state may have the one there is
+        self.survivors[passed] = to + np.searchsorted(moved, self.survivors[passed])
 
     def rows_learned(self, batch: Batch, prunings: Ints | None) -> Codes:
         """The rows of a batch that was learned before, each event after so many prunings (by default all).
@@ -341,14 +379,8 @@ class Statistics(Growable):
 
     def _row_tables(self) -> list[Array]:
         """Every table that has a row for each word and value."""
-        decayed = [self.decayed.tables.table] if self.sources.decays else []
-        return [self.counts.table, *decayed, *([self.presence.counts.table] if self.presence else [])]
-
-    def _take_from_totals(self, rows: Ints) -> None:
-        """Class totals lose the tokens of `rows`; a Bernoulli total counts texts and stays."""
-        lost = np.zeros_like(self.counts.totals)
-        add_rows(self.counts.table[rows], self.vocabulary.groups[rows], lost)
-        self.counts.totals -= lost * (self.counts.slot < 0)[:, np.newaxis]
+        presence = [self.presence.counts.table] if self.presence else []
+        return [self.counts.table, *presence, *self.decayed.row_tables]
 
     def copying(
         self,
@@ -412,10 +444,12 @@ class Statistics(Growable):
         return self._copy is not None
 
     def settle(self) -> None:
-        """Say that anything is about to change: a copy that was begun is finished first."""
+        """Say that anything is about to change: first a copy is finished, and holes are closed."""
         if self._copy is not None:
             self._copy.finish()
             self._copy = None
+        if self.vocabulary.holes:
+            self._sweep(self.vocabulary.size)
 
     def described(self) -> dict[str, Any]:
         """The values of a state that are no arrays."""

@@ -17,7 +17,14 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.growable import Growable, capacity_for, grown
 from streamnb.model.compiled.jit import kernel
-from streamnb.model.stats.histograms import Histograms, histograms_of, resized, texts_held, widened
+from streamnb.model.stats.histograms import (
+    Histograms,
+    histogram_move,
+    histograms_of,
+    resized,
+    texts_held,
+    widened,
+)
 
 
 class Counts(Growable):
@@ -122,6 +129,18 @@ class Counts(Growable):
         ]
         self.histograms = histograms_of(found, self._texts())
 
+    def forget(self, rows: Ints, groups: Codes) -> Ints:
+        """Take rows of these groups, which have counts, out of `live` and the histograms; the table stays.
+
+        What they add to the sums of their groups, int64[groups, >= classes].
+        """
+        table, lost = self.table[rows], np.zeros_like(self.totals)
+        add_rows(table, groups, lost)
+        self.live -= np.bincount(groups[row_sums(table) > 0], minlength=self.live.size)
+        histograms = self.histograms
+        _take_out(table, groups, self.slot, self.columns, *histograms[:6], histograms.stale)
+        return lost
+
     def _texts(self) -> int:
         """The most texts that a class has of a Bernoulli text, in examples, heavy ones counted so."""
         return int(self.totals[self.kinds == BERNOULLI].max(initial=0)) // UNIT
@@ -137,6 +156,29 @@ def add_rows(table: Any, groups: Any, sums: Ints) -> None:
         if groups[row] >= 0:
             for k in range(table.shape[1]):
                 sums[groups[row], k] += table[row, k]
+
+
+@kernel
+def _take_out(
+    table: Any,
+    groups: Any,
+    slot: Any,
+    columns: int,
+    exact: Any,
+    occupied: Any,
+    weight: Any,
+    words: Any,
+    used: Any,
+    positive: Any,
+    stale: Any,
+) -> None:
+    """Let histograms be without the counts of these rows."""
+    for row in range(table.shape[0]):
+        for k in range(columns if slot[groups[row]] >= 0 else 0):
+            if table[row, k] > 0:
+                b = slot[groups[row]] * columns + k
+                histogram_move(exact, occupied, weight, words, used, positive, b, table[row, k], 0)
+                stale[b] = True
 
 
 def row_sums(table: Ints) -> Ints:

@@ -26,7 +26,7 @@ from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
-from streamnb.model.compiled.growable import grown, keep_rows
+from streamnb.model.compiled.growable import grown
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill, multiply_by
 from streamnb.model.stats.counts import widen_rows
@@ -222,16 +222,20 @@ class Decayed:
             M2=_padded(tables.M2, fields, columns),
         )
 
-    def select(self, rows: Ints, size: int, groups: Codes) -> None:
-        """Keep these of so many rows only, which are of these groups; totals are added up anew."""
+    @property
+    def row_tables(self) -> list[Array]:
+        """Every table that has a row for each word and value."""
+        return [self.tables.table, self.tables.row_epoch] if self.tables.epoch.size else []
+
+    def forget(self, rows: Ints, size: int, groups: Codes) -> None:
+        """Let nothing be left of rows that went, of so many; totals are added up anew, of these groups."""
         tables = self.tables
-        keep_rows(tables.table, rows, size)
-        keep_rows(tables.row_epoch, rows, size)
+        tables.table[rows] = 0.0
         tables.totals[...] = 0.0
         for d in range(tables.epoch.size):
-            epochs = tables.epoch[d] - tables.row_epoch[: groups.size, d]
+            epochs = tables.epoch[d] - tables.row_epoch[:size, d]
             lost = -int(_EPOCH) * np.minimum(epochs, 40)[:, np.newaxis]
-            weights = np.ldexp(tables.table[: groups.size, d], lost)
+            weights = np.ldexp(tables.table[:size, d], lost)
             np.add.at(tables.totals[d], groups[groups >= 0], weights[groups >= 0])
 
     def state(self, groups: int, fields: int, classes: int) -> dict[str, Array]:

@@ -129,11 +129,9 @@ class Presence:
         self.counts.load("presence", table, texts, groups)
         add_rows(table, groups, self.words)  # stopped words have no counts
 
-    def derive(self, groups: Codes) -> None:
-        """Make `words` and the histograms anew from the table, after it was replaced."""
-        self.counts.derive(groups)
-        self.words[...] = 0
-        add_rows(self.counts.table[: groups.size], groups, self.words)
+    def forget(self, rows: Ints, groups: Codes) -> None:
+        """As `Counts.forget`; `words` are without these rows, too."""
+        self.words -= self.counts.forget(rows, groups)
 
     def tables(self, hypotheses: int) -> PresenceTables:
         """As the kernels take them, for so many hypotheses."""

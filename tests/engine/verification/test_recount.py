@@ -184,9 +184,8 @@ def exchange_words(learner):
 
 def lose_word(learner):
     statistics = learner.model.statistics
-    rows = np.array([r for r in range(statistics.vocabulary.size) if r != row_of(statistics, "w3")])
-    statistics.vocabulary = statistics.vocabulary.select(rows)
-    statistics.counts.table = statistics.counts.table[rows]
+    statistics.vocabulary.keep(np.arange(statistics.vocabulary.size) != row_of(statistics, "w3"))
+    statistics.settle()
 
 
 DAMAGE = [

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.errors import SnapshotError
+from streamnb.model.encoding import vocabulary as module
 from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
@@ -120,8 +124,10 @@ def test_keys_of_any_length_are_told_apart(batches, random):
             ]
     pairs = list(expected)
     assert vocabulary.keys() == [key for _, key in pairs]
-    kept = random.sample(range(len(pairs)), random.randint(0, len(pairs)))
-    selected = vocabulary.select(np.array(kept, dtype=np.int64))
+    kept = sorted(random.sample(range(len(pairs)), random.randint(0, len(pairs))))
+    selected = deepcopy(vocabulary)
+    selected.keep(np.isin(np.arange(len(pairs)), kept))
+    selected.sweep(len(pairs))
     assert selected.keys() == [vocabulary.key(row) for row in kept] == [pairs[row][1] for row in kept]
     if pairs:
         assert look_up(selected, pairs, adds=False) == [
@@ -131,6 +137,50 @@ def test_keys_of_any_length_are_told_apart(batches, random):
         assert sorted(again) == list(range(len(pairs)))
         assert [selected.key(row) for row in again] == [key for _, key in pairs]
     assert selected.used[0] == sum(len(key) for key in selected.keys() if len(key) > 15)  # noqa: SIM118  no dictionary
+
+
+@pytest.mark.parametrize("few", [0, 1 << 14])
+def test_it_is_the_same_dictionary_while_rows_are_moved(few, monkeypatch):
+    """Between any two slices, as it grows, and after some of it was forgotten, whatever came meanwhile."""
+    monkeypatch.setattr(module, "_FEW", few)
+    for seed in range(40):
+        rng, vocabulary, expected = Random(seed), Vocabulary(), {}
+        ends = (b"", b"", b"x" * 22)
+        pool = [
+            (rng.choice([0, 1, 254, 255, 300]), b"%d" % rng.randrange(3000) + rng.choice(ends))
+            for _ in range(3000)
+        ]
+        for _ in range(30):
+            pairs, adds = rng.choices(pool, k=rng.randrange(1, 400)), rng.random() < 0.7
+            rows = look_up(vocabulary, pairs, adds=adds)
+            for pair in pairs if adds else ():
+                expected.setdefault(pair)
+            found = [(int(vocabulary.groups[row]), vocabulary.key(row)) for row in rows if row != UNKNOWN]
+            assert found == [pair for pair in pairs if pair in expected]
+            live = vocabulary.live_rows()
+            assert [(int(vocabulary.groups[row]), vocabulary.key(row)) for row in live] == list(expected)
+            assert vocabulary.live == len(expected)
+            assert vocabulary.live_bytes == sum(len(key) for _, key in expected if len(key) > 15)
+            if rng.random() < 0.5:
+                vocabulary.sweep(rng.choice([1, 30, 200, 1000]))
+            if rng.random() < 0.3:
+                stays = {pair: rng.random() < 0.8 for pair in expected}
+                vocabulary.keep(np.array([*stays.values()], dtype=np.bool_))
+                expected = {pair: None for pair in expected if stays[pair]}
+
+
+def test_a_row_that_was_moved_is_not_found_where_it_was():
+    """Though the bytes where its long key was are those of the key asked for, and its hash is the same."""
+    vocabulary, keys = Vocabulary(), [b"a" * 16, b"b" * 20, b"c" * 20, b"d" * 20]
+    look_up(vocabulary, [(0, key) for key in keys], adds=True)
+    vocabulary.keep(np.array([False, True, True, True]))
+    vocabulary.sweep(3)
+    left = vocabulary.arena[16:36].tobytes()
+    assert left == b"b" * 4 + b"c" * 16
+    groups, one = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.bool_)
+    tokens = Tokens([left], one, groups)
+    tokens.hashes[:] = Tokens([keys[1]], one, groups).hashes
+    assert vocabulary.rows(tokens, groups, ~one).tolist() == [UNKNOWN]
 
 
 @pytest.mark.parametrize("length", range(240, 260))
