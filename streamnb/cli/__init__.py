@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import cast
+from typing import TypeVar, cast
 
 from streamnb.cli.parser import build_parser
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, StreamnbError, UndeclaredTextWarning
 
+T = TypeVar("T")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration."""
+    """Run one command; the exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted."""
+    return exit_code_of(_run, sys.argv[1:] if arguments is None else arguments)
+
+
+def _run(given: Sequence[str]) -> int:
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow; where argcomplete is installed
         importlib.import_module("argcomplete").autocomplete(parser)
-    given = sys.argv[1:] if arguments is None else arguments
     first = given[0].partition("=")[0] if given else ""
     if first.startswith("--") and not any(own.startswith(first) for own in ("--help", "--version")):
         parser.error(f"{first} stands after the command: streamnb COMMAND {first} ...")
@@ -29,19 +33,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "module" not in options:
         parser.print_help(sys.stderr)
         return 2
-    return exit_code_of(importlib.import_module(f"streamnb.cli.commands.{options.module}").run, options)
+    command = importlib.import_module(f"streamnb.cli.commands.{options.module}")
+    with _progress():
+        code: int = command.run(options)
+    return code
 
 
-def exit_code_of(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+def exit_code_of(command: Callable[[T], int], given: T) -> int:
     """Run it; what fails is said in one line."""
     try:
-        with _progress(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndeclaredTextWarning)  # `seen_fields` says it for all events
-            return command(options)
+            return command(given)
     except StreamnbError as error:
         print(f"streamnb: {printable(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
+        print("streamnb: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read our output has gone
         sys.stdout = None  # or the interpreter complains of it at exit

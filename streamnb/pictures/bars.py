@@ -75,17 +75,14 @@ def _short(name: str, longest: int = _LONGEST) -> str:
 
 
 def heat_map(
-    title: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[float]],
-    *,
-    row_title: str = "truth",
-    column_title: str = "predicted",
+    title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
 ) -> Markup:
-    """Cells as strong as their share of their row; where row and column have one name, of another colour."""
+    """Truths by row, and what was predicted by column: cells as strong as their share of their row.
+
+    Where row and column have one name, it is of another colour.
+    """
     wide = 76.0 / max(1, len(columns))
-    drawn = [tag("text", f"{row_title} ↓  {column_title} →", x=0, y=14)]
+    drawn = [tag("text", "truth ↓  predicted →", x=0, y=14)]
     fits = max(3, int(wide / 2))
     for n, name in enumerate(columns):
         where = f"{24 + (n + 0.5) * wide:.2f}%"
@@ -94,7 +91,7 @@ def heat_map(
         top, whole = 42 + m * _CELL, sum(values[m]) or 1.0
         drawn.append(tag("text", _short(name, 12), tag("title", name), x=0, y=top + 19, class_="name"))
         for n, other in enumerate(columns):
-            told = f"{row_title} {name}, {column_title} {other}: {number(values[m][n])}"
+            told = f"truth {name}, predicted {other}: {number(values[m][n])}"
             style = f"area c{1 if name == other else 3}"
             shown = number(values[m][n]) if len(columns) <= _NUMBERED else ""
             drawn += _cell(values[m][n] / whole, (24 + n * wide, top, wide), told, style, shown)
@@ -102,9 +99,7 @@ def heat_map(
         f"{name}: " + ", ".join(f"{number(v)} {columns[n]}" for n, v in enumerate(values[m]) if v)
         for m, name in enumerate(rows)
     )
-    return figure(
-        title, f"Rows are {row_title}, columns {column_title}. {said}", 42 + _CELL * len(rows), *drawn
-    )
+    return figure(title, f"Rows are truth, columns predicted. {said}", 42 + _CELL * len(rows), *drawn)
 
 
 def _cell(
@@ -119,9 +114,9 @@ def _cell(
     yield tag("text", shown, said, x=f"{left + wide / 2:.2f}%", y=top + 18, class_=style)
 
 
-def calibration(title: str, bins: Sequence[_Bin], *, height: int = 240) -> Markup:
+def calibration(title: str, bins: Sequence[_Bin]) -> Markup:
     """How often predictions of each confidence were right: on the diagonal, where calibrated."""
-    inner, whole = height - 28, sum(one.events for one in bins) or 1
+    inner, whole = 212, sum(one.events for one in bins) or 1
     plot = [
         tag("line", x1=0, y1=1000, x2=1000, y2=0, class_="grid diagonal", vector_effect="non-scaling-stroke")
     ]
@@ -134,11 +129,11 @@ def calibration(title: str, bins: Sequence[_Bin], *, height: int = 240) -> Marku
         drawn.append(tag("line", x1=0, x2="100%", y1=at, y2=at, class_="grid"))
         drawn.append(tag("text", f"{share:.0%} right", x=2, y=at + (12 if share == 1 else -4)))
         style = {0.0: None, 0.5: "middle", 1.0: "end"}[share]
-        drawn.append(tag("text", f"{share:.0%} sure", x=f"{100 * share}%", y=height - 4, class_=style))
+        drawn.append(tag("text", f"{share:.0%} sure", x=f"{100 * share}%", y=inner + 24, class_=style))
     for one in bins:
         told = f"{percent(one.confidence)} sure, {percent(one.accuracy)} right, {number(one.events)} events"
         centre = {"cx": f"{100 * one.confidence:.2f}%", "cy": 8 + (1 - one.accuracy) * inner}
         radius = 3 + 7 * (one.events / whole) ** 0.5
         drawn.append(tag("circle", tag("title", told), r=round(radius, 1), class_="point c1", **centre))
     said = "; ".join(f"{percent(b.confidence)} sure: {percent(b.accuracy)} right of {b.events}" for b in bins)
-    return figure(title, said or "no data", height, *drawn)
+    return figure(title, said or "no data", inner + 28, *drawn)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from streamnb.pictures.markup import Markup, count, figure, joined, number, percent, tag
+from streamnb.pictures.markup import Markup, count, figure, number, percent, tag
 
 _MOST_POINTS = 400
 _FEW_POINTS = 30
@@ -78,14 +78,7 @@ def line(
     )
 
 
-def stacked(
-    title: str,
-    xs: Sequence[float],
-    series: Sequence[Series],
-    *,
-    x: Callable[[float], str] = count,
-    height: int = 200,
-) -> Markup:
+def stacked(title: str, xs: Sequence[float], series: Sequence[Series], *, height: int = 200) -> Markup:
     """Shares that add up to 1, one above the other; the first stands below. At most eight are told apart."""
     xs, series = _thinned(xs, series)
     if not xs:
@@ -104,8 +97,8 @@ def stacked(
         _story(series, percent),
         height,
         frame.plot(drawn),
-        *frame.grid(0.0, 0.5, percent, x),
-        *frame.told(series, percent, x),
+        *frame.grid(0.0, 0.5, percent, count),
+        *frame.told(series, percent, count),
         key=_key([f"{one.name}: {percent(_last(one.ys))}" for one in series]),
     )
 
@@ -198,21 +191,11 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 def _key(told: Sequence[str]) -> Markup:
     """Which colour is what."""
-    items = (
-        tag(
-            "li",
-            tag(
-                "svg",
-                tag("rect", width=10, height=10, rx=3, class_=f"area c{n % _COLOURS + 1}"),
-                width=10,
-                height=10,
-                aria_hidden="true",
-            ),
-            one,
-        )
-        for n, one in enumerate(told)
-    )
-    return tag("ul", joined(items), class_="snb-key")
+    size, items = {"width": 10, "height": 10}, []
+    for n, one in enumerate(told):
+        square = tag("rect", **size, rx=3, class_=f"area c{n % _COLOURS + 1}")
+        items.append(tag("li", tag("svg", square, **size, aria_hidden="true"), one))
+    return tag("ul", *items, class_="snb-key")
 
 
 def _story(series: Sequence[Series], y: Callable[[float], str]) -> str:

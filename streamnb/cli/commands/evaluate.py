@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from contextlib import ExitStack, closing
+from collections.abc import Iterable
+from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -21,21 +22,21 @@ from streamnb.cli.evaluation.label_groups import with_groups
 from streamnb.cli.evaluation.odd_fields import OddFields
 from streamnb.cli.evaluation.page import Page
 from streamnb.cli.evaluation.progressive import (
-    _Drifts,
-    _note,
-    _train_then_test,
+    Drifts,
     outputs_of,
     say_why_nothing_was_learned,
+    train_then_test,
 )
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.user_model import given_model
 from streamnb.cli.reports.by_class import by_class, print_by_class, print_improbable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling, table
 from streamnb.config import Config
-from streamnb.engine.learner import Learner
+from streamnb.engine.ports import NewRecord
 from streamnb.engine.reports import why_nothing_is_forgotten
 from streamnb.errors import ConfigError
 from streamnb.model.evaluation.ranking import OpenValidation
+from streamnb.wire.codec import decode_metrics
 from streamnb.wire.snapshot import part_digest
 
 
@@ -56,33 +57,18 @@ def _run_on_file(options: argparse.Namespace) -> int:
     share = None if options.holdout is None else share_of(options.holdout)
     if options.holdout is not None and options.predictions is not None:
         raise ConfigError("--predictions: are written where every event is learned, not with --holdout")
-    learner = wiring.learner(config, None if options.model is None else given_model(options.model))
-    learner.progressive = OpenValidation(config.metrics.window)
-    tally, drifts = Tally(), _Drifts()
-    page = _page(options, learner, config)
-    events = events_of(options.file, columns_of(options, learner.settings.schema, learns=True))
+    made = _Evaluation(options, config)
+    events = events_of(options.file, columns_of(options, made.learner.settings.schema, learns=True))
     events = with_groups(events, options, config.events.label)
-    odd = OddFields(learner.settings.schema, origin_of(options.file), expects_label=True)
+    odd = OddFields(made.learner.settings.schema, origin_of(options.file), expects_label=True)
     rows = begun(odd.watched(numbered(events, options.order)))
-    train, test = ([], []) if options.holdout is None else divide(list(rows), share)
-    with ExitStack() as stack:
-        predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
-        if options.model is None:
-            wiring.warm_up(config)
-        started = time.monotonic()
-        if options.holdout is None:
-            for output in outputs_of(learner, rows, config, feedback, page):
-                _note(output, config, predictions, (tally, drifts), page)
-        else:
-            _train_then_test(learner, train, test, tally)
-    seconds = time.monotonic() - started
-    if not learner.model.n_events:
-        say_why_nothing_was_learned(options.file, config, learner.consumed, learner.dead_letters)
-    _show(options, learner, seconds, (tally, drifts))
+    if options.holdout is None:
+        code = made.run(outputs_of(made.learner, rows, config, feedback, made.page))
+    else:
+        code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
     if options.model is None:
         odd.say(is_over=True)
-    _write(page, options.file, seconds)
-    return 0 if learner.model.n_events else 1
+    return code
 
 
 def _run_on_log(options: argparse.Namespace) -> int:
@@ -91,34 +77,92 @@ def _run_on_log(options: argparse.Namespace) -> int:
         if getattr(options, flag):
             raise ConfigError(f"--{flag.replace('_', '-')}: needs a file; without one the log is evaluated")
     config = wiring.load_config(options)
-    with ExitStack() as stack:
-        log = stack.enter_context(closing(log_of(config)))
+    with closing(log_of(config)) as log:
         config = wiring.as_begun(config, log)
-        learner = wiring.learner(config, None if options.model is None else given_model(options.model))
-        learner.progressive = OpenValidation(config.metrics.window)
-        tally, drifts, page = Tally(), _Drifts(), _page(options, learner, config)
-        predictions = stack.enter_context(open(options.predictions, "wb")) if options.predictions else None  # noqa: PTH123
-        if options.model is None:
-            wiring.warm_up(config)
-        started = time.monotonic()
-        for output in relived(learner, history_of(config, log), page):
-            _note(output, config, predictions, (tally, drifts), page)
-    seconds = time.monotonic() - started
-    if not learner.model.n_events:
-        say_why_nothing_was_learned(config.log.url, config, learner.consumed, learner.dead_letters)
-    _show(options, learner, seconds, (tally, drifts))
-    _write(page, config.log.url, seconds)
-    return 0 if learner.model.n_events else 1
+        made = _Evaluation(options, config)
+        return made.run(relived(made.learner, history_of(config, log), made.page))
 
 
-def _page(options: argparse.Namespace, learner: Learner, config: Config) -> Page | None:
-    """The page that is asked for. Raises ConfigError."""
-    return None if options.report is None else Page(Path(options.report), learner, config)
+class _Evaluation:
+    """A learner, and what is noted of its answers. Raises ConfigError for a page that cannot be written."""
 
+    def __init__(self, options: argparse.Namespace, config: Config) -> None:
+        self._options, self._config = options, config
+        given = None if options.model is None else given_model(options.model)
+        self.learner = wiring.learner(config, given)
+        self._scores = self.learner.progressive = OpenValidation(config.metrics.window)
+        self.page = None if options.report is None else Page(Path(options.report), self.learner, config)
+        self.tally, self._drifts = Tally(), Drifts()
 
-def _write(page: Page | None, what: str, seconds: float) -> None:
-    if page is not None:
-        page.write(what, seconds)
+    def run(self, answers: Iterable[NewRecord]) -> int:
+        """Tell how good the answers are; the exit code."""
+        options, config, learner = self._options, self._config, self.learner
+        what = config.log.url if options.file is None else options.file
+        with Path(options.predictions).open("wb") if options.predictions else nullcontext() as predictions:
+            if options.model is None:
+                wiring.warm_up(config)
+            started = time.monotonic()
+            for output in answers:
+                self._note(output, predictions)
+        seconds = time.monotonic() - started
+        if not learner.model.n_events:
+            say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
+        self._show(seconds)
+        if self.page is not None:
+            self.page.write(what, seconds)
+        return 0 if learner.model.n_events else 1
+
+    def _note(self, output: NewRecord, predictions: BinaryIO | None) -> None:
+        """Keep what there is to tell of an answer."""
+        topics = self._config.topics
+        if self.page is not None:
+            self.page.note(output)
+        if predictions is not None and output.topic == topics.predictions:
+            predictions.write(output.value + b"\n")
+        elif output.topic == topics.dead_letters:
+            headers = dict(output.headers)
+            self.tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
+        elif self._config.drift.detectors and output.topic == topics.metrics:
+            self._drifts.add(decode_metrics(output.value))
+
+    def _show(self, seconds: float) -> None:
+        options, learner, scores = self._options, self.learner, self._scores
+        is_stream = options.holdout is None  # what is held out does not come as a stream of labels
+        watched = learner.drift.names and is_stream
+        report = learner.report(time.time())
+        improbable = [each._asdict() for each in scores.improbable]
+        loss = scores.open_log_loss if is_stream else None
+        told = {"one_less_auc": scores.one_less_auc, "open_log_loss": loss, "improbable": improbable}
+        # A classifier that was given need not be able to tell its state.
+        digest = part_digest(*learner.parts()["model"]) if options.model is None else None
+        if options.json:
+            answer: dict[str, Any] = msgspec.to_builtins(report)
+            answer |= {"by_class": msgspec.to_builtins(by_class(report)), **told}
+            answer["dead_letter_reasons"] = self.tally.rows()
+            if watched:
+                answer["drifts"] = self._drifts.rows()
+            answer |= {"seconds": seconds, "model_digest": digest}
+            print(msgspec.json.encode(answer).decode())
+            return
+        if options.details:
+            print_report(report)
+            print_by_class(report, told)
+        else:
+            print_summary(report)
+        print_telling(learner.model)
+        self.tally.print()
+        if why := why_nothing_is_forgotten(learner.model):
+            print(f"\n{why}; a file says no other")
+        if watched:
+            self._drifts.print()
+        if options.details and report.cumulative.reliability:
+            print()
+            bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
+            print(table(bins, ("confidence", "accuracy", "events")))
+            print_improbable(improbable)
+        speed = f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
+        model = f"; model {digest[:16]}" if digest else ""
+        print(f"\n{speed}{model}{'' if options.details else '; more with --details'}")
 
 
 def _feedback(options: argparse.Namespace) -> tuple[Feedback | None, list[str]]:
@@ -142,56 +186,3 @@ def _say_that_files_have_no_keys(config: Config) -> None:
             "--set events.entity=PATH says where an event keeps its entity",
             file=sys.stderr,
         )
-
-
-def _told(options: argparse.Namespace, learner: Learner) -> dict[str, Any]:
-    """What is told beside reports; None where labels come later: what was served is scored elsewhere.
-
-    Nor does what is held out come as a stream of labels.
-    """
-    scores = learner.progressive
-    assert isinstance(scores, OpenValidation)  # noqa: S101  it was made here
-    loss = scores.open_log_loss if options.holdout is None else None
-    improbable = [each._asdict() for each in scores.improbable]
-    return {"one_less_auc": scores.one_less_auc, "open_log_loss": loss, "improbable": improbable}
-
-
-def _show(
-    options: argparse.Namespace, learner: Learner, seconds: float, noted: tuple[Tally, _Drifts]
-) -> None:
-    tally, drifts = noted
-    watched = learner.drift.names and options.holdout is None  # what is held out is not a stream
-    report = learner.report(time.time())
-    # A classifier that was given need not be able to tell its state.
-    digest = part_digest(*learner.parts()["model"]) if options.model is None else None
-    if options.json:
-        answer: dict[str, Any] = msgspec.to_builtins(report)
-        answer |= {"by_class": msgspec.to_builtins(by_class(report)), **_told(options, learner)}
-        answer["dead_letter_reasons"] = tally.rows()
-        if watched:
-            answer["drifts"] = drifts.rows()
-        answer |= {"seconds": seconds, "model_digest": digest}
-        print(msgspec.json.encode(answer).decode())
-        return
-    if options.details:
-        print_report(report)
-        print_by_class(report, _told(options, learner))
-    else:
-        print_summary(report)
-    print_telling(learner.model)
-    tally.print()
-    if why := why_nothing_is_forgotten(learner.model):
-        print(f"\n{why}; a file says no other")
-    if watched:
-        drifts.print()
-    if options.details and report.cumulative.reliability:
-        print()
-        bins = [(b.confidence, b.accuracy, b.events) for b in report.cumulative.reliability]
-        print(table(bins, ("confidence", "accuracy", "events")))
-        print_improbable(_told(options, learner)["improbable"])
-    print()
-    print(
-        f"{report.events / seconds:,.0f} events/s in {seconds:.1f} s"
-        + (f"; model {digest[:16]}" if digest else "")
-        + ("" if options.details else "; more with --details")
-    )

@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.events import Drift, Event
-from streamnb.wire.codec import decode_metrics
 
 _BYTES_AT_ONCE = 16 << 20  # of outputs
 
@@ -60,28 +59,10 @@ def outputs_of(
             part = part[taken:]
 
 
-def _note(
-    output: NewRecord,
-    config: Config,
-    predictions: BinaryIO | None,
-    noted: tuple[Tally, _Drifts],
-    page: Page | None,
-) -> None:
-    """Keep what there is to tell of an output."""
-    if page is not None:
-        page.note(output)
-    tally, drifts = noted
-    if predictions is not None and output.topic == config.topics.predictions:
-        predictions.write(output.value + b"\n")
-    elif output.topic == config.topics.dead_letters:
-        headers = dict(output.headers)
-        tally.add(headers["reason"].decode(), headers["path"].decode(), int(headers["offset"]))
-    elif config.drift.detectors and output.topic == config.topics.metrics:
-        drifts.add(decode_metrics(output.value))
-
-
-def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row], tally: Tally) -> None:
-    """Learn the training rows, forget what pruning says, then score the others without learning them."""
+def train_then_test(
+    learner: Learner, train: Iterable[Row], test: Iterable[Row], tally: Tally
+) -> Iterator[NewRecord]:
+    """Learn the training rows, forget what pruning says, then score the others: no answer is published."""
     events = list(_decoded(learner, train, tally))
     learner.model.learn_many(
         [event.x for event in events], [event.label for event in events], ts=[event.ts for event in events]
@@ -95,6 +76,7 @@ def _train_then_test(learner: Learner, train: Iterable[Row], test: Iterable[Row]
         column = {label: k for k, label in enumerate(posteriors.classes)}
         truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
         learner.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
+    yield from ()
 
 
 def _decoded(learner: Learner, rows: Iterable[Row], tally: Tally) -> Iterator[Event]:
@@ -118,7 +100,7 @@ def say_why_nothing_was_learned(path: str, config: Config, events: int, dead_let
     print(f"streamnb: nothing was learned of {path}: {reason}", file=sys.stderr)
 
 
-class _Drifts:
+class Drifts:
     """What the drift detectors found: how often, and the first and the last few of it."""
 
     def __init__(self) -> None:

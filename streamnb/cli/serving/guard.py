@@ -16,6 +16,7 @@ _OPEN = {"/live", "/ready"}
 LOGIN = "/page/login"
 _FREE = _OPEN | {LOGIN, "/page/page.css", "/page/page.js"}
 COOKIE = "streamnb"
+_BURST, _BODY_SECONDS = 200.0, 10.0  # requests at once; for a body to come
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -43,9 +44,7 @@ class Guard:
             can ask by a name of its own.
         most_bytes: of a body.
         rate: requests a second, on average; `/live` and `/ready` do not count.
-        burst: requests at once.
         count: is told the path of each answer, as the application has it, and its status.
-        seconds: for a body to come.
     """
 
     def __init__(
@@ -57,14 +56,11 @@ class Guard:
         most_bytes: int,
         rate: float,
         count: Callable[[str, int], None],
-        burst: int = 200,
-        seconds: float = 10.0,
     ) -> None:
         self._app, self._token, self._is_local = app, token.encode(), is_local
         self._cookie = f"{COOKIE}={session_of(token)}".encode()
-        self._most_bytes, self._rate, self._burst, self._seconds = most_bytes, rate, burst, seconds
-        self._count = count
-        self._left, self._at = float(burst), time.monotonic()
+        self._most_bytes, self._rate, self._count = most_bytes, rate, count
+        self._left, self._at = _BURST, time.monotonic()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -82,14 +78,14 @@ class Guard:
 
         try:
             self._check(scope)
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(_BODY_SECONDS):
                 body = await self._body(receive)
         except _RefusedError as error:
             is_page = scope["method"] == "GET" and _is_page(scope["path"])
             login = LOGIN if error.status == 401 and is_page else ""
             await _refuse(counted, 303 if login else error.status, str(error), login)
         except TimeoutError:
-            await _refuse(counted, 408, f"the body did not come within {self._seconds:g} s")
+            await _refuse(counted, 408, f"the body did not come within {_BODY_SECONDS:g} s")
         else:
             await self._app(scope, given_once(body, receive), counted)
 
@@ -110,7 +106,7 @@ class Guard:
         if is_open:  # a flood is no reason to end who is asked
             return
         now = time.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._left = min(_BURST, self._left + (now - self._at) * self._rate)
         self._at = now
         if self._left < 1.0:
             raise _RefusedError(429, f"more than {self._rate:g} requests a second: ask less often")

@@ -21,7 +21,6 @@ from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.bayesian_network.event_codes import EncodedEvents
 from streamnb.model.bayesian_network.kernels import Smoothed, run_network
 from streamnb.model.bayesian_network.labelled_network import LabelledNetwork
-from streamnb.model.bayesian_network.network import BayesianNetwork
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.targets import Taught
 from streamnb.model.interface.evidence import Item, Items, odds, ranked
@@ -107,31 +106,27 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             raise ValueError(
                 f"the target {target!r} has parents: a prior of its own ({prior!r}) has no place"
             )
-        self._network = LabelledNetwork(structure, prior, alpha=alpha, m=m, attributes=own, cells=cells)
+        self.network = LabelledNetwork(structure, prior, alpha=alpha, m=m, attributes=own, cells=cells)
+        """The network itself, for questions of every kind; what it is taught, this is."""
         self._read: _Reading | None = None
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
-    def network(self) -> BayesianNetwork:
-        """The network itself, for questions of every kind; what it is taught, this is."""
-        return self._network
-
-    @property
     def classes(self) -> list[Any]:
         """Every class met, in the order in which they were met."""
-        return self._network.tables.values(0)
+        return self.network.tables.values(0)
 
     @property
     def class_weights(self) -> dict[Any, float]:
         """Class -> weight learned, in examples."""
-        met = self._network.tables.shape.met[0].tolist()
+        met = self.network.tables.shape.met[0].tolist()
         return {label: met[k] / UNIT for k, label in enumerate(self.classes)}
 
     @property
     def n_events(self) -> int:
         """How many labelled events with a weight were learned, less those unlearned."""
-        return self._network.n_events
+        return self.network.n_events
 
     corrections: Corrections = "exact"
     """All is counted, and is taken back."""
@@ -139,31 +134,31 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     @property
     def n_attributes(self) -> int:
         """How many values of attributes have a weight above zero."""
-        return int(self._network.tables.shape.live[1:].sum())
+        return int(self.network.tables.shape.live[1:].sum())
 
     @property
     def n_bytes(self) -> int:
         """Memory of the tables, bytes, spare capacity included."""
-        return self._network.n_bytes
+        return self.network.n_bytes
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """P(v | x) of every class v with examples; they sum to 1. Empty while nothing has been learned.
 
         Raises TypeError for a value that is no scalar.
         """
-        tables = self._network.tables
-        codes = np.array([self._network.encoded(x, adds=False)], dtype=np.int64)
+        tables = self.network.tables
+        codes = np.array([self.network.encoded(x, adds=False)], dtype=np.int64)
         codes[0, 0] = -1  # what the event calls as the label is called is not one
         smoothed, scratch, shares = self._reading()
         if run_network(tables.shape, smoothed, codes, _NOT_LEARNED, 0, 0, *scratch, shares) == 0:
-            shares[0] = self._network.posterior(codes[0].tolist())
+            shares[0] = self.network.posterior(codes[0].tolist())
         live = tables.is_live(0).tolist()
         found = shares[0].tolist()
         return {label: found[k] for k, label in enumerate(tables.lookup(0)) if live[k]}
 
     def predict_posteriors(self, xs: Events) -> Posteriors:
         """P(v | x) of many events by the model as it is; a data frame has one in each row."""
-        return self._run(EncodedEvents(self._network.tables, xs, None, None))
+        return self._run(EncodedEvents(self.network.tables, xs, None, None))
 
     def explain_one(self, x: Mapping[Any, Any], top: int | None = None) -> list[Item]:
         """What each attribute value adds to the log odds of the predicted class against the runner-up.
@@ -175,7 +170,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         if len(logs) < 2:
             return Items.of_classes(len(logs))
         first, second = sorted(logs, key=logs.__getitem__, reverse=True)[:2]
-        names = [name for name in self._network.tables.dag.names[1:] if not is_missing(x.get(name))]
+        names = [name for name in self.network.tables.dag.names[1:] if not is_missing(x.get(name))]
         without = (_logs(self.predict_proba_one({**x, name: None})) for name in names)
         items = [
             Item(name, x[name], odds(logs, base, first, second))
@@ -191,11 +186,11 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         Raises TypeError or ValueError, and learns nothing, for a value that is no scalar, or a weight that is
         out of range.
         """
-        tables = self._network.tables
+        tables = self.network.tables
         if is_missing(y):
             units(w)
         elif y in tables.lookup(0) or tables.admits(0):
-            self._network.learn_one({**as_event(x), self.target: y}, w)
+            self.network.learn_one({**as_event(x), self.target: y}, w)
 
     def learn_many(self, X: Any, y: Any, w: Weights = None) -> None:
         """Learn many events in order: a data frame and a series, or any iterables of one length."""
@@ -216,16 +211,16 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
             TypeError: for a value that is no scalar, ValueError for a weight out of range or lengths that
                 differ; then nothing is learned.
         """
-        return self._run(EncodedEvents(self._network.tables, xs, ys, ws))
+        return self._run(EncodedEvents(self.network.tables, xs, ys, ws))
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``, exactly.
 
         Raises UnlearnError, and changes nothing, where the counts show that this was never learned.
         """
-        if is_missing(y) or (units(w) and y not in self._network.tables.lookup(0)):
+        if is_missing(y) or (units(w) and y not in self.network.tables.lookup(0)):
             raise UnlearnError(f"no event of class {y!r} was ever learned")
-        self._network.unlearn_one({**x, self.target: y}, w)
+        self.network.unlearn_one({**x, self.target: y}, w)
 
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
@@ -234,7 +229,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
         An event of a class for which there was no room was not learned, and is passed over.
         """
-        tables = self._network.tables
+        tables = self.network.tables
         for x, y, w, _ in Taught.of(xs, ys, ws, prunings).each():
             if y in tables.lookup(0) or tables.admits(0):
                 self.unlearn_one(x, y, w)
@@ -246,7 +241,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         """
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise ValueError("only models of the same class and parameters can be merged")
-        self._network.merge(other._network)
+        self.network.merge(other.network)
         self._read = None
         return self
 
@@ -257,7 +252,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
         Raises TypeError for labels and names that are not strings, booleans or numbers.
         """
-        meta, arrays = self._network.state()
+        meta, arrays = self.network.state()
         return {**meta, "type": type(self).__name__}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -266,7 +261,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
         Raises SnapshotError, and changes nothing, where it is none.
         """
         check_made(meta, type=type(self).__name__)
-        self._network.load_state({**meta, "type": type(self._network).__name__}, arrays)
+        self.network.load_state({**meta, "type": type(self.network).__name__}, arrays)
         self._read = None
         return self
 
@@ -275,7 +270,7 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
     def _run(self, events: EncodedEvents) -> Posteriors:
         """Predict and learn in order; where a variable has to be summed out, the kernel stops."""
         events.add_values()
-        network, tables, n = self._network, self._network.tables, len(events)
+        network, tables, n = self.network, self.network.tables, len(events)
         probabilities = np.zeros((n, len(self.classes)))
         smoothed, scratch, _ = self._reading()
         codes, weights, at = events.codes, events.weights, 0
@@ -289,13 +284,13 @@ class BayesianNetworkClassifier(Savable, base.Classifier):  # type: ignore[misc]
 
     def _reading(self) -> _Reading:
         """How counts are read, scratch for the kernel, and one answer; anew where there is a class more."""
-        classes = len(self._network.tables.lookup(0))
+        classes = len(self.network.tables.lookup(0))
         if self._read is None or self._read[2].shape[1] != classes:
-            variables = len(self._network.tables.dag)
+            variables = len(self.network.tables.dag)
             joint, products = np.zeros((2, classes))
             needed, misses = np.zeros(variables, dtype=np.bool_), np.zeros(classes, dtype=np.int64)
             scratch = needed, joint, misses, products
-            self._read = self._network.smoothed(), scratch, np.zeros((1, classes))
+            self._read = self.network.smoothed(), scratch, np.zeros((1, classes))
         return self._read
 
     _multiclass = True

@@ -101,12 +101,8 @@ class NetworkEM(Savable):
         self.keeps = keeps
         self._kept = KeptEvents()
         self._parts: list[Parts] = []  # of each kept event
-        self._incomplete = 0
-
-    @property
-    def n_incomplete(self) -> int:
+        self.n_incomplete = 0
         """How many events with gaps were learned, less those unlearned."""
-        return self._incomplete
 
     @property
     def n_kept(self) -> int:
@@ -157,7 +153,7 @@ class NetworkEM(Savable):
         place = self._kept.find(as_plain(self._own(x)), weight)
         if place is not None:
             self._take_out(place)
-            self._incomplete -= 1
+            self.n_incomplete -= 1
         elif min(row, default=0) >= 0:
             self.network.unlearn_one(x, w)
         else:
@@ -169,7 +165,7 @@ class NetworkEM(Savable):
         Raises ValueError where either has learned events with gaps: what was expected of them was expected of
         a network that had not seen the other's events. Errors otherwise as of `BayesianNetwork.merge`.
         """
-        if self._incomplete or other._incomplete:
+        if self.n_incomplete or other.n_incomplete:
             raise ValueError(
                 "networks that have learned events with gaps cannot be merged: the other's would have been "
                 "counted as other values here"
@@ -187,7 +183,7 @@ class NetworkEM(Savable):
             "type": type(self).__name__,
             "window": self.window,
             "keeps": self.keeps,
-            "incomplete": self._incomplete,
+            "incomplete": self.n_incomplete,
             "fine": FINE,
             "network": network_meta,
             "kept": kept_meta,
@@ -231,7 +227,7 @@ class NetworkEM(Savable):
                 if sum(part.weight for part in cells if part.variable == v) != event.weight * FINE:
                     raise SnapshotError(f"parts of a kept event of weight {event.weight} are not its weight")
         self.network.load_state(network_meta, named(arrays, _NETWORK))
-        self._kept, self._parts, self._incomplete = kept, parts, incomplete
+        self._kept, self._parts, self.n_incomplete = kept, parts, incomplete
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -244,7 +240,7 @@ class NetworkEM(Savable):
         self.network.meet(row, weight)
         parts = self._expected(row, weight)
         self.network.recount((), parts)
-        self._incomplete += 1
+        self.n_incomplete += 1
         if self.window:
             self._kept.add(KeptEvent(as_plain(self._own(x)), weight, ()))
             self._parts.append(parts)

@@ -47,7 +47,7 @@ class LabelledNetwork(BayesianNetwork):
 
     def count_events(self, n: int) -> None:
         """So many more were learned."""
-        self._events += n
+        self.n_events += n
 
     def smoothed(self) -> Smoothed:
         """How the kernels are to read the counts."""

@@ -139,7 +139,8 @@ class BayesianNetwork(Savable):
         self._smoothing = NetworkSmoothing(alpha, m, attributes or {}, given, weight)
         self.made_with = {"parents": parents, "values": values, "tables": tables, "alpha": alpha, "m": m}
         self.made_with |= {"attributes": attributes, "weight": weight, "cells": cells}
-        self._events = 0
+        self.n_events = 0
+        """How many events with a weight were learned, less those unlearned."""
         self._read_for: Shape | None = None  # for which layout of the tables `_smoothed` is
         self._worlds: dict[Any, Worlds] = {}  # of events with gaps that came of late
 
@@ -155,11 +156,6 @@ class BayesianNetwork(Savable):
     def values(self) -> dict[Any, list[str]]:
         """Variable -> its values: declared, or met with a weight above zero."""
         return {name: self._live(v) for v, name in enumerate(self._dag.names)}
-
-    @property
-    def n_events(self) -> int:
-        """How many events with a weight were learned, less those unlearned."""
-        return self._events
 
     @property
     def n_bytes(self) -> int:
@@ -311,7 +307,7 @@ class BayesianNetwork(Savable):
         texts = self._texts(x)
         if weight:
             self._tables.learn(self._row(texts, adds=True), weight)
-            self._events += 1
+            self.n_events += 1
 
     def unlearn_one(self, x: Values, w: float = 1.0) -> None:
         """Undo ``learn_one(x, w)``, exactly.
@@ -323,9 +319,9 @@ class BayesianNetwork(Savable):
         if weight:
             row = self._row(texts, adds=False)
             is_new = any(t is not None and row[v] < 0 and self._tables.admits(v) for v, t in enumerate(texts))
-            if is_new or self._events == 0 or not self._tables.unlearn(row, weight):
+            if is_new or self.n_events == 0 or not self._tables.unlearn(row, weight):
                 raise UnlearnError(f"this event was never learned with weight {w}")
-            self._events -= 1
+            self.n_events -= 1
 
     def merge(self, other: BayesianNetwork) -> Self:
         """Add all that `other` has counted, as if its events had been learned here; returns self.
@@ -335,7 +331,7 @@ class BayesianNetwork(Savable):
         if type(other) is not type(self) or other.made_with != self.made_with:
             raise ValueError("only networks of the same structure and parameters can be merged")
         self._tables.merge(other._tables)
-        self._events += other._events
+        self.n_events += other.n_events
         return self
 
     # -- for learning by expectation ----------------------------------------------------------------------
@@ -352,7 +348,7 @@ class BayesianNetwork(Savable):
     def meet(self, row: Sequence[int], weight: int) -> None:
         """Count, in units, that an event had these values, or did not after all; no table counts it."""
         self._tables.meet(row, weight)
-        self._events += 1 if weight > 0 else -1
+        self.n_events += 1 if weight > 0 else -1
 
     def recount(
         self,
@@ -415,7 +411,7 @@ class BayesianNetwork(Savable):
         Raises TypeError for names that are not strings, booleans or numbers.
         """
         meta, arrays = self._tables.state()
-        return {"type": type(self).__name__, "events": self._events, **meta}, dict(arrays)
+        return {"type": type(self).__name__, "events": self.n_events, **meta}, dict(arrays)
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Replace all that was counted by the `state` of a network of the same structure; returns self.
@@ -425,7 +421,7 @@ class BayesianNetwork(Savable):
         events = count(meta, "events")
         check_made(meta, type=type(self).__name__)
         self._tables.load_state(meta, arrays)
-        self._events = events
+        self.n_events = events
         return self
 
     # -- inside -------------------------------------------------------------------------------------------

@@ -74,16 +74,12 @@ class StructurePosterior(Savable):
         self.variables, self.parents, self.candidates = variables, parents, candidates
         self.weight = positive("weight", weight)
         self.first = first
-        self._table = JointTable(variables)
-        self._names = tuple(self._table.variables)
+        self.table = JointTable(variables)
+        """The counts, for questions of every kind."""
+        self._names = tuple(self.table.variables)
         self._kept: list[Structure] = [((),) * len(self._names)]
         self._next = first
         self._scores: dict[tuple[int, tuple[int, ...]], float] = {}  # of families, until more is learned
-
-    @property
-    def table(self) -> JointTable:
-        """The counts, for questions of every kind."""
-        return self._table
 
     @property
     def probabilities(self) -> list[tuple[dict[Any, list[Any]], float]]:
@@ -105,27 +101,27 @@ class StructurePosterior(Savable):
 
     def network(self, alpha: float = 1.0) -> BayesianNetwork:
         """The network of that structure, its tables counted from all that was learned."""
-        network = BayesianNetwork(self.map(), values=self._table.variables, alpha=alpha)
-        for x, n in self._table.examples():
+        network = BayesianNetwork(self.map(), values=self.table.variables, alpha=alpha)
+        for x, n in self.table.examples():
             network.learn_one(x, n)
         return network
 
     def learn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
         """Count an example; at stated moments propose structures. Errors as of `JointTable.learn_one`."""
-        self._table.learn_one(x, w)
+        self.table.learn_one(x, w)
         self._scores.clear()
-        if self._table.n_examples >= self._next:
+        if self.table.n_examples >= self._next:
             self.propose()
             self._next *= 2
 
     def unlearn_one(self, x: Mapping[Name, Any], w: float = 1.0) -> None:
         """Take an example's counts back, exactly; what was proposed by them stays. Raises UnlearnError."""
-        self._table.unlearn_one(x, w)
+        self.table.unlearn_one(x, w)
         self._scores.clear()
 
     def propose(self) -> None:
         """Propose structures by all that was learned, and keep the most probable ones."""
-        given = self._numbered(self._table.structure(self.parents, self.weight).parents())
+        given = self._numbered(self.table.structure(self.parents, self.weight).parents())
         starts = [self._numbered(self.map()), ((),) * len(self._names), given]
         found = dict.fromkeys(self._kept)
         for one in starts:
@@ -137,7 +133,7 @@ class StructurePosterior(Savable):
 
     def state(self) -> State:
         """Counts and candidates. Raises TypeError for names that JSON does not have."""
-        meta, arrays = self._table.state()
+        meta, arrays = self.table.state()
         kept = [
             [[plain(name) for name in above] for above in self._named(one).values()] for one in self._kept
         ]
@@ -155,7 +151,7 @@ class StructurePosterior(Savable):
             moment = meta["next"]
             if not kept or type(moment) is not int or not moment > 0:
                 raise SnapshotError(f"{len(kept)} candidates, and the next moment {moment!r}")
-            self._table.load_state(meta["table"], arrays)
+            self.table.load_state(meta["table"], arrays)
         self._kept, self._next = kept, moment
         self._scores.clear()
         return self
@@ -181,7 +177,7 @@ class StructurePosterior(Savable):
     def _family_score(self, v: int, above: tuple[int, ...]) -> float:
         if (v, above) not in self._scores:
             parents = [self._names[u] for u in above]
-            self._scores[v, above] = self._table.family_score(self._names[v], parents, self.weight)
+            self._scores[v, above] = self.table.family_score(self._names[v], parents, self.weight)
         return self._scores[v, above]
 
     def _climbed(self, structure: Structure) -> Iterator[Structure]:

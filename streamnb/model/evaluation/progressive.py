@@ -266,7 +266,8 @@ class ProgressiveValidation(Shown):
 
     def __init__(self, window_size: int = 1000) -> None:
         check_whole("window_size", window_size, 1)
-        self._events = 0
+        self.events = 0
+        """How many labelled events have been scored."""
         self._classes = 0
         nothing = np.zeros(0, dtype=np.int64)
         self._cells = _Cells(nothing, nothing)
@@ -280,11 +281,6 @@ class ProgressiveValidation(Shown):
         one = self.cumulative()
         told = f"accuracy {one.accuracy:.4f}, log loss {one.log_loss:.4f}"
         return f"ProgressiveValidation({one.events} events, {told})"
-
-    @property
-    def events(self) -> int:
-        """How many labelled events have been scored."""
-        return self._events
 
     @property
     def window_size(self) -> int:
@@ -318,9 +314,9 @@ class ProgressiveValidation(Shown):
         self._grow(shown if n_classes is None else n_classes)
         self._cells.reserve(truths.size)
         batch, cells = (probabilities, truths), self._cells.waiting[self._cells.waits :]
-        events = _update(self._events, batch, cells, self._margins, self._ring, self._tally)
-        self._cells.waits += events - self._events
-        self._events = events
+        events = _update(self.events, batch, cells, self._margins, self._ring, self._tally)
+        self._cells.waits += events - self.events
+        self.events = events
 
     def cumulative(self) -> Scores:
         """Scores over the whole stream."""
@@ -330,7 +326,7 @@ class ProgressiveValidation(Shown):
         """Scores over the last `window_size` labelled events, added up anew."""
         margins = np.zeros((3, self._classes), dtype=np.int64)
         tally = _empty_tally()
-        _add_window(self._events, self._ring, margins, tally)
+        _add_window(self.events, self._ring, margins, tally)
         return _scores(margins, tally)
 
     def confusion(self, classes: int | None = None) -> Ints:
@@ -348,7 +344,7 @@ class ProgressiveValidation(Shown):
 
     def state(self) -> tuple[dict[str, object], dict[str, Array]]:
         """Everything, as JSON-able values and copied arrays; equal streams give equal bytes."""
-        used = min(self._events, self.window_size)
+        used = min(self.events, self.window_size)
         arrays: dict[str, Array] = {
             "cells": self._cells.rows(),
             "window_labels": self._ring.labels[:used].copy(),
@@ -382,7 +378,7 @@ class ProgressiveValidation(Shown):
         np.add.at(validation._margins[0], truth, count)
         np.add.at(validation._margins[1], predicted[predicted >= 0], count[predicted >= 0])
         np.add.at(validation._margins[2], truth[is_right], count[is_right])
-        validation._events = int(count.sum())
+        validation.events = int(count.sum())
         validation._ring.labels[:used] = arrays["window_labels"]
         validation._ring.terms[:used] = arrays["window_terms"]
         validation._tally.bins[...] = arrays["bins"]

@@ -74,21 +74,13 @@ class RunningSequence:
         self._is_log = False
         self._scratch = _Scratch.of(0)
         self._known: Name = None
-        self._events = 0
-        self._log_evidence = 0.0
-
-    @property
-    def events(self) -> int:
+        self.events = 0
         """How many events there were, missing observations among them."""
-        return self._events
-
-    @property
-    def log_evidence(self) -> float:
+        self.log_evidence = 0.0
         """Sum of log P(x_t | all that was known before it), in nats; without labels log P(x_1..t).
 
         -inf from the first impossible observation on. Of observations missing or new to the model nothing.
         """
-        return self._log_evidence
 
     @property
     def probabilities(self) -> dict[Any, float]:
@@ -115,7 +107,7 @@ class RunningSequence:
             ValueError: if `w` is out of range; nothing is changed.
         """
         weight = units(w)
-        before, begins = self._known, self._events == 0
+        before, begins = self._known, self.events == 0
         self._step(x)
         if is_missing(state):
             return
@@ -148,15 +140,15 @@ class RunningSequence:
 
         Raises TypeError for states that are not strings, booleans or numbers.
         """
-        impossible = math.isinf(self._log_evidence)
+        impossible = math.isinf(self.log_evidence)
         meta = {
             "states": [*map(plain, self._states)],
             "known": [] if self._known is None else [plain(self._known)],
-            "events": self._events,
+            "events": self.events,
             "impossible": impossible,
             "is_log": self._is_log,
         }
-        evidence = 0.0 if impossible else self._log_evidence
+        evidence = 0.0 if impossible else self.log_evidence
         return meta, {"now": self._now.copy(), "log_evidence": np.array([evidence])}
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -171,14 +163,14 @@ class RunningSequence:
         plain = np.exp(now) if meta["is_log"] else now
         if states and not ((plain >= 0.0).all() and abs(plain.sum() - 1.0) <= 1e-9):
             raise SnapshotError("probabilities that do not sum to 1")
-        self._states, self._now, self._events = states, now.copy(), events
+        self._states, self._now, self.events = states, now.copy(), events
         self._is_log = meta["is_log"]
         self._known = known[0] if known else None
-        self._log_evidence = -math.inf if meta["impossible"] else float(found["log_evidence"][0])
+        self.log_evidence = -math.inf if meta["impossible"] else float(found["log_evidence"][0])
         return self
 
     def __repr__(self) -> str:
-        return f"RunningSequence(events={self._events}, probabilities={self.probabilities})"
+        return f"RunningSequence(events={self.events}, probabilities={self.probabilities})"
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -192,17 +184,17 @@ class RunningSequence:
                 self._scratch if len(states) == self._scratch.K else _Scratch.of(len(states))
             )
             log_rows, rows = self._tables.rows_of(code) if code >= 0 else scratch.no_rows
-            begins = self._events == 0 or not self._now.size
+            begins = self.events == 0 or not self._now.size
             scratch.symbol[0], scratch.begins[0] = min(code, 0), begins
             entry = scratch.filtered[0] if begins else self._now  # where it begins nothing is read from there
             entry_is_log = self._is_log and not begins
             symbol, begun, filtered, is_log, work = scratch[1:6]
-            self._log_evidence += filter_forward(
+            self.log_evidence += filter_forward(
                 symbol, begun, log_rows, rows, chain, entry, entry_is_log, filtered, is_log, work
             )
             self._states, self._is_log = states, bool(scratch.is_log[0])
             self._now = scratch.filtered[0].copy()
-        self._events += 1
+        self.events += 1
 
     def _probabilities(self) -> Floats:
         return np.exp(self._now) if self._is_log else self._now

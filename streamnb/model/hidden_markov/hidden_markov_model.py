@@ -129,40 +129,36 @@ class HiddenMarkovModel(Savable):
             float(m),
             float(emission_m),
         )
-        self._tables = HiddenMarkovTables(self._prior)
+        self.tables = HiddenMarkovTables(self._prior)
+        """The counts themselves."""
 
     # -- what it is ---------------------------------------------------------------------------------------
 
     @property
     def states(self) -> list[Any]:
         """The K states that are stated or learned, in the order in which they were met."""
-        return list(self._tables.derived().states)
+        return list(self.tables.derived().states)
 
     @property
     def symbols(self) -> list[Any]:
         """The V symbols, likewise."""
-        return self._tables.symbols
-
-    @property
-    def tables(self) -> HiddenMarkovTables:
-        """The counts themselves."""
-        return self._tables
+        return self.tables.symbols
 
     def initial_probabilities(self) -> dict[Any, float]:
         """State -> P(s_1)."""
-        states, _, chain = self._tables.derived()
+        states, _, chain = self.tables.derived()
         return dict(zip(states, np.exp(chain.log_initial).tolist(), strict=True))
 
     def transition_probabilities(self) -> dict[Any, dict[Any, float]]:
         """State -> {next state: P(s_t+1 | s_t)}."""
-        states, _, chain = self._tables.derived()
+        states, _, chain = self.tables.derived()
         rows = chain.table.tolist()
         return {state: dict(zip(states, row, strict=True)) for state, row in zip(states, rows, strict=True)}
 
     def emission_probabilities(self) -> dict[Any, dict[Any, float]]:
         """State -> {symbol: P(x | s)}."""
         symbols = self.symbols
-        columns = np.exp(self._tables.log_rows(self._tables.codes(symbols))).T.tolist()
+        columns = np.exp(self.tables.log_rows(self.tables.codes(symbols))).T.tolist()
         return {
             state: dict(zip(symbols, column, strict=True))
             for state, column in zip(self.states, columns, strict=True)
@@ -178,7 +174,7 @@ class HiddenMarkovModel(Savable):
         """
         observations, states, weight = _paired(observations, states, w)
         if weight:
-            self._tables.count(observations, states, weight)
+            self.tables.count(observations, states, weight)
 
     def unlearn_one(self, observations: Iterable[Any], states: Iterable[Any], w: float = 1.0) -> None:
         """Take back ``learn_one(observations, states, w)``, exactly.
@@ -189,7 +185,7 @@ class HiddenMarkovModel(Savable):
         """
         observations, states, weight = _paired(observations, states, w)
         if weight:
-            self._tables.take_back(observations, states, weight)
+            self.tables.take_back(observations, states, weight)
 
     def merge(self, other: Self) -> Self:
         """Add all that `other` has learned, as if its sequences had been learned here; returns self.
@@ -199,7 +195,7 @@ class HiddenMarkovModel(Savable):
         """
         if type(other) is not type(self) or other._prior != self._prior:
             raise ValueError("only hidden Markov models with the same parameters can be merged")
-        self._tables.merge(other._tables)
+        self.tables.merge(other.tables)
         return self
 
     def clone(self) -> Self:
@@ -210,7 +206,7 @@ class HiddenMarkovModel(Savable):
 
     def begin(self) -> RunningSequence:
         """The beginning of a sequence that is told event by event; see `RunningSequence`."""
-        return RunningSequence(self._tables)
+        return RunningSequence(self.tables)
 
     def filter(self, observations: Iterable[Any]) -> Floats:
         """float64[n, K]: P(s_t | x_1..t), the columns in the order of `states`."""
@@ -268,16 +264,16 @@ class HiddenMarkovModel(Savable):
 
     def encoded(self, observations: Iterable[Any]) -> EncodedObservations:
         """One sequence as the kernels take it, with rows for those symbols only that are in it."""
-        states, _, chain = self._tables.derived()
-        codes = self._tables.codes(observations)
-        row_of = np.full(self._tables.emissions.symbols + 1, -1, dtype=np.int64)
+        states, _, chain = self.tables.derived()
+        codes = self.tables.codes(observations)
+        row_of = np.full(self.tables.emissions.symbols + 1, -1, dtype=np.int64)
         row_of[codes] = 0
         row_of[-1] = -1
         used = np.flatnonzero(row_of >= 0)
         row_of[used] = np.arange(used.size)
         begins = np.zeros(codes.size, dtype=np.bool_)
         begins[:1] = True
-        return EncodedObservations(states, row_of[codes], begins, self._tables.log_rows(used), chain)
+        return EncodedObservations(states, row_of[codes], begins, self.tables.log_rows(used), chain)
 
     def _filtered(self, encoded: EncodedObservations) -> tuple[Floats, Flags, float]:
         """What `filter_forward` fills, and log evidence; symbols that are impossible become -1."""
@@ -297,7 +293,7 @@ class HiddenMarkovModel(Savable):
 
         Raises TypeError for states and symbols that are not strings, booleans or numbers.
         """
-        meta, arrays = self._tables.state()
+        meta, arrays = self.tables.state()
         return {"type": type(self).__name__, **meta}, arrays
 
     def load_state(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -307,7 +303,7 @@ class HiddenMarkovModel(Savable):
         nothing, where it is none.
         """
         check_made(meta, type=type(self).__name__)
-        self._tables = HiddenMarkovTables.from_state(self._prior, meta, arrays)
+        self.tables = HiddenMarkovTables.from_state(self._prior, meta, arrays)
         return self
 
     def __repr__(self) -> str:

@@ -73,7 +73,8 @@ class RiverStreamModel(Unbounded):
     def __init__(self, classifier: Any, kind: str) -> None:
         self.classifier, self.kind = classifier, kind
         self._weights: dict[Any, int] = {}  # class -> units learned, in the order of the columns
-        self._events = 0
+        self.n_events = 0
+        """How many labelled events with a weight were learned."""
         self._measured = (-1, 0)  # at how many events its memory was looked at, and what it was
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -89,11 +90,6 @@ class RiverStreamModel(Unbounded):
         return {label: weight / UNIT for label, weight in self._weights.items()}
 
     @property
-    def n_events(self) -> int:
-        """How many labelled events with a weight were learned."""
-        return self._events
-
-    @property
     def n_attributes(self) -> int:
         """Of the classifier; 0 where it does not say."""
         return int(getattr(self.classifier, "n_attributes", 0))
@@ -105,9 +101,9 @@ class RiverStreamModel(Unbounded):
         if found is not None:
             return int(found)
         at, n_bytes = self._measured
-        if at < 0 or self._events > 2 * at:
+        if at < 0 or self.n_events > 2 * at:
             n_bytes = sum(array.nbytes for array in state_of(self.classifier)[1].values())
-            self._measured = self._events, n_bytes
+            self._measured = self.n_events, n_bytes
         return n_bytes
 
     @property
@@ -186,7 +182,7 @@ class RiverStreamModel(Unbounded):
                 raise UnlearnError(f"no event was ever learned as {y!r} with weight {w:g}")
             unteach_one(self.classifier, x, y, w, numbers)
             self._weights[y] -= weight
-            self._events -= 1
+            self.n_events -= 1
 
     def prune(
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
@@ -207,7 +203,7 @@ class RiverStreamModel(Unbounded):
         return {
             "type": self.state_type,
             "kind": self.kind,
-            "events": self._events,
+            "events": self.n_events,
             "classes": [plain(label) for label in self._weights],
             "weights": list(self._weights.values()),
             "classifier": meta,
@@ -231,7 +227,7 @@ class RiverStreamModel(Unbounded):
             weights = dict(zip(classes, each, strict=True))
             events = count(meta, "events", least=-MOST)
             load_state_of(self.classifier, meta["classifier"], arrays)
-        self._weights, self._events, self._measured = weights, events, (-1, 0)
+        self._weights, self.n_events, self._measured = weights, events, (-1, 0)
         return self
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -246,7 +242,7 @@ class RiverStreamModel(Unbounded):
         teach_one(self.classifier, x, y, w, late=late)
         if not is_missing(y) and w > 0.0:
             self._weights[y] = self._weights.get(y, 0) + weight
-            self._events += 1
+            self.n_events += 1
 
 
 def _posteriors(

@@ -120,14 +120,10 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
         names = list(models) if isinstance(models, Mapping) else _names(models)
         if prior is not None and prior.keys() != set(names):
             raise ValueError(f"a prior of {list(prior)} for the models {names}")
-        self._posterior = SequentialPosterior(
+        self.posterior = SequentialPosterior(
             names if prior is None else {name: prior[name] for name in names}, switching_rate
         )
-
-    @property
-    def posterior(self) -> SequentialPosterior:
         """The posterior over the models' names, with their losses, the regret and its bound; to be read."""
-        return self._posterior
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Weigh each model by what it gave to `y` before it learned this event, then let each learn it.
@@ -174,7 +170,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
     def explain_one(self, x: dict[Any, Any], top: int | None = None) -> list[Item]:
         """What the most probable model says for its prediction; empty where it has no `explain_one`."""
-        best = self._classifiers()[int(self._posterior.weights.log_posterior.argmax())]
+        best = self._classifiers()[int(self.posterior.weights.log_posterior.argmax())]
         explain = getattr(best, "explain_one", None)
         return [] if explain is None else explain(x, top)
 
@@ -213,7 +209,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
         Raises TypeError where a model has no `state`.
         """
-        meta, arrays = self._posterior.state()
+        meta, arrays = self.posterior.state()
         found = {f"{_POSTERIOR}{name}": array for name, array in arrays.items()}
         models = []
         for i, model in enumerate(self._classifiers()):
@@ -232,11 +228,11 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             raise ValueError(f"this is the state of a {meta.get('type')}, not of a {type(self).__name__}")
         with reading(f"a {type(self).__name__}"):
             posterior = SequentialPosterior.from_state(meta["posterior"], named(arrays, _POSTERIOR))
-            if _weighed_by(posterior) != _weighed_by(self._posterior):
+            if _weighed_by(posterior) != _weighed_by(self.posterior):
                 raise ValueError(f"a state of other models, priors or switching rate: {posterior}")
             models = list(zip(self._classifiers(), meta["models"], strict=True))
             self._load(models, arrays)
-        self._posterior = posterior
+        self.posterior = posterior
         return self
 
     def _load(self, models: Sequence[tuple[Any, Any]], arrays: Mapping[str, Array]) -> None:
@@ -278,7 +274,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
             partial(teach_one, x=x, y=y, w=w, late=late), partial(unteach_one, x=x, y=y, w=w, prunings=None)
         )
         if answers:
-            self._posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
+            self.posterior.update([math.log(max(answer.get(y, 0.0), ESCAPE)) for answer in answers])
 
     def _of_each(self, do: Callable[[Any], None], undo: Callable[[Any], None]) -> None:
         """Do it to every model, or, where one refuses, to none that takes back what it learned."""
@@ -298,7 +294,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
 
     def _listened(self) -> Floats:
         """The weight of each model in the next prediction; they sum to 1."""
-        posterior = self._posterior
+        posterior = self.posterior
         if self.prediction == "mixture":
             return np.array(list(posterior.probabilities.values()))
         chosen = (

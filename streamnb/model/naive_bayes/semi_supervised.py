@@ -112,8 +112,10 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         self.model, self.unlabelled_weight = model, unlabelled_weight
         self.window, self.revisits = window, revisits
         self._kept = KeptEvents()
-        self._labelled = 0
-        self._unlabelled = 0
+        self.n_labelled = 0
+        """How many labelled events were learned, less those unlearned."""
+        self.n_unlabelled = 0
+        """How many unlabelled events were learned, less those unlearned; those that left the window count."""
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -131,16 +133,6 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
     def statistics(self) -> Statistics:
         """All that was learned, labelled and expected."""
         return self.model.statistics
-
-    @property
-    def n_labelled(self) -> int:
-        """How many labelled events were learned, less those unlearned."""
-        return self._labelled
-
-    @property
-    def n_unlabelled(self) -> int:
-        """How many unlabelled events were learned, less those unlearned; those that left the window count."""
-        return self._unlabelled
 
     @property
     def n_kept(self) -> int:
@@ -217,7 +209,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             self.learn_unlabelled_one(x, w)
             return
         self.model.learn_one(x, y, w)
-        self._labelled += units(w) > 0
+        self.n_labelled += units(w) > 0
         self.revisit(self.revisits)
 
     def learn_unlabelled_one(self, x: Any, w: float = 1.0) -> None:
@@ -226,7 +218,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         if weight > 0:
             parts = self._expected(x, weight)
             self._learn_parts(x, (), parts)
-            self._unlabelled += 1
+            self.n_unlabelled += 1
             if self.window is not None:
                 self._kept.add(KeptEvent(as_plain(x), weight, parts))
                 if len(self._kept) > self.window:
@@ -238,7 +230,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         place = self._kept.find(as_plain(x), units(self.unlabelled_weight * w))
         if place is not None:
             self._take_out(place)
-            self._unlabelled -= 1
+            self.n_unlabelled -= 1
         self.learn_one(x, y, w)
 
     def revisit(self, n: int | None = None) -> int:
@@ -265,7 +257,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         """
         if not is_missing(y):
             self.model.unlearn_one(x, y, w)
-            self._labelled -= units(w) > 0
+            self.n_labelled -= units(w) > 0
             return
         weight = units(self.unlabelled_weight * w)
         if weight == 0:
@@ -274,7 +266,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         if place is None:
             raise UnlearnError(f"no unlabelled event like this, of weight {w}, is in the window")
         self._take_out(place)
-        self._unlabelled -= 1
+        self.n_unlabelled -= 1
 
     def unlearn_many(
         self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, prunings: Prunings = None
@@ -285,7 +277,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         """
         for x, y, w, number in Taught.of(xs, ys, ws, prunings).each():
             unteach_one(self.model, x, y, w, number)
-            self._labelled -= 1
+            self.n_labelled -= 1
 
     def merge(self, other: SemiSupervisedNB) -> Self:
         """Add all that `other` has learned, as if its events had been learned here; returns self.
@@ -293,13 +285,13 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         Refused with ValueError where either has learned from unlabelled events: what it expected of them was
         expected of a model that had not seen the other's events. Errors otherwise as of `NaiveBayes.merge`.
         """
-        if self._unlabelled or other._unlabelled:
+        if self.n_unlabelled or other.n_unlabelled:
             raise ValueError(
                 "models that have learned from unlabelled events cannot be merged: the other's events would "
                 "have been counted as other classes here"
             )
         self.model.merge(other.model)
-        self._labelled += other._labelled
+        self.n_labelled += other.n_labelled
         return self
 
     def prune(
@@ -322,8 +314,8 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
         meta = {
             "type": type(self).__name__,
             "window": self.window,
-            "labelled": self._labelled,
-            "unlabelled": self._unlabelled,
+            "labelled": self.n_labelled,
+            "unlabelled": self.n_unlabelled,
             "model": model_meta,
             "kept": kept_meta,
         }
@@ -347,7 +339,7 @@ class SemiSupervisedNB(Savable, base.Classifier):  # type: ignore[misc]  # River
             kept = KeptEvents.from_state(meta["kept"], named(arrays, _KEPT), len(meta["model"]["classes"]))
             labelled, unlabelled = (count(meta, name, least=-MOST) for name in ("labelled", "unlabelled"))
             self.model.load_state(meta["model"], named(arrays, _MODEL))
-        self._kept, self._labelled, self._unlabelled = kept, labelled, unlabelled
+        self._kept, self.n_labelled, self.n_unlabelled = kept, labelled, unlabelled
         return self
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:  # noqa: FBT001, FBT002

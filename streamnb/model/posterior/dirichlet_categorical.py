@@ -88,29 +88,25 @@ class DirichletCategorical(Conjugate):
             raise ValueError("a label occurs twice")
         for label in labels:
             self._check_label(label)
-        self._other = positive("other", other) if other else 0.0
-        positive("the sum of all imaginary counts", sum(self._alpha.values()) + self._other)
+        self.other = positive("other", other) if other else 0.0
+        """The imaginary count of all labels that are neither declared nor seen."""
+        positive("the sum of all imaginary counts", sum(self._alpha.values()) + self.other)
         self._counts = dict.fromkeys(labels, 0)  # of the declared labels, and of others that were seen
 
     @property
     def made_with(self) -> dict[str, Any]:
         """The arguments of the constructor."""
-        return {"alpha": dict(self._alpha), "other": self._other}
+        return {"alpha": dict(self._alpha), "other": self.other}
 
     @property
     def prior(self) -> tuple[dict[Any, float], float]:
         """Alpha, by label, and `other`."""
-        return dict(self._alpha), self._other
+        return dict(self._alpha), self.other
 
     @property
     def posterior(self) -> dict[Any, float]:
         """Label -> alpha_l + n_l, of the labels declared, and then of others in the order of their coming."""
         return {label: self._alpha.get(label, 0.0) + examples(n) for label, n in self._counts.items()}
-
-    @property
-    def other(self) -> float:
-        """The imaginary count of all labels that are neither declared nor seen."""
-        return self._other
 
     @property
     def counts(self) -> dict[Any, float]:
@@ -130,11 +126,11 @@ class DirichletCategorical(Conjugate):
         None where an a_l is below 1, for then the density is infinite, where all are 1, for then every theta
         is as probable, and with `other` > 0, for a process has no density. A single label has all.
         """
-        if len(self._alpha) == 1 and not self._other:
+        if len(self._alpha) == 1 and not self.other:
             return dict.fromkeys(self._alpha, 1.0)
         above = {label: a - 1.0 for label, a in self.posterior.items()}
         total = math.fsum(above.values())
-        if self._other or min(above.values()) < 0.0 or total == 0.0:
+        if self.other or min(above.values()) < 0.0 or total == 0.0:
             return None
         return {label: a / total for label, a in above.items()}
 
@@ -161,7 +157,7 @@ class DirichletCategorical(Conjugate):
     def log_predictive(self, x: Label) -> float:
         """Log P(next = x | D), in nats; of a label neither declared nor seen: that of something new."""
         self._check_label(x)
-        count = self._alpha.get(x, 0.0) + examples(self._counts[x]) if x in self._counts else self._other
+        count = self._alpha.get(x, 0.0) + examples(self._counts[x]) if x in self._counts else self.other
         return math.log(count) - math.log(self._total()) if count else -math.inf
 
     def log_predictive_counts(self, counts: Mapping[Any, float]) -> float:
@@ -183,7 +179,7 @@ class DirichletCategorical(Conjugate):
             0.055556
         """
         for label in counts:
-            if label not in self._alpha or self._other:
+            if label not in self._alpha or self.other:
                 raise ValueError(f"{label!r}: expected the labels that were declared, without others")
         of_each = dict(zip(counts, whole_counts(counts.values()), strict=True))
         terms, before = [log_coefficient(of_each.values())], 0.0
@@ -212,7 +208,7 @@ class DirichletCategorical(Conjugate):
             if alpha:
                 terms.append(log_rising_ratio(alpha, rest + before, n))
             else:
-                terms.append(math.log(self._other) + log_beta(n, imaginary + before))
+                terms.append(math.log(self.other) + log_beta(n, imaginary + before))
             before += n
         return math.fsum(terms)
 
@@ -225,7 +221,7 @@ class DirichletCategorical(Conjugate):
         meta = {
             "labels": [*map(plain, self._counts)],
             "alpha": list(self._alpha.values()),
-            "other": self._other,
+            "other": self.other,
         }
         return meta, {"counts": np.array(list(self._counts.values()), dtype=np.int64)}
 
@@ -236,7 +232,7 @@ class DirichletCategorical(Conjugate):
             labels, alpha = checked_names(meta["labels"]), meta["alpha"]
             posterior = cls(dict(zip(labels, alpha, strict=False)), meta["other"])
             fits = len(labels) >= len(alpha)
-        if not fits or (len(labels) > len(alpha) and not posterior._other):
+        if not fits or (len(labels) > len(alpha) and not posterior.other):
             raise SnapshotError(f"{len(labels)} labels do not fit {len(alpha)} imaginary counts")
         counts = checked_counts(arrays, len(labels))
         if 0 in counts[len(alpha) :]:
@@ -251,7 +247,7 @@ class DirichletCategorical(Conjugate):
 
     def _check(self, x: Label) -> None:
         self._check_label(x)
-        if x not in self._counts and not self._other:
+        if x not in self._counts and not self.other:
             raise ValueError(f"{x!r} is none of the labels {list(self._counts)}, and there are no others")
 
     def _add(self, x: Label, weight: int) -> None:
@@ -270,7 +266,7 @@ class DirichletCategorical(Conjugate):
 
     def _imaginary(self) -> float:
         """A, the sum of all imaginary counts."""
-        return math.fsum([*self._alpha.values(), self._other])
+        return math.fsum([*self._alpha.values(), self.other])
 
     def _total(self) -> float:
         """A + n."""
@@ -280,7 +276,7 @@ class DirichletCategorical(Conjugate):
         """What all others have of A, of each declared label: sums, for a difference would lose small ones."""
         alpha = list(self._alpha.values())
         before = list(accumulate(alpha[:-1], initial=0.0))
-        after = list(accumulate(alpha[:0:-1], initial=self._other))[::-1]
+        after = list(accumulate(alpha[:0:-1], initial=self.other))[::-1]
         return [low + high for low, high in zip(before, after, strict=True)] if alpha else []
 
     def _rests(self) -> list[float]:
@@ -291,4 +287,4 @@ class DirichletCategorical(Conjugate):
         return [a + examples(n - own) for a, own in zip(imaginary, self._counts.values(), strict=True)]
 
     def __repr__(self) -> str:
-        return f"DirichletCategorical(posterior={self.posterior}, other={self._other})"
+        return f"DirichletCategorical(posterior={self.posterior}, other={self.other})"

@@ -95,15 +95,17 @@ class SequentialPosterior(SavableValue):
         self._place = {h: i for i, h in enumerate(hypotheses)}
         if len(self._place) < len(hypotheses):
             raise ValueError("a hypothesis occurs twice")
-        self._weights = start(relative)
-        self._switching_rate = float(switching_rate)
+        self.weights = start(relative)
+        """The state itself, not a copy."""
+        self.switching_rate = float(switching_rate)
+        """r, the probability that the hypothesis is drawn anew after an observation."""
 
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
     def made_with(self) -> dict[str, Any]:
         """The arguments that make another one; the prior stands in the state."""
-        return {"prior": self.hypotheses, "switching_rate": self._switching_rate}
+        return {"prior": self.hypotheses, "switching_rate": self.switching_rate}
 
     @property
     def hypotheses(self) -> list[Any]:
@@ -111,24 +113,14 @@ class SequentialPosterior(SavableValue):
         return list(self._place)
 
     @property
-    def switching_rate(self) -> float:
-        """r, the probability that the hypothesis is drawn anew after an observation."""
-        return self._switching_rate
-
-    @property
     def observations(self) -> int:
         """T, how many observations there were."""
-        return int(self._weights.observations[0])
-
-    @property
-    def weights(self) -> Weights:
-        """The state itself, not a copy."""
-        return self._weights
+        return int(self.weights.observations[0])
 
     @property
     def log_probabilities(self) -> dict[Any, float]:
         """Hypothesis -> log P(h | D) for the next observation, in nats; -inf where it is excluded."""
-        return self._by_hypothesis(self._weights.log_posterior)
+        return self._by_hypothesis(self.weights.log_posterior)
 
     @property
     def probabilities(self) -> dict[Any, float]:
@@ -138,16 +130,16 @@ class SequentialPosterior(SavableValue):
     @property
     def losses(self) -> dict[Any, float]:
         """Hypothesis -> its total log loss, -ln P(D | h), in nats; inf once it excluded an observation."""
-        return self._by_hypothesis(self._weights.losses[:-1].sum(axis=1))
+        return self._by_hypothesis(self.weights.losses[:-1].sum(axis=1))
 
     @property
     def log_evidence(self) -> float:
         """Log P(D), in nats: less the total log loss of the mixture."""
-        return 0.0 - float(self._weights.losses[-1].sum())
+        return 0.0 - float(self.weights.losses[-1].sum())
 
     def log_odds(self, a: Hashable, b: Hashable) -> float:
         """Log of P(a | D) / P(b | D). Raises KeyError; ValueError where both are excluded."""
-        first, second = (float(self._weights.log_posterior[self._place[h]]) for h in (a, b))
+        first, second = (float(self.weights.log_posterior[self._place[h]]) for h in (a, b))
         if first == second == -math.inf:
             raise ValueError(f"both {a!r} and {b!r} are excluded: their odds are 0 to 0")
         return first - second
@@ -159,7 +151,7 @@ class SequentialPosterior(SavableValue):
 
     def map(self) -> Any:
         """The most probable hypothesis, argmax of P(h | D); of equals the first."""
-        return self.hypotheses[int(self._weights.log_posterior.argmax())]
+        return self.hypotheses[int(self.weights.log_posterior.argmax())]
 
     def ml(self) -> Any:
         """The hypothesis of least total log loss, argmax of P(D | h); of equals the first.
@@ -170,13 +162,13 @@ class SequentialPosterior(SavableValue):
 
     def regret(self) -> float:
         """Total log loss of the mixture less that of `ml`, in nats; -inf where no hypothesis survived."""
-        own, best = self._weights.losses[-1], self._weights.losses[self._best()]
+        own, best = self.weights.losses[-1], self.weights.losses[self._best()]
         return float((own[0] - best[0]) + (own[1] - best[1]))
 
     def bound(self) -> float:
         """What `regret` cannot exceed: ln 1/P0(h) + T ln 1/(1 - r), with h = `ml`, whatever the data."""
-        return float(-self._weights.log_prior[self._best()]) - self.observations * math.log1p(
-            -self._switching_rate
+        return float(-self.weights.log_prior[self._best()]) - self.observations * math.log1p(
+            -self.switching_rate
         )
 
     def path_bound(self, path: Sequence[Hashable]) -> float:
@@ -189,7 +181,7 @@ class SequentialPosterior(SavableValue):
         """
         if len(path) != self.observations:
             raise ValueError(f"{self.observations} observations, but a path of {len(path)} hypotheses")
-        rate, log_prior = self._switching_rate, self._weights.log_prior
+        rate, log_prior = self.switching_rate, self.weights.log_prior
         log_rate = math.log(rate) if rate > 0.0 else -math.inf
         terms = []
         for t, h in enumerate(path):
@@ -240,7 +232,7 @@ class SequentialPosterior(SavableValue):
         target was drawn from the prior, its expected error is at most twice that of the Bayes optimal
         classification (Haussler, Kearns and Schapire 1994; Mitchell 1997, section 6.8).
         """
-        return self.hypotheses[choose(self._weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]
+        return self.hypotheses[choose(self.weights.log_posterior, float(uniforms(seed, counter, 1)[0]))]
 
     # -- observing ----------------------------------------------------------------------------------------
 
@@ -289,16 +281,16 @@ class SequentialPosterior(SavableValue):
         if rows.ndim != 2 or rows.shape[1] != len(self._place):
             raise ValueError(f"expected shape (n, {len(self._place)}), got {rows.shape}")
         evidences = np.empty(len(rows), dtype=np.float64)
-        before = self._weights
+        before = self.weights
         after = Weights(
             before.log_prior, before.log_posterior.copy(), before.losses.copy(), before.observations.copy()
         )
-        done = observe_many(after, rows, self._switching_rate, evidences)
+        done = observe_many(after, rows, self.switching_rate, evidences)
         if done < len(rows):
             is_nan, excluded = math.isnan(evidences[done]), "every remaining hypothesis excludes it"
             reason = "a log likelihood is NaN or +inf" if is_nan else excluded
             raise ValueError(f"observation {self.observations + done}: {reason}")
-        self._weights = after
+        self.weights = after
         return evidences
 
     # -- state --------------------------------------------------------------------------------------------
@@ -308,8 +300,8 @@ class SequentialPosterior(SavableValue):
 
         Raises TypeError for hypotheses that are not strings, booleans or numbers.
         """
-        arrays = {name: array.copy() for name, array in self._weights._asdict().items()}
-        return {"hypotheses": [*map(plain, self._place)], "switching_rate": self._switching_rate}, arrays
+        arrays = {name: array.copy() for name, array in self.weights._asdict().items()}
+        return {"hypotheses": [*map(plain, self._place)], "switching_rate": self.switching_rate}, arrays
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -320,7 +312,7 @@ class SequentialPosterior(SavableValue):
             raise SnapshotError(f"weights of {weights.log_prior.size} hypotheses, which are {hypotheses!r}")
         with reading("a posterior of hypotheses", ValueError):
             posterior = cls(hypotheses, meta["switching_rate"])
-        posterior._weights = weights
+        posterior.weights = weights
         return posterior
 
     def __eq__(self, other: object) -> bool:
@@ -329,8 +321,8 @@ class SequentialPosterior(SavableValue):
             return NotImplemented
         return (
             self.hypotheses == other.hypotheses
-            and self._switching_rate == other._switching_rate
-            and all(map(np.array_equal, self._weights, other._weights))
+            and self.switching_rate == other.switching_rate
+            and all(map(np.array_equal, self.weights, other.weights))
         )
 
     __hash__ = None  # it changes
@@ -342,7 +334,7 @@ class SequentialPosterior(SavableValue):
     # -- inside -------------------------------------------------------------------------------------------
 
     def _probabilities(self) -> Floats:
-        weights = np.exp(self._weights.log_posterior)
+        weights = np.exp(self.weights.log_posterior)
         return np.asarray(weights / math.fsum(weights))
 
     def _by_hypothesis(self, values: Floats) -> dict[Any, float]:
@@ -355,5 +347,5 @@ class SequentialPosterior(SavableValue):
         return [values[h] for h in self._place]
 
     def _best(self) -> int:
-        possible = np.flatnonzero(self._weights.log_prior > -np.inf)
-        return int(possible[self._weights.losses[possible].sum(axis=1).argmin()])
+        possible = np.flatnonzero(self.weights.log_prior > -np.inf)
+        return int(possible[self.weights.losses[possible].sum(axis=1).argmin()])

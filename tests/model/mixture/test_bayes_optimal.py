@@ -155,7 +155,7 @@ def test_modes_differ_in_who_is_listened_to():
     drawn = []
     for _ in range(4000):
         drawn.append(gibbs.predict_one({}))
-        gibbs._posterior = gibbs._posterior.from_state(*next_draw(gibbs))
+        gibbs.posterior = gibbs.posterior.from_state(*next_draw(gibbs))
     wrong = drawn.count("+") / 4000  # where the truth is drawn with .4 and .6, as the posterior has it:
     gibbs_error = wrong * 0.6 + (1 - wrong) * 0.4
     standard_error = 0.2 * math.sqrt(0.4 * 0.6 / 4000)
