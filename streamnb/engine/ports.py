@@ -22,6 +22,9 @@ class Partition(NamedTuple):
     topic: str
     number: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.number}"
+
 
 class Record(NamedTuple):
     """One record as it was read."""

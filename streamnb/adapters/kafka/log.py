@@ -603,4 +603,4 @@ def _deletion(topic: str, transaction: Transaction) -> str:
 
 
 def _not_held(partition: Partition, first: int, end: int, offset: int) -> OutOfRange:
-    return OutOfRange(f"{partition.topic}/{partition.number} holds offsets {first} to {end}, not {offset}")
+    return OutOfRange(f"{partition} holds offsets {first} to {end}, not {offset}")

@@ -32,9 +32,6 @@ class Kept(NamedTuple):
     end: int
     written: float | None
 
-    def __str__(self) -> str:
-        return f"{self.partition.topic}/{self.partition.number}"
-
 
 def check_strays(strays: Sequence[Stray]) -> Iterator[Finding]:
     """What lies between the journal's records and is none of them."""
@@ -91,10 +88,12 @@ def check_recovery(kept: list[Kept], retention: Mapping[str, float], now: float)
     check = "recovery"
     for part in kept:
         if part.position < part.earliest:
-            found = f"needs {part} from offset {part.position}; kept are {part.earliest} and later"
+            found = f"needs {part.partition} from offset {part.position}; kept are {part.earliest} and later"
             yield Finding(check, Severity.PROBLEM, found, "begin a new log, or restore a newer snapshot")
         elif part.position > part.end:
-            found = f"needs {part} from offset {part.position}; it ends at {part.end}: another topic?"
+            found = (
+                f"needs {part.partition} from offset {part.position}; it ends at {part.end}: another topic?"
+            )
             yield Finding(check, Severity.PROBLEM, found, "begin a new log, or bring the topic back")
     lost = any(not part.earliest <= part.position <= part.end for part in kept)
     left = [
@@ -111,7 +110,7 @@ def _left(check: str, soonest: tuple[float, Kept] | None) -> Finding:
         return Finding(check, Severity.OK, "finds every event that it needs")
     seconds, part = soonest
     hours = max(0.0, seconds / 3600)
-    found = f"finds every event that it needs; {part} keeps them for {hours:.1f} h more"
+    found = f"finds every event that it needs; {part.partition} keeps them for {hours:.1f} h more"
     if seconds >= _SOON:
         return Finding(check, Severity.OK, found)
     do = "start the learner before then; raise the topic's retention.ms, or lower snapshots.every"

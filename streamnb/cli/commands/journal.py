@@ -12,7 +12,7 @@ from itertools import chain
 from streamnb.cli import wiring
 from streamnb.cli.commands.snapshot import acquire
 from streamnb.engine.journal.entries import pass_over
-from streamnb.engine.journal.history import decoded, place_of, strays_listed
+from streamnb.engine.journal.history import decoded, strays_listed
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import JournalError
 from streamnb.model.attributes.attributes import some_of
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     with closing(wiring.existing_log(config)) as log:
         journal = log.partitions(config.topics.journal)[0]
         offsets = frozenset(chain.from_iterable(_held(log, journal, given) for given in options.offsets))
-        place = place_of(journal, some_of([str(offset) for offset in sorted(offsets)]))
+        place = f"{journal} offset {some_of([str(offset) for offset in sorted(offsets)])}"
         if offsets <= strays_listed(log, journal):
             return _tell(options, None, offsets, f"passed over already, nothing was written: {place}")
         acquire(log, config.log.session_timeout)
@@ -40,7 +40,7 @@ def _held(log: Log, journal: Partition, given: range) -> Iterable[int]:
         return given
     held = [at for at, _ in decoded(log, journal, given.start, min(given.stop, log.offsets(journal)[1]))]
     if not held:
-        raise JournalError(f"{place_of(journal, f'{given.start}-{given.stop - 1}')}: there is no record")
+        raise JournalError(f"{journal} offset {given.start}-{given.stop - 1}: there is no record")
     return held
 
 

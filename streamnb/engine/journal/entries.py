@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
-from streamnb.engine.journal.history import Entry, decoded, each_alive, entries, place_of
+from streamnb.engine.journal.history import Entry, decoded, each_alive, entries
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.journal.snapshot_store import Snapshots
@@ -108,14 +108,13 @@ def missing_records(log: Log, checkpoint: Checkpoint, identity: Identity) -> lis
     for partition, position in sorted(checkpoint.positions.items()):
         if partition.topic in anew or partition.topic not in read:
             continue
-        place = f"{partition.topic}/{partition.number}"
         earliest, end = extents.get(partition, (0, 0))
         if position < earliest:
-            found.append(
-                f"{place}: offsets {position} to {earliest - 1} were deleted before they were learned"
-            )
+            gone = f"offsets {position} to {earliest - 1} were deleted before they were learned"
+            found.append(f"{partition}: {gone}")
         elif position > end:
-            found.append(f"{place} ends at offset {end}, but was learned up to {position}: it was cut short")
+            cut = f"but was learned up to {position}: it was cut short"
+            found.append(f"{partition} ends at offset {end}, {cut}")
     return found
 
 
@@ -182,7 +181,7 @@ def pass_over(
     end = None
     for end in each_alive(entries(log, journal, None, offsets), log.heartbeat):
         if end.offset in offsets:
-            raise JournalError(f"{place_of(journal, end.offset)} is journal record {end.record.n} itself")
+            raise JournalError(f"{journal} offset {end.offset} is journal record {end.record.n} itself")
     if end is None:
         raise JournalError("the journal has no record yet, and strays before its first stop nobody")
     reach = min(max(offsets) + 1, log.offsets(journal)[1])
@@ -198,13 +197,13 @@ def _check_stray(
 ) -> None:
     """Raises JournalError where there is no record, or one whose predecessors are missing."""
     if record is None:
-        raise JournalError(f"{place_of(journal, offset)}: there is no record")
+        raise JournalError(f"{journal} offset {offset}: there is no record")
     is_own = isinstance(record, JournalRecord) and record.n > end.record.n
     is_unread = isinstance(record, JournalError) and not isinstance(record, ForeignRecord)
     if offset > end.offset and (is_own or is_unread):
         what = record if isinstance(record, JournalError) else "a journal record with a number to come"
         raise JournalError(
-            f"{place_of(journal, offset)}: {what}; the journal is whole up to record {end.record.n}, and "
+            f"{journal} offset {offset}: {what}; the journal is whole up to record {end.record.n}, and "
             "what came then would be forgotten: bring the journal back as it was, or begin a new log"
         )
 

@@ -103,11 +103,6 @@ def _fault(before: JournalRecord | None, record: JournalRecord | JournalError) -
     return None
 
 
-def place_of(journal: Partition, offset: int | str) -> str:
-    """A place in the journal's topic, as it is told."""
-    return f"{journal.topic}/{journal.number} offset {offset}"
-
-
 def _refused(
     journal: Partition,
     offset: int,
@@ -116,7 +111,7 @@ def _refused(
     record: JournalRecord | JournalError,
     strays: Sequence[Stray],
 ) -> str:
-    said = f"{place_of(journal, offset)}: {fault}"
+    said = f"{journal} offset {offset}: {fault}"
     for stray in strays[:_STRAYS_TOLD]:
         said += f"; before it, at offset {stray.offset}: {stray.what}"
     said += _more(strays)
@@ -127,7 +122,7 @@ def _refused(
 
 def _unfollowed(journal: Partition, strays: Sequence[Stray], n: int) -> str:
     what = "; ".join(
-        f"{place_of(journal, stray.offset)}: {stray.what}" for stray in strays[:_STRAYS_TOLD]
+        f"{journal} offset {stray.offset}: {stray.what}" for stray in strays[:_STRAYS_TOLD]
     ) + _more(strays)
     offsets = " ".join(str(stray.offset) for stray in strays)
     if len(strays) > _OFFSETS_TOLD:  # nothing but strays follows the journal's last record

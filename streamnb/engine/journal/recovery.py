@@ -20,7 +20,6 @@ from streamnb.engine.journal.history import (
     is_on,
     last,
     path_to,
-    place_of,
 )
 from streamnb.engine.journal.identity import Change, Identity
 from streamnb.engine.journal.replay import SliceReader, processed
@@ -176,7 +175,7 @@ def _start(log: Log, journal: Partition, snapshot: Snapshot | None) -> _Start:
     if snapshot is None:
         first = next(entries(log, journal), None)
         if first is not None and first.record.n != 0:
-            before = "".join(f"; {place_of(journal, at)}: {what}" for at, what in first.strays)
+            before = "".join(f"; {journal} offset {at}: {what}" for at, what in first.strays)
             raise JournalError(
                 f"the journal begins with record {first.record.n}, and there is no snapshot to begin with: "
                 f"bring one back, or begin a new log{before}"

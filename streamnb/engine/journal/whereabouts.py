@@ -100,7 +100,7 @@ class Search:
         """
         record = next(iter(self._log.read(partition, offset, 1)), None)
         if record is None or record.offset != offset:
-            raise LogError(f"{partition.topic}/{partition.number} has no record at offset {offset}")
+            raise LogError(f"{partition} has no record at offset {offset}")
         event = self._read(record)
         commit = self._commit_past(partition, offset)
         records = [] if commit is None else self._records(commit)
@@ -284,4 +284,4 @@ def _value(record: Record, of: Callable[[JournalRecord], float]) -> float | None
 
 
 def _place(record: Record) -> str:
-    return f"{record.partition.topic}/{record.partition.number} offset {record.offset}"
+    return f"{record.partition} offset {record.offset}"

@@ -6,7 +6,7 @@ What never changes stands apart from what does, so that a snapshot writes only w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ _CHANGING: dict[str, str] = {
     "delay": "<i1",
     "pruned": "<i4",
 }
+_OF_NOBODY = {"label", "source", "score", "delay"}  # at first
 DTYPES = {**_FIXED, **_CHANGING}
 """Of columns."""
 _X = msgspec.msgpack.Decoder(dict[str, str | bool | float])
@@ -89,12 +90,11 @@ class Chunk:
 
     Attributes:
         size: how many.
-        fixed: name -> column of what never changes: `Waiting`, and where its bytes begin in `payload`.
-        label, weight: the truth that holds: the number of its class, or `NONE`.
-        source, said_at: the number of the source that says so, `NONE` or `SEVERAL`; and when it did.
-        score: its number in the window of scores, or `NONE`.
-        delay: the bucket of the delay of its first verdict, or `NONE`.
-        pruned: how often the vocabulary had been pruned when the event was learned.
+        columns: name -> column. Never changed are those of `Waiting`, and start, where its bytes begin in
+            `payload`. The others: label and weight, the truth that holds, the number of its class or `NONE`;
+            source and said_at, the number of the source that says so, `NONE` or `SEVERAL`, and when it did;
+            score, its number in the window of scores, or `NONE`; delay, the bucket of the delay of its first
+            verdict, or `NONE`; pruned, how often the vocabulary had been pruned when the event was learned.
         oldest: the least time at which one was recorded.
         said: place -> what is said of it, where several sources speak.
         version: grows with every change.
@@ -103,16 +103,10 @@ class Chunk:
 
     def __init__(self) -> None:
         self.size = 0
-        self.fixed = {name: np.zeros(FULL, dtype) for name, dtype in _FIXED.items()}
+        first = {name: NONE if name in _OF_NOBODY else 0 for name in DTYPES}
+        self.columns = {name: np.full(FULL, first[name], dtype) for name, dtype in DTYPES.items()}
         self.payload = bytearray()
         self.oldest = math.inf
-        self.label = np.full(FULL, NONE, dtype=_CHANGING["label"])
-        self.weight = np.zeros(FULL)
-        self.source = np.full(FULL, NONE, dtype=_CHANGING["source"])
-        self.said_at = np.zeros(FULL)
-        self.score = np.full(FULL, NONE, dtype=_CHANGING["score"])
-        self.delay = np.full(FULL, NONE, dtype=_CHANGING["delay"])
-        self.pruned = np.zeros(FULL, dtype=_CHANGING["pruned"])
         self.said: dict[int, tuple[Said, ...]] = {}
         self.version = 0
         self.saved = Saved()
@@ -125,7 +119,7 @@ class Chunk:
     @property
     def n_bytes(self) -> int:
         """Memory, about."""
-        columns = sum(column.nbytes for column in (*self.fixed.values(), *self._changing()))
+        columns = sum(column.nbytes for column in self.columns.values())
         return columns + len(self.payload) + 300 * len(self.said)
 
     def append(self, events: Waiting) -> int:
@@ -137,10 +131,10 @@ class Chunk:
             events, id_bytes, ends = events.part(0, taken), id_bytes[:taken], ends[:taken]
         first, stop = self.size, self.size + taken
         for name, column in events.columns.items():
-            self.fixed[name][first:stop] = column
-        self.fixed["start"][first] = len(self.payload)
-        self.fixed["start"][first + 1 : stop] = ends[:-1]
-        self.fixed["id_bytes"][first:stop] = id_bytes
+            self.columns[name][first:stop] = column
+        self.columns["start"][first] = len(self.payload)
+        self.columns["start"][first + 1 : stop] = ends[:-1]
+        self.columns["id_bytes"][first:stop] = id_bytes
         self.payload += b"".join(chain.from_iterable(zip(*events[:3], strict=True)))
         self.oldest = min(self.oldest, float(events.columns["time"].min()))
         self.size = stop
@@ -151,15 +145,13 @@ class Chunk:
 
     def _shrink(self) -> None:
         """Give back what columns do not need."""
-        self.fixed = {name: column[: self.size].copy() for name, column in self.fixed.items()}
-        for name in _CHANGING:
-            setattr(self, name, getattr(self, name)[: self.size].copy())
+        self.columns = {name: column[: self.size].copy() for name, column in self.columns.items()}
 
     def alive(self, earliest: float, least: int) -> npt.NDArray[np.bool_]:
         """Which of its events still wait; see `Horizon`."""
         if self._all_wait(earliest, least):
             return np.ones(self.size, dtype=np.bool_)
-        time, place = self.fixed["time"][: self.size], self.fixed["place"][: self.size]
+        time, place = self.columns["time"][: self.size], self.columns["place"][: self.size]
         return (time >= earliest) & (place >= least)
 
     def n_alive(self, earliest: float, least: int) -> int:
@@ -167,28 +159,28 @@ class Chunk:
         return self.size if self._all_wait(earliest, least) else int(self.alive(earliest, least).sum())
 
     def _all_wait(self, earliest: float, least: int) -> bool:
-        return self.oldest >= earliest and int(self.fixed["place"][0]) >= least
+        return self.oldest >= earliest and int(self.columns["place"][0]) >= least
 
     def id(self, place: int) -> bytes:
         """The id of one event."""
-        start = int(self.fixed["start"][place])
-        return bytes(self.payload[start : start + int(self.fixed["id_bytes"][place])])
+        start = int(self.columns["start"][place])
+        return bytes(self.payload[start : start + int(self.columns["id_bytes"][place])])
 
     def ids(self) -> list[bytes]:
         """Those of all."""
-        starts = self.fixed["start"][: self.size].tolist()
-        lengths = self.fixed["id_bytes"][: self.size].tolist()
+        starts = self.columns["start"][: self.size].tolist()
+        lengths = self.columns["id_bytes"][: self.size].tolist()
         payload = bytes(self.payload)
         return [payload[start : start + n] for start, n in zip(starts, lengths, strict=True)]
 
     def events(self, places: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
         """The attributes of some events, and their times."""
         starts, stops, known = self._extents(places)
-        begins = (starts + self.fixed["id_bytes"][places]).tolist()
+        begins = (starts + self.columns["id_bytes"][places]).tolist()
         ends = (stops - _probability_bytes(known)).tolist()
         payload, decode = memoryview(self.payload), _X.decode
         xs = [decode(payload[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-        ts = self.fixed["ts"][places]
+        ts = self.columns["ts"][places]
         if np.isnan(ts).any():
             return xs, [None if math.isnan(t) else t for t in ts.tolist()]
         return xs, ts.tolist()
@@ -212,11 +204,11 @@ class Chunk:
 
     def blank(self, places: npt.NDArray[np.int64]) -> None:
         """Overwrite what events were, but for their scores; they never wait again."""
-        self.fixed["time"][places] = np.nan  # before no time, and after none
+        self.columns["time"][places] = np.nan  # before no time, and after none
         for begin, end in zip(*(edge.tolist() for edge in self._extents(places)[:2]), strict=True):
             self.payload[begin:end] = bytes(end - begin)
         self.oldest = math.nan
-        self.label[places] = self.source[places] = NONE
+        self.columns["label"][places] = self.columns["source"][places] = NONE
         for place in places.tolist():
             self.said.pop(place, None)
         self.version += 1
@@ -224,30 +216,29 @@ class Chunk:
 
     def _extents(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
         """Where the bytes of events begin and end, and how many classes were known."""
-        start = self.fixed["start"]
+        start = self.columns["start"]
         following = np.minimum(places + 1, self.size - 1)
         stops = np.where(places + 1 < self.size, start[following], len(self.payload)).astype(np.int64)
-        return start[places].astype(np.int64), stops, self.fixed["known"][places].astype(np.int64)
+        return start[places].astype(np.int64), stops, self.columns["known"][places].astype(np.int64)
 
-    def _changing(self) -> list[npt.NDArray[Any]]:
-        return [getattr(self, name) for name in _CHANGING]
+    def _blobs(self, names: Iterable[str]) -> list[bytes]:
+        return [self.columns[name][: self.size].tobytes() for name in names]
 
     def fixed_blob(self) -> bytes:
         """What never changes, once the chunk is full: columns, then payload."""
-        return b"".join([*(column[: self.size].tobytes() for column in self.fixed.values()), self.payload])
+        return b"".join([*self._blobs(_FIXED), self.payload])
 
     def changing_blob(self) -> bytes:
         """What changes: columns, then what several sources say."""
-        columns = [column[: self.size].tobytes() for column in self._changing()]
-        return b"".join([*columns, _encode(sorted(self.said.items())) if self.said else b""])
+        return b"".join([*self._blobs(_CHANGING), _encode(sorted(self.said.items())) if self.said else b""])
 
     @classmethod
     def of(cls, size: int, fixed: bytes, changing: bytes) -> Chunk:
         """The chunk that gave these. Raises SnapshotError, ValueError or msgspec.MsgspecError for others."""
         made = cls()
         made.size = size
-        made.payload = bytearray(_fill(made.fixed, fixed, size))
-        rest = _fill(dict(zip(_CHANGING, made._changing(), strict=True)), changing, size)
+        made.payload = bytearray(made._fill(_FIXED, fixed))
+        rest = made._fill(_CHANGING, changing)
         if rest:
             pairs = msgspec.msgpack.decode(
                 rest, type=list[tuple[int, list[tuple[str, float, str | None, float]]]]
@@ -256,7 +247,7 @@ class Chunk:
         made._check()
         if made.is_full:
             made._shrink()
-        made.oldest = float(made.fixed["time"][:size].min())
+        made.oldest = float(made.columns["time"][:size].min())
         return made
 
     def check(self, classes: int, sources: int, delays: int) -> None:
@@ -268,41 +259,40 @@ class Chunk:
             "score": (NONE, MOST),
             "pruned": (0, MOST),
         }
-        changing = dict(zip(_CHANGING, self._changing(), strict=True))
         checked(
-            {name: changing[name][: self.size] for name in numbers},
+            {name: self.columns[name][: self.size] for name in numbers},
             {
                 name: whole("events", low=low, high=high, dtype=_CHANGING[name])
                 for name, (low, high) in numbers.items()
             },
         )
-        weight = self.weight[: self.size]
+        weight = self.columns["weight"][: self.size]
         reject("weight", ~((weight >= 0.0) & (weight <= HEAVIEST)), "it is no weight")
-        reject("known", self.fixed["known"][: self.size] > classes, f"there are {classes} classes")
+        reject("known", self.columns["known"][: self.size] > classes, f"there are {classes} classes")
 
     def _check(self) -> None:
         n = self.size
-        starts = np.append(self.fixed["start"][:n], len(self.payload)).astype(np.int64)
-        known = self.fixed["known"][:n].astype(np.int64)
-        least = self.fixed["id_bytes"][:n] + _probability_bytes(known)
+        starts = np.append(self.columns["start"][:n], len(self.payload)).astype(np.int64)
+        known = self.columns["known"][:n].astype(np.int64)
+        least = self.columns["id_bytes"][:n] + _probability_bytes(known)
         if starts[:1].any() or (np.diff(starts) < least).any():
             raise SnapshotError("events that wait for labels: their bytes do not lie one after the other")
-        several = np.flatnonzero(self.source[:n] == SEVERAL).tolist()
+        several = np.flatnonzero(self.columns["source"][:n] == SEVERAL).tolist()
         if any(not 0 <= place < n for place in self.said) or not self.said.keys() >= set(several):
             raise SnapshotError("events that wait for labels: something is said of one that is not there")
-        self.events(np.flatnonzero(~np.isnan(self.fixed["time"][:n])))  # those that are blank say nothing
+        self.events(np.flatnonzero(~np.isnan(self.columns["time"][:n])))  # those that are blank say nothing
 
-
-def _fill(columns: dict[str, npt.NDArray[Any]], blob: bytes, size: int) -> bytes:
-    """Write the columns that a blob begins with; what is left of it."""
-    at = 0
-    for name, column in columns.items():
-        length = column.itemsize * size
-        if len(blob) < at + length:
-            raise SnapshotError(f"events that wait for labels: column {name} is cut short")
-        column[:size] = np.frombuffer(blob, column.dtype, size, at)
-        at += length
-    return blob[at:]
+    def _fill(self, names: Iterable[str], blob: bytes) -> bytes:
+        """Write the columns that a blob begins with; what is left of it."""
+        at = 0
+        for name in names:
+            column = self.columns[name]
+            length = column.itemsize * self.size
+            if len(blob) < at + length:
+                raise SnapshotError(f"events that wait for labels: column {name} is cut short")
+            column[: self.size] = np.frombuffer(blob, column.dtype, self.size, at)
+            at += length
+        return blob[at:]
 
 
 def _probability_bytes(known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -400,7 +400,7 @@ class LateLabels:
         """The events from number `first` on of which a source may have said something."""
         wanted = self._sayings.sources.get(source, NONE)
         for begin, chunk, places in self.pending.waiting(first):
-            heard = chunk.source[places]
+            heard = chunk.columns["source"][places]
             yield from (begin + places[(heard == wanted) | (heard == SEVERAL)]).tolist()
 
     # -- state --------------------------------------------------------------------------------------------

@@ -174,15 +174,14 @@ class PendingEvents:
         """The newest event of each id that waits, or `ABSENT`; limits as in `Horizon`, as of each id."""
         found = self._ids.find(ids)
         for chunk, places, of in self.parts(found):
-            fixed = chunk.fixed
-            waits = (fixed["time"][places] >= earliest[of]) & (fixed["place"][places] >= least[of])
-            found[of[~waits]] = ABSENT
+            time, place = chunk.columns["time"][places], chunk.columns["place"][places]
+            found[of[~((time >= earliest[of]) & (place >= least[of]))]] = ABSENT  # a time may be NaN
         return found
 
     def forget(self, numbers: npt.NDArray[np.int64], least: int) -> None:
         """Let those with fewer bytes before them be `ABSENT`."""
         for chunk, places, of in self.parts(numbers):
-            numbers[of[chunk.fixed["place"][places] < least]] = ABSENT
+            numbers[of[chunk.columns["place"][places] < least]] = ABSENT
 
     def parts(
         self, numbers: npt.NDArray[np.int64]
@@ -205,7 +204,7 @@ class PendingEvents:
         """One column of events that wait."""
         found: npt.NDArray[Any] = np.zeros(numbers.size, dtype=DTYPES[name])
         for chunk, places, of in self.parts(numbers):
-            found[of] = (chunk.fixed[name] if name in chunk.fixed else getattr(chunk, name))[places]
+            found[of] = chunk.columns[name][places]
         return found
 
     def write(self, numbers: npt.NDArray[np.int64], **columns: Any) -> None:
@@ -214,7 +213,7 @@ class PendingEvents:
         for chunk, places, of in self.parts(numbers):
             chunk.version += 1
             for name, values in given.items():
-                getattr(chunk, name)[places] = values[of]
+                chunk.columns[name][places] = values[of]
 
     def events(self, numbers: npt.NDArray[np.int64]) -> tuple[list[dict[str, Any]], list[float | None]]:
         """The attributes of events, and their times."""

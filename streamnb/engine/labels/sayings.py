@@ -65,19 +65,19 @@ class Sayings:
     def truth_of(self, number: int) -> Truth | None:
         """The label that holds."""
         chunk, at = self._pending.at(number)
-        label = int(chunk.label[at])
-        return None if label == NONE else Truth(self._class(label), float(chunk.weight[at]))
+        label = int(chunk.columns["label"][at])
+        return None if label == NONE else Truth(self._class(label), float(chunk.columns["weight"][at]))
 
     def of(self, number: int) -> tuple[Said, ...]:
         """All that is said of an event."""
         chunk, at = self._pending.at(number)
-        source = int(chunk.source[at])
+        source = int(chunk.columns["source"][at])
         if source == SEVERAL:
             return chunk.said[at]
         if source == NONE:
             return ()
-        label = int(chunk.label[at])
-        said_at, weight = float(chunk.said_at[at]), float(chunk.weight[at])
+        label = int(chunk.columns["label"][at])
+        said_at, weight = float(chunk.columns["said_at"][at]), float(chunk.columns["weight"][at])
         name = None if label == NONE else self._class(label)
         return (Said(self.sources.names[source], said_at, name, weight),)
 

@@ -152,10 +152,8 @@ class Truths(Learner):
         for first, chunk in chunks.items():
             assert self.late is not None  # noqa: S101  there are chunks
             names = self.late.scoring.names.names
-            begin = self.base + first
-            for place, (label, weight) in enumerate(
-                zip(chunk.label[: chunk.size].tolist(), chunk.weight.tolist(), strict=False), begin
-            ):
+            columns = (chunk.columns[name][: chunk.size].tolist() for name in ("label", "weight"))
+            for place, (label, weight) in enumerate(zip(*columns, strict=True), self.base + first):
                 self.labels[place] = NONE if label == NONE else self._names[names[label]]
                 self.weights[place] = weight
 

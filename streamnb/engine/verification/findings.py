@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from streamnb.engine.ports import Partition
+
 _MOST = 5
 
 
@@ -39,6 +41,11 @@ class VerificationFinding(NamedTuple):
     place: Mapping[str, str | int] = {}
     found: Any = None
     expected: Any = None
+
+
+def place(partition: Partition, offset: int, **more: str | int) -> dict[str, str | int]:
+    """Where something was found, and `more` of it."""
+    return {"topic": partition.topic, "partition": partition.number, "offset": offset, **more}
 
 
 class Findings:

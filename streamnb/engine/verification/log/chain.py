@@ -11,10 +11,10 @@ from functools import cache
 from typing import NamedTuple
 
 from streamnb.engine.journal.checkpoint import BEFORE, Checkpoint
-from streamnb.engine.journal.history import Stray, decoded, is_on, path_to, place_of, strays_listed
+from streamnb.engine.journal.history import Stray, decoded, is_on, path_to, strays_listed
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.ports import Log, Partition
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import Findings, place
 from streamnb.errors import ForeignRecord, JournalError, OutOfRange, UnknownTopic
 from streamnb.wire.journal import START, JournalRecord, Slice, chain_outputs
 
@@ -156,19 +156,18 @@ def survey(
             unreadable += _tell_unfollowed(foreign, journal, findings)
         foreign = []
         if isinstance(record, JournalError):
-            findings.differs(CHAIN, f"{place_of(journal, offset)}: {record}", _place(journal, offset))
+            findings.differs(CHAIN, f"{journal} offset {offset}: {record}", place(journal, offset))
             unreadable += 1
             continue
-        place = {**_place(journal, offset), "record": record.n}
+        at = place(journal, offset, record=record.n)
         if before is not None and record.n <= before.n:
             text = (
-                f"{place_of(journal, offset)}: "
-                f"the journal goes from record {before.n} to {record.n}: repeated"
+                f"{journal} offset {offset}: the journal goes from record {before.n} to {record.n}: repeated"
             )
-            findings.differs(CHAIN, text, place, found=record.n, expected=before.n + 1)
+            findings.differs(CHAIN, text, at, found=record.n, expected=before.n + 1)
             continue
         step = _step(before, record, origins)
-        _check_link(step.before, unreadable, record, place, findings)
+        _check_link(step.before, unreadable, record, at, findings)
         if before is not None and record.n == before.n + 1:
             _check_positions(step, findings)
         _note(seen, step, earliest)
@@ -190,13 +189,13 @@ def _tell_strays(strays: Sequence[Stray], seen: Survey, findings: Findings) -> N
     """What is none of the journal's is no fault of it."""
     for offset, what in strays:
         seen.strays.add(offset)
-        findings.ok(FOREIGN, f"{place_of(seen.journal, offset)}: {what}", **_place(seen.journal, offset))
+        findings.ok(FOREIGN, f"{seen.journal} offset {offset}: {what}", **place(seen.journal, offset))
 
 
 def _tell_unfollowed(foreign: Sequence[Stray], journal: Partition, findings: Findings) -> int:
     """Foreign bytes may be records that were damaged, where the next one does not follow; how many."""
     for offset, what in foreign:
-        findings.differs(CHAIN, f"{place_of(journal, offset)}: {what}", _place(journal, offset))
+        findings.differs(CHAIN, f"{journal} offset {offset}: {what}", place(journal, offset))
     return len(foreign)
 
 
@@ -204,7 +203,7 @@ def _check_link(
     before: Checkpoint,
     unreadable: int,
     record: JournalRecord,
-    place: Mapping[str, str | int],
+    at: Mapping[str, str | int],
     findings: Findings,
 ) -> None:
     """Whether a record follows the one before, with so many between them that could not be read."""
@@ -214,17 +213,17 @@ def _check_link(
             f"the journal goes from record {before.n} to {record.n}: "
             f"{record.n - before.n - 1 - unreadable} missing between them"
         )
-        findings.differs(CHAIN, text, place, found=record.n, expected=before.n + 1 + unreadable)
+        findings.differs(CHAIN, text, at, found=record.n, expected=before.n + 1 + unreadable)
     if follows and record.previous != before.digest:
         text = f"journal record {record.n} does not follow record {before.n}: digests differ"
-        findings.differs(CHAIN, text, place, found=record.previous, expected=before.digest)
+        findings.differs(CHAIN, text, at, found=record.previous, expected=before.digest)
     if (record.n == 0) != (record.kind == "genesis"):
-        findings.differs(CHAIN, f"journal record {record.n} is of kind {record.kind}", place)
+        findings.differs(CHAIN, f"journal record {record.n} is of kind {record.kind}", at)
     if record.kind == "rollback" and not 0 <= record.to < record.n:
-        findings.differs(CHAIN, f"journal record {record.n} rolls back to record {record.to}", place)
+        findings.differs(CHAIN, f"journal record {record.n} rolls back to record {record.to}", at)
     silent = record.kind != "commit" and follows and before.outputs
     if silent and (record.slices or record.outputs != chain_outputs(before.outputs, ())):
-        findings.differs(CHAIN, f"journal record {record.n} is no commit and says what one did", place)
+        findings.differs(CHAIN, f"journal record {record.n} is no commit and says what one did", at)
 
 
 def _check_positions(step: Step, findings: Findings) -> None:
@@ -252,12 +251,8 @@ def _check_positions(step: Step, findings: Findings) -> None:
 def _differs(
     findings: Findings, n: int, partition: Partition, offset: int, what: str, found: int, expected: int
 ) -> None:
-    place = {"record": n, **_place(partition, offset)}
-    text = (
-        f"journal record {n}: {partition.topic}/{partition.number} offset {offset}: {what}: "
-        f"{found}, expected {expected}"
-    )
-    findings.differs(LEARNED, text, place, found=found, expected=expected)
+    text = f"journal record {n}: {partition} offset {offset}: {what}: {found}, expected {expected}"
+    findings.differs(LEARNED, text, place(partition, offset, record=n), found=found, expected=expected)
 
 
 def _tell_loss(step: Step, findings: Findings) -> None:
@@ -265,7 +260,7 @@ def _tell_loss(step: Step, findings: Findings) -> None:
     n, topic_ids = step.record.n, step.before.origin.topic_ids
     for partition, after in sorted(step.after.positions.items()):
         before = step.before.positions.get(partition, 0)
-        topic, number = partition
+        topic = partition.topic
         if step.record.topic_ids.get(topic) != topic_ids.get(topic, step.record.topic_ids.get(topic)):
             told = f"its topic was made anew; it is read from offset {after}"
         elif after < before:
@@ -274,7 +269,7 @@ def _tell_loss(step: Step, findings: Findings) -> None:
             told = f"{after - before} offsets from {before} on were gone before they were learned"
         else:
             continue
-        findings.ok("accepted loss", f"journal record {n}: {topic}/{number}: {told}", record=n)
+        findings.ok("accepted loss", f"journal record {n}: {partition}: {told}", record=n)
 
 
 def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
@@ -315,7 +310,3 @@ def earliest_kept(log: Log, topics: tuple[str, ...]) -> dict[Partition, int]:
         except (UnknownTopic, OutOfRange):
             continue
     return kept
-
-
-def _place(journal: Partition, offset: int) -> dict[str, str | int]:
-    return {"topic": journal.topic, "partition": journal.number, "offset": offset}

@@ -23,7 +23,7 @@ from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.ports import Log, Partition, Record, between
 from streamnb.engine.settings import Settings
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import Findings, place
 from streamnb.engine.verification.log.chain import Step, Survey, steps
 from streamnb.engine.verification.log.multisets import Balance, bucket_of
 from streamnb.errors import JournalError, LogError
@@ -118,7 +118,7 @@ class Published:
         is_compared = processed.step.record.now >= self._floor
         for record, event in processed.events:
             if event is None:
-                yield LETTERS, _place_key(record.partition.topic, record.partition.number, record.offset)
+                yield LETTERS, _place_key(record.partition, record.offset)
             elif is_compared and isinstance(event, Event):
                 yield PREDICTIONS, event.id.encode()
 
@@ -220,21 +220,20 @@ class Published:
                 continue
             try:
                 topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
-                partition, place = Partition(topic, int(number)), int(offset)
+                partition, at = Partition(topic, int(number)), int(offset)
             except (KeyError, ValueError):
                 self._strange(LETTERS, record, "its headers do not say whence it came")
                 continue
             end, now = (p.get(partition, 0) for p in (self.seen.end.positions, self._since.positions))
-            if not end <= place < now:
-                yield _place_key(topic, partition.number, place)
+            if not end <= at < now:
+                yield _place_key(partition, at)
 
     def _strange(self, kind: str, record: Record, reason: str) -> None:
-        topic, number = record.partition
         if (record.partition, record.offset) in self._strangers:
             return
         self._strangers.add((record.partition, record.offset))
-        text = f"{topic}/{number} offset {record.offset} is none: {reason}"
-        self.findings.differs(kind, text, {"topic": topic, "partition": number, "offset": record.offset})
+        text = f"{record.partition} offset {record.offset} is none: {reason}"
+        self.findings.differs(kind, text, place(record.partition, record.offset))
 
     def _records(
         self, kind: str, partitions: Iterable[Partition], ends: Mapping[Partition, int]
@@ -244,7 +243,7 @@ class Published:
                 first = self.log.offsets(partition)[0]
                 yield from between(self.log, partition, first, ends[partition], _READ_AT_ONCE)
             except LogError as error:
-                self.findings.differs(kind, f"{partition.topic}/{partition.number} cannot be read: {error}")
+                self.findings.differs(kind, f"{partition} cannot be read: {error}")
 
     def _at(self, partition: Partition, first: int) -> float:
         """When the commit was whose prediction is the earliest kept in a partition; infinite if unknown."""
@@ -269,5 +268,5 @@ class Published:
 _prediction = msgspec.json.Decoder(_SaidPrediction).decode
 
 
-def _place_key(topic: str, number: int, offset: int) -> bytes:
-    return f"{topic}/{number}/{offset}".encode()
+def _place_key(partition: Partition, offset: int) -> bytes:
+    return f"{partition}/{offset}".encode()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
-from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.findings import Findings, place
 from streamnb.errors import JournalError, LogError, OutOfRange
 
 OUTPUTS = "outputs"
@@ -128,11 +128,10 @@ class ReplayedOutputs:
         self._findings.differs(OUTPUTS, text, {"topic": first.topic, "id": name}, found=0, expected=missed)
 
     def _tell_other(self, one: _Published) -> None:
-        topic, number = one.partition
         text = (
-            f"{topic}/{number} offset {one.offset} is none that a replay gives, or one that was there before"
+            f"{one.partition} offset {one.offset} is none that a replay gives, or one that was there before"
         )
-        self._findings.differs(OUTPUTS, text, {"topic": topic, "partition": number, "offset": one.offset})
+        self._findings.differs(OUTPUTS, text, place(one.partition, one.offset))
 
     def _window(self, output: NewRecord) -> _Window:
         if output.topic not in self._topics:
@@ -140,13 +139,12 @@ class ReplayedOutputs:
         return self._topics[output.topic]
 
     def _tell(self, output: NewRecord, found: _Published) -> None:
-        topic, number = found.partition
         name = (output.key or b"").decode(errors="backslashreplace")
         what = ", ".join(_differences(found, output))
         self._findings.differs(
             OUTPUTS,
-            f"{topic}/{number} offset {found.offset}, of {name!r}, is not what a replay gives: {what}",
-            {"topic": topic, "partition": number, "offset": found.offset, "id": name},
+            f"{found.partition} offset {found.offset}, of {name!r}, is not what a replay gives: {what}",
+            place(found.partition, found.offset, id=name),
             found=found.value.decode(errors="backslashreplace"),
             expected=output.value.decode(errors="backslashreplace"),
         )
