@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from streamnb.errors import Fenced, Unavailable
 
@@ -175,6 +175,7 @@ class Log(Protocol):
         Raises `Fenced` (and writes nothing) where this learner is no longer the owner or `transaction.n`
         does not follow the journal's last number.
         """
+        self.begin_commit(transaction).settle()
 
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
         """Begin what `commit` does; until it is settled nothing else is committed, and the rest goes on.
@@ -202,6 +203,12 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Release everything held. The ownership is given up, so that a successor need not wait."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def between(log: Log, partition: Partition, offset: int, end: int, at_once: int) -> Iterator[Record]:

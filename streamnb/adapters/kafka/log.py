@@ -16,7 +16,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from kafka import IsolationLevel, OffsetSpec, TopicPartition, errors
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -32,6 +32,7 @@ from streamnb.adapters.kafka.open_transactions import OpenedBy, open_transaction
 from streamnb.adapters.kafka.transactions import Attempt, Transactions
 from streamnb.engine.ports import (
     CommitUnderWay,
+    Log,
     NewRecord,
     Partition,
     Patience,
@@ -55,7 +56,7 @@ _LOOK_BACK = 100  # offsets, in search of the journal's last record
 T = TypeVar("T")
 
 
-class KafkaLog:
+class KafkaLog(Log):
     """A log on a Kafka cluster.
 
     Args:
@@ -111,12 +112,6 @@ class KafkaLog:
             self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # -- the learner's side -------------------------------------------------------------------------------
 
     def acquire(self, owner: str) -> None:
@@ -159,12 +154,8 @@ class KafkaLog:
         if self._election is not None and self._transactions is not None:
             self._election.beat()
 
-    def commit(self, transaction: Transaction) -> None:
-        """Write outputs, journal record and positions in one transaction; see `_settle`."""
-        self.begin_commit(transaction).settle()
-
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
-        """Begin to do so, in another thread: the producer is used by nobody else until it is settled."""
+        """Begin to commit, in another thread: the producer is used by nobody else until it is settled."""
         self._learner()
         self._check_known(transaction.positions, {record.topic for record in transaction.outputs})
         self._check_number(transaction)

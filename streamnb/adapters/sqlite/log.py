@@ -13,11 +13,12 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from streamnb.adapters.sqlite.store import CHECKPOINT_BYTES, Extent, SqliteStore
 from streamnb.engine.ports import (
     CommitUnderWay,
+    Log,
     NewRecord,
     Partition,
     Patience,
@@ -39,7 +40,7 @@ class _Turn(NamedTuple):
     position: int
 
 
-class SqliteLog:
+class SqliteLog(Log):
     """A `streamnb.engine.ports.Log` in one SQLite file. Opening it creates the file where there is none.
 
     An owner is known by its name: whoever acquires under the name of the present owner is taken for its
@@ -79,12 +80,6 @@ class SqliteLog:
         self._turns: dict[Partition, _Turn] = {}  # in the order in which they are served next
         self._closed = False
         self._store = SqliteStore(path, patience)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Ownership
 
@@ -212,10 +207,6 @@ class SqliteLog:
         return ()
 
     # Writing
-
-    def commit(self, transaction: Transaction) -> None:
-        """Write outputs, journal record and positions in one transaction; durable on return."""
-        self.begin_commit(transaction).settle()
 
     def begin_commit(self, transaction: Transaction) -> CommitUnderWay:
         """Commit at once: what this connection read meanwhile might never be committed.
