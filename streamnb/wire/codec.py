@@ -332,7 +332,7 @@ def _weight(value: Any, keys: Keys) -> float:
 
 def decode_prediction(raw: bytes) -> Prediction:
     """The prediction in a record; unknown fields are ignored. Raises `MalformedEvent`."""
-    return _decode_as(Prediction, raw)
+    return _convert(parse(raw, len(raw)), Prediction)
 
 
 def decode_metrics(raw: bytes) -> MetricsReport | Drift:
@@ -343,10 +343,6 @@ def decode_metrics(raw: bytes) -> MetricsReport | Drift:
     record = parse(raw, len(raw))
     kind = record.get("kind", "report") if isinstance(record, dict) else None
     return _convert(record, Drift) if kind == "drift" else _convert(record, MetricsReport)
-
-
-def _decode_as(kind: type[T], raw: bytes) -> T:
-    return _convert(parse(raw, len(raw)), kind)
 
 
 def _convert(record: Any, kind: type[T]) -> T:

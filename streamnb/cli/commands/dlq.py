@@ -102,17 +102,9 @@ def _list(options: argparse.Namespace, config: Config, log: Log) -> int:
     by_reason = [(reason, n, sizes[reason]) for reason, n in counts.most_common()]
     print(table(by_reason, ("reason", "letters", "bytes")))
     print(f"\n{waiting:,} of them were not replayed yet; the last of each partition:")
-    rows = [
-        (
-            one.place,
-            one.reason,
-            one.headers.get("path", ""),
-            one.whence,
-            one.record.value[:_SHOWN].decode(errors="replace"),
-        )
-        for one in last
-    ]
-    print(table(rows, ("place", "reason", "path", "from", "value")))
+    columns = ("place", "reason", "path", "from", "value")
+    shown = ({**told, "value": told["value"][:_SHOWN]} for told in (letter.told() for letter in last))
+    print(table([[told[name] for name in columns] for told in shown], columns))
     return 0
 
 
@@ -203,11 +195,9 @@ def _replay(options: argparse.Namespace, config: Config, log: Log) -> int:
 
     found = send_again(config, log, tell, dry_run=options.dry_run)
     topic = config.topics.dead_letters
-    if options.json:
-        told = {**found._asdict(), "dry_run": options.dry_run}
-        print(json.dumps(told | {"topic": topic, "log": config.log.url}))
-    else:
-        print(found.told(f"of {topic} {'would be sent' if options.dry_run else 'sent'}"))
+    answer = {**found._asdict(), "dry_run": options.dry_run, "topic": topic, "log": config.log.url}
+    told = found.told(f"of {topic} {'would be sent' if options.dry_run else 'sent'}")
+    print(json.dumps(answer) if options.json else told)
     return 0
 
 

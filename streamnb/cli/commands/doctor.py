@@ -56,10 +56,8 @@ def run(options: argparse.Namespace) -> int:
     on_log = _kafka if config.log.is_kafka else _embedded
     findings = [*on_log(config, options.timeout), *_machine(config)]
     problems = sum(finding.state is Severity.PROBLEM for finding in findings)
-    if options.json:
-        print(json.dumps({"problems": problems, "findings": [finding._asdict() for finding in findings]}))
-    else:
-        _print(findings)
+    answer = {"problems": problems, "findings": [finding._asdict() for finding in findings]}
+    print(json.dumps(answer)) if options.json else _print(findings)
     return 1 if problems else 0
 
 

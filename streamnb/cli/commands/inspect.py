@@ -43,10 +43,7 @@ def run(options: argparse.Namespace) -> int:
         checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
     digest = part_digest(*learner.parts()["model"])
     description = {"journal": checkpoint.n, "digest": digest, **describe(learner, options.top)}
-    if options.json:
-        print(json.dumps(description))
-    else:
-        print_description(description)
+    print(json.dumps(description)) if options.json else print_description(description)
     return 0
 
 

@@ -25,14 +25,11 @@ def run(options: argparse.Namespace) -> int:
     queries = [_query(text) for text in options.query]
     asked = _table(options)
     answers = [
-        _answer(asked, text, q, options.tolerance) for text, q in zip(options.query, queries, strict=True)
+        _answered(asked, text, q, options.tolerance) for text, q in zip(options.query, queries, strict=True)
     ]
-    if options.json:
-        told = [_as_json(text, one) for text, one in zip(options.query, answers, strict=True)]
-        print(json.dumps({"variables": asked.variables, "answers": told}))
-    else:
-        told_as_text = [_as_text(query, one) for query, one in zip(queries, answers, strict=True)]
-        print("\n\n".join(told_as_text))
+    told = [_as_json(text, one) for text, one in zip(options.query, answers, strict=True)]
+    answer = {"variables": asked.variables, "answers": told}
+    print(json.dumps(answer) if options.json else "\n\n".join(map(_as_text, queries, answers)))
     return 0
 
 
@@ -61,7 +58,7 @@ def _query(text: str) -> Query:
         raise ConfigError(f"query {error}") from error
 
 
-def _answer(asked: JointTable, text: str, query: Query, tolerance: float) -> Answer:
+def _answered(asked: JointTable, text: str, query: Query, tolerance: float) -> Answer:
     try:
         return answer(asked, query, tolerance)
     except (KeyError, ValueError) as error:

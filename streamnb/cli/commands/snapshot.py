@@ -37,10 +37,7 @@ def run(options: argparse.Namespace) -> int:
         answer, show = listed(config), print_list
     else:
         answer, show = _compared(config, options), _print_compared
-    if options.json:
-        print(json.dumps(answer))
-    else:
-        show(answer)
+    print(json.dumps(answer)) if options.json else show(answer)
     return 0
 
 

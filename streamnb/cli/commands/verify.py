@@ -31,12 +31,8 @@ _PROGRESS_SECONDS = 0.5
 def run(options: argparse.Namespace) -> int:
     """Verify everything, without disturbing the learner; 1 where anything differs or is missing."""
     config = wiring.load_config(options)
-    damaged: dict[str, str] = {}
-
-    def note(found: Damaged) -> None:
-        damaged[str(found.path)] = found.reason
-
-    folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, note)
+    damaged: list[Damaged] = []  # a file as often as it was met
+    folder = SnapshotFolder(config.snapshot_folder, config.snapshots.keep, damaged.append)
     findings = Findings()
     with closing(wiring.existing_log(config)) as log, _Progress() as progress:
         source = source_of(config, log, folder)
@@ -45,15 +41,11 @@ def run(options: argparse.Namespace) -> int:
             chosen = None if options.forgotten is None else with_ids(options.forgotten)
             check_rebuilt(source, verified.adopted, findings, chosen)
     told = " ".join(finding.text for finding in findings.all())
-    for path, reason in damaged.items():
+    for path, reason in {str(path): reason for path, reason in damaged}.items():
         if path not in told:  # those that nothing newer makes up for are told with what they are needed for
             findings.differs("snapshots", f"{path}: {reason}", {"path": path})
-    if options.json:
-        print(json.dumps(_described(verified)))
-    else:
-        print(table(((f.check, f.verdict, f.text) for f in findings.all()), ("check", "", "found")))
-        print()
-        print(_sentence(verified))
+    rows = table(((f.check, f.verdict, f.text) for f in findings.all()), ("check", "", "found"))
+    print(json.dumps(_described(verified)) if options.json else f"{rows}\n\n{_sentence(verified)}")
     return 0 if findings.is_clean else 1
 
 

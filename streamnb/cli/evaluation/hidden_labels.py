@@ -96,10 +96,7 @@ def run_with_hidden_labels(options: argparse.Namespace) -> int:
     if not answer.scored:
         say_why_nothing_was_learned(options.file, config, read, read - answer.events)
     odd.say(is_over=True)
-    if options.json:
-        print(msgspec.json.encode(answer).decode())
-    else:
-        _show(answer, tally)
+    print(msgspec.json.encode(answer).decode()) if options.json else _show(answer, tally)
     return 0 if answer.scored else 1
 
 
