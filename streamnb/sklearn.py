@@ -57,8 +57,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row. Raises NotFittedError."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def __getstate__(self) -> dict[str, Any]:
         """The model as bytes: joblib would map its arrays read-only, and it could not go on learning."""

@@ -335,8 +335,7 @@ def _with_budget(config: Config, begun: Mapping[str, Any] | None) -> Config:
         first = {"budget": None, "shares": 1, **begun.get("memory", {})}
     given = msgspec.structs.asdict(config.memory)
     first |= {name: value for name, value in given.items() if value is not None}
-    memory = msgspec.structs.replace(config.memory, **first)
-    return msgspec.structs.replace(config, memory=memory)
+    return msgspec.structs.replace(config, memory=msgspec.structs.replace(config.memory, **first))
 
 
 def _embedded_log(config: Config, patience: Patience | None = None) -> SqliteLog:

@@ -76,8 +76,7 @@ def _read_table(key: str, table: object) -> AttributeConfig:
 
 def _default_path(key: str, name: str, kind: str) -> str:
     is_text = (name, kind) == ("text", "text")
-    path = render_path(("text",) if is_text else ("features", name))
-    return JSON_PATH.read(f"{key}.path", path)
+    return JSON_PATH.read(f"{key}.path", render_path(("text",) if is_text else ("features", name)))
 
 
 def _check(key: str, attribute: AttributeConfig) -> None:

@@ -90,8 +90,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed
 
 def may_be_learned_anew(key: str, *, waits: bool) -> bool:
     """Whether a model that is learned anew may have another value of a key; some events may wait."""
-    of_model = _OF_THE_MODEL.fullmatch(key) is not None
-    return of_model or (key.startswith("attributes") and not waits)
+    return _OF_THE_MODEL.fullmatch(key) is not None or (key.startswith("attributes") and not waits)
 
 
 def restored(shaping: Mapping[str, Any]) -> Config:

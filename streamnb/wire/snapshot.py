@@ -163,8 +163,7 @@ def load(file: io.BufferedIOBase) -> Snapshot:
     text = _read_header(file, size)
     _verify_checksum(file, size)
     header = _parse(text)
-    start = _aligned(_PRELUDE.size + len(text))
-    _verify_directory(header, size - _CHECKSUM - start)
+    _verify_directory(header, size - _CHECKSUM - _aligned(_PRELUDE.size + len(text)))
     file.seek(_PRELUDE.size + len(text))
     _skip_padding(file)
     filled: dict[str, dict[str, Array]] = {name: {} for name in header.parts}

@@ -14,16 +14,14 @@ from streamnb.model.trees.tree_augmented_nb import TreeAugmentedNB
 def edges(model: StreamModel) -> list[dict[str, Any]] | None:
     """Parent and child of every edge, of a tree with the information between them (nats); None of others."""
     if isinstance(model, TreeAugmentedNB):
-        found = sorted(model.edges, key=lambda edge: -edge.information)
         return [
             {"parent": str(parent), "child": str(child), "information": information}
-            for parent, child, information in found
+            for parent, child, information in sorted(model.edges, key=lambda edge: -edge.information)
         ]
     if isinstance(model, RiverStreamModel) and isinstance(model.classifier, BayesianNetworkClassifier):
-        parents = model.classifier.network.parents
         return [
             {"parent": str(parent), "child": str(child)}
-            for child, names in parents.items()
+            for child, names in model.classifier.network.parents.items()
             for parent in names
         ]
     return None

@@ -171,8 +171,7 @@ def application(
 
 def _problem(code: int, why: str) -> JSONResponse:
     """What is wrong, short, and without what it quotes of a request that no UTF-8 can hold."""
-    said = why.encode(errors="backslashreplace").decode()
-    return JSONResponse({"detail": said[:_MOST_SAID]}, code)
+    return JSONResponse({"detail": why.encode(errors="backslashreplace").decode()[:_MOST_SAID]}, code)
 
 
 def metrics_of(replica: Replica) -> tuple[CollectorRegistry, Callable[[str, int], None]]:

@@ -275,8 +275,7 @@ class Following:
             if entry.record.kind == "adopt" and not self._adopts:
                 yield entry.record
                 return
-            following = self.checkpoint.after(entry.record)
-            self._replay.process(self.checkpoint, following, entry.record)
+            self._replay.process(self.checkpoint, self.checkpoint.after(entry.record), entry.record)
             self._offset = entry.offset
             yield entry.record
 

@@ -89,6 +89,5 @@ class SliceReader:
 
     def _limit(self, part: Slice, records: Sequence[Record]) -> int:
         """How many records to read at once: a slice has been in memory before, more has to be little."""
-        size = sum(len(record.value) for record in records)
-        mean = max(256, size // max(1, len(records)))
+        mean = max(256, sum(len(record.value) for record in records) // max(1, len(records)))
         return max(part.next - part.first, min(_AHEAD, _AHEAD_BYTES // len(self._ahead) // mean))

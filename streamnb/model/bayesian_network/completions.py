@@ -74,8 +74,7 @@ class Worlds(NamedTuple):
         ways = self.codes.copy(), self.gaps, self.live, self.sizes, self.strides, self.first
         _weigh(tables.shape, smoothed, fine, 1.0 / FINE, *ways, logs, misses, chances, found)
         shares = found.tolist()
-        ends = self.first.tolist()
-        return [shares[a:b] for a, b in pairwise(ends)] if any(shares) else None
+        return [shares[a:b] for a, b in pairwise(self.first.tolist())] if any(shares) else None
 
 
 @kernel

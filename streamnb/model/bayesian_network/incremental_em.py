@@ -272,9 +272,7 @@ class NetworkEM(Savable):
         if len(variables) != len(weights):
             raise SnapshotError("parts of kept events are not as many as their weights")
         families = [self.network.family(v) for v in variables]
-        sizes = [len(family) for family in families]
-        ends = [0, *accumulate(sizes)]
-        stops = [0, *rows["part_ends"]]
+        ends, stops = [0, *accumulate(map(len, families))], [0, *rows["part_ends"]]
         if ends[-1] != len(rows["part_codes"]) or stops[-1] != len(variables) or stops != sorted(stops):
             raise SnapshotError("parts of kept events end where they should not")
         known = [values[u] for family in families for u in family]

@@ -90,8 +90,7 @@ def compared(
 
 
 def _cut(items: Sequence[Any], lengths: Sequence[int]) -> list[Sequence[Any]]:
-    ends = np.cumsum([0, *lengths]).tolist()
-    return [items[first:last] for first, last in pairwise(ends)]
+    return [items[first:last] for first, last in pairwise(np.cumsum([0, *lengths]).tolist())]
 
 
 def _combinations(side: Sequence[tuple[Any, Sequence[str]]]) -> list[dict[Any, str]]:

@@ -187,8 +187,7 @@ class BayesianNetwork(Savable):
         *above, own = [self._live(u) for u in self._tables.family(v)]
         if not own or not all(above):
             return {}
-        shares = self._read_shares(v, {})
-        rows = shares.reshape(-1, len(own)).tolist()
+        rows = self._read_shares(v, {}).reshape(-1, len(own)).tolist()
         return {at: dict(zip(own, row, strict=True)) for at, row in zip(product(*above), rows, strict=True)}
 
     def joint(self, *names: Name, given: Values | None = None) -> JointTable:

@@ -21,8 +21,7 @@ def sum_of_products(factors: Iterable[Factor], kept: tuple[int, ...]) -> Factor:
 
     Its axes are those of `kept`, in this order. Each of them must be a variable of some factor.
     """
-    rest = _eliminated(list(factors), kept)
-    found = product(rest)
+    found = product(_eliminated(list(factors), kept))
     order = tuple(found.scope.index(variable) for variable in kept)
     misses = None if found.misses is None else found.misses.transpose(order)
     return Factor(kept, found.logs.transpose(order), misses)
@@ -38,8 +37,7 @@ def maximum(factors: Iterable[Factor], of: tuple[int, ...]) -> tuple[dict[int, i
     rest = _eliminated(list(factors), of)
     steps = []
     for variable in _min_fill(rest, of):
-        own = [f for f in rest if variable in f.scope]
-        best, at = maximised(product(own), variable)
+        best, at = maximised(product([f for f in rest if variable in f.scope]), variable)
         rest = [f for f in rest if variable not in f.scope] + [best]
         steps.append((variable, best.scope, at))
     found: dict[int, int] = {}

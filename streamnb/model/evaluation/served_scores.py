@@ -247,8 +247,7 @@ class ServedScores:
         made._all.bins, made._all.sums = found["bins"].copy(), [*map(total, meta["sums"])]
         if len(made._all.sums) != _CONFIDENCE + BINS:
             raise SnapshotError(f"sums: expected {_CONFIDENCE + BINS}, found {len(made._all.sums)}")
-        rows = found["cells"][:, :2]
-        reject("cells", (np.diff(rows[:, 0]) < 0), "not in order")
+        reject("cells", np.diff(found["cells"][:, 0]) < 0, "not in order")
         made._truth, made._predicted = (column.copy() for column in found["window_labels"].T)
         made._terms = found["window_terms"].copy()
         return made

@@ -151,8 +151,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         """
         weight = units(w)
         if weight and not is_no_target(y):
-            target = real("target", y)
-            self._update(*self._design.row(x, target, adds=True), weight)
+            self._update(*self._design.row(x, real("target", y), adds=True), weight)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: float | None, w: float = 1.0) -> None:
         """Undo ``learn_one(x, y, w)``.
@@ -173,8 +172,7 @@ class LinearRegression(Savable, base.Regressor):  # type: ignore[misc]  # River 
         """
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise ValueError("only models of the same class and parameters can be merged")
-        places = self._design.take_in(other._design)
-        self._moments.merge(other._moments, places)
+        self._moments.merge(other._moments, self._design.take_in(other._design))
         self._fit = None
         return self
 

@@ -186,8 +186,7 @@ class BayesOptimalClassifier(Savable, base.Classifier):  # type: ignore[misc]  #
     @property
     def corrections(self) -> Corrections:
         """Counts are taken back of the models that have any; the posterior stays."""
-        kinds = set(map(corrections_of, self._classifiers()))
-        return "again" if kinds == {"again"} else "counts"
+        return "again" if set(map(corrections_of, self._classifiers())) == {"again"} else "counts"
 
     @property
     def n_prunings(self) -> int:

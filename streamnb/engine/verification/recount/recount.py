@@ -214,8 +214,7 @@ class Recount:
                 if name not in self.fields and (is_taken_back or not self._has_room(self.fields, plan)):
                     continue
                 self.fields.add(name)
-                number = min(max(float(value), -LARGEST), LARGEST)
-                self.moments[name, label].add(number, weight)
+                self.moments[name, label].add(min(max(float(value), -LARGEST), LARGEST), weight)
                 if not self.moments[name, label].n:
                     del self.moments[name, label]
             else:
