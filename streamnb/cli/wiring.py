@@ -112,16 +112,12 @@ def settings(config: Config) -> Settings:
         report_seconds=config.metrics.every,
         window=config.metrics.window,
         interval=config.metrics.interval,
-        evidence=config.predictions.evidence,
-        hypotheses=config.predictions.hypotheses,
-        unseen=config.predictions.unseen,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
-        max_bytes=config.predictions.max_bytes,
         letter_bytes=config.events.letter_bytes or _letter_bytes(config),
-        top=config.predictions.top,
         max_classes=config.classes.max,
         labels=_labels(config) if config.keeps_events else None,
+        **msgspec.structs.asdict(config.predictions),
     )
 
 

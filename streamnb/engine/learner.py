@@ -639,16 +639,7 @@ class Learner:
         """Tell the detectors whether an event was predicted wrong (1), once so many records were consumed."""
         for found in self.drift.observe(error):
             self.tally.drifts[found.detector] += 1
-            drift = Drift(
-                detector=found.detector,
-                id=event_id,
-                events=consumed,
-                observations=found.observations,
-                error_rate=found.error_rate,
-                recent_error_rate=found.recent_error_rate,
-                model=model,
-                ts=now,
-            )
+            drift = Drift(id=event_id, events=consumed, model=model, ts=now, **found._asdict())
             yield NewRecord(self.settings.metrics, self.settings.name.encode(), encode_metrics(drift))
 
     def _prune(self, learned_before: int) -> None:

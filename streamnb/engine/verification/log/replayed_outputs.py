@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -37,16 +37,6 @@ class _Said(msgspec.Struct):
     model: _Model
     id: str = ""
     kind: str = ""
-
-
-class _Published(NamedTuple):
-    """A published record, and where it is."""
-
-    key: bytes | None
-    value: bytes
-    headers: Any
-    partition: Partition
-    offset: int
 
 
 Name = tuple[Any, ...]
@@ -127,7 +117,7 @@ class ReplayedOutputs:
         text = f"topic {first.topic!r}: {missed:,} that a replay gives are not there, the first: {value}"
         self._findings.differs(OUTPUTS, text, {"topic": first.topic, "id": name}, found=0, expected=missed)
 
-    def _tell_other(self, one: _Published) -> None:
+    def _tell_other(self, one: Record) -> None:
         text = (
             f"{one.partition} offset {one.offset} is none that a replay gives, or one that was there before"
         )
@@ -138,7 +128,7 @@ class ReplayedOutputs:
             self._topics[output.topic] = _Window(self._log, output)
         return self._topics[output.topic]
 
-    def _tell(self, output: NewRecord, found: _Published) -> None:
+    def _tell(self, output: NewRecord, found: Record) -> None:
         name = (output.key or b"").decode(errors="backslashreplace")
         what = ", ".join(_differences(found, output))
         self._findings.differs(
@@ -164,7 +154,7 @@ class _Window:
         self.errors: list[LogError | JournalError] = []
         self._log = log
         self._name = _place if first.headers else _what
-        self._unmet: dict[Name, list[_Published]] = {}
+        self._unmet: dict[Name, list[Record]] = {}
         self._size = 0  # bytes
         self._ahead: dict[Partition, tuple[int, int]] = {}
         try:
@@ -178,7 +168,7 @@ class _Window:
         """Whether nothing more is read until some of it is asked for."""
         return self._size >= _WINDOW
 
-    def take(self, output: NewRecord) -> _Published | None:
+    def take(self, output: NewRecord) -> Record | None:
         """The record that should be this one, once: of its bytes, else of its name; None if there is none."""
         name = self._name(output)
         if name is None:
@@ -197,7 +187,7 @@ class _Window:
         self._size -= len(taken.value)
         return taken
 
-    def _alike(self, name: Name, output: NewRecord) -> _Published | None:
+    def _alike(self, name: Name, output: NewRecord) -> Record | None:
         wanted = _bytes_of(output)
         return next((found for found in self._unmet.get(name, ()) if _bytes_of(found) == wanted), None)
 
@@ -206,7 +196,7 @@ class _Window:
         self._unmet = {n: found for n, found in self._unmet.items() if found and n >= name[:1]}
         self._size = sum(len(one.value) for found in self._unmet.values() for one in found)
 
-    def left(self, models: AbstractSet[str]) -> Iterator[_Published]:
+    def left(self, models: AbstractSet[str]) -> Iterator[Record]:
         """What nobody asked for, of these models; of dead letters nobody knows whose they are."""
         while self._unmet or self._read():
             for name, found in self._unmet.items():
@@ -233,12 +223,11 @@ class _Window:
     def _add(self, record: Record) -> None:
         name = self._name(record)
         if name is not None:
-            found = _Published(record.key, record.value, record.headers, record.partition, record.offset)
-            self._unmet.setdefault(name, []).append(found)
+            self._unmet.setdefault(name, []).append(record)
             self._size += len(record.value)
 
 
-def _bytes_of(record: NewRecord | _Published) -> tuple[Any, ...]:
+def _bytes_of(record: NewRecord | Record) -> tuple[Any, ...]:
     return record.key, record.value, tuple(map(tuple, record.headers))
 
 
@@ -267,7 +256,7 @@ def _what(output: NewRecord | Record) -> Name | None:
     return said.ts, said.id, said.kind, said.model.name
 
 
-def _differences(found: _Published, output: NewRecord) -> Iterator[str]:
+def _differences(found: Record, output: NewRecord) -> Iterator[str]:
     """What is other than it should be, field by field where it is JSON."""
     try:
         here, there = (msgspec.json.decode(value, type=dict) for value in (found.value, output.value))
