@@ -27,7 +27,7 @@ from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, s
 from streamnb.config.hypotheses import former_defaults
 from streamnb.config.models import model
 from streamnb.engine.journal.history import entries
-from streamnb.engine.journal.identity import Change, Identity
+from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
@@ -40,6 +40,7 @@ from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.posterior.credible_intervals import beta_intervals
 from streamnb.model.warm import warm
 from streamnb.wire.dead_letter import USUAL_LIMIT, largest_body
+from streamnb.wire.journal import Change
 from streamnb.wire.schema import AttributeSpec, EventSchema
 from streamnb.worker import Pace, Worker
 
@@ -148,7 +149,7 @@ class Configured:
         then, now = (shaping_of(restored(shaping)) for shaping in (before, self.shaping))
         if "memory" in then and "memory" not in now:
             now["memory"] = then["memory"]
-        return [Change(*changed) for changed in changes(then, now)]
+        return changes(then, now)
 
     def learner(self, shaping: Mapping[str, Any]) -> Learner:
         """One that has learned nothing, under a configuration that was journalled."""

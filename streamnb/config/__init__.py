@@ -4,7 +4,6 @@ Every key, its unit and its default stand in docs/configuration.md.
 """
 
 from streamnb.config.attributes import AttributeConfig as AttributeConfig
-from streamnb.config.changes import Changed as Changed
 from streamnb.config.changes import changes as changes
 from streamnb.config.changes import may_be_learned_anew as may_be_learned_anew
 from streamnb.config.changes import restored as restored

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,6 +24,7 @@ from streamnb.config.hypotheses import ONCE_FIRST_BYTES
 from streamnb.config.schema import Config
 from streamnb.config.writing import FORMER, shaping_of
 from streamnb.errors import JournalError
+from streamnb.wire.journal import Change
 
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*|transition_m)
@@ -54,16 +55,7 @@ _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
 
-class Changed(NamedTuple):
-    """One key; see `streamnb.engine.journal.identity.Change`."""
-
-    key: str
-    before: str
-    after: str
-    allowed: bool
-
-
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed]:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """Every key, in alphabetical order, that has not the same value in both of two `shaping_of`.
 
     Where one of them weighs hypotheses and the other does not, ``model.kind`` says so: what only the one
@@ -76,7 +68,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Changed
     weighs = any(weighing)
     learned_otherwise = any(map(is_classifier, (before, after)))
     return [
-        Changed(
+        Change(
             key,
             old.get(key, _ABSENT),
             new.get(key, _ABSENT),

@@ -25,7 +25,7 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -110,6 +110,22 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     def events(self) -> int:
         """How many records were processed, of every sort."""
         return sum(part.count for part in self.slices)
+
+
+class Change(NamedTuple):
+    """A key of a configuration that has another value than a journal record has.
+
+    Attributes:
+        key: its dotted path.
+        before: the value that the journal knows, as text.
+        after: the value now.
+        allowed: whether what was learned can be continued with it.
+    """
+
+    key: str
+    before: str
+    after: str
+    allowed: bool
 
 
 class _Likeness(msgspec.Struct):

@@ -5,30 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from streamnb.engine.learner import Learner
 from streamnb.wire.codec import Rules
-from streamnb.wire.journal import JournalRecord
+from streamnb.wire.journal import Change, JournalRecord
 
 PROGRAM = "streamnb"
 """The key of a fingerprint that holds the program's version."""
-
-
-class Change(NamedTuple):
-    """A key of the configuration that has another value than it had.
-
-    Attributes:
-        key: its dotted path.
-        before: the value that the journal knows, as text.
-        after: the value now.
-        allowed: whether what was learned can be continued with it.
-    """
-
-    key: str
-    before: str
-    after: str
-    allowed: bool
 
 
 class Configuration(Protocol):

@@ -21,7 +21,7 @@ from streamnb.engine.journal.history import (
     last,
     path_to,
 )
-from streamnb.engine.journal.identity import Change, Identity
+from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.replay import SliceReader, processed
 from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
@@ -30,7 +30,7 @@ from streamnb.engine.ports import Log, NewRecord, Partition
 from streamnb.errors import JournalError, SnapshotError
 from streamnb.model.attributes.parameters import brief
 from streamnb.wire.codec import READING
-from streamnb.wire.journal import JournalRecord, chain_outputs
+from streamnb.wire.journal import Change, JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
 _FREE: AbstractContextManager[object] = nullcontext()
