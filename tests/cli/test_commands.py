@@ -492,6 +492,18 @@ def test_replay_makes_no_log_for_a_file_that_is_missing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("step", ["streamnb.cli.build_parser", "streamnb.cli.commands.sample.run"])
+def test_ctrl_c_ends_a_command_with_one_line(monkeypatch, capsys, step):
+    """While it loads as well as while it works."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(step, interrupted)
+    assert cli.main(["sample", "-"]) == 130
+    assert capsys.readouterr() == ("", "streamnb: interrupted\n")
+
+
 def test_replay_delivers_what_waits(tmp_path):
     """A pipe that stays open: its events are written all the same, and a signal ends it with a count."""
     command = [sys.executable, "-m", "streamnb", "replay", "-"]
