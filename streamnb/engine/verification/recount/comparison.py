@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -258,7 +259,8 @@ class _Comparing:
     def rows(self, recount: Recount, statistics: Statistics) -> None:
         """The words and values: each that was learned, and those that were counted and not learned."""
         seen: set[Row] = set()
-        for row, learned, presence, is_stopped in _rows(statistics):
+        unlearned = (_Row(row, {}, {}, is_stopped=False) for row in recount.rows if row not in seen)
+        for row, learned, presence, is_stopped in chain(_rows(statistics), unlearned):
             place = {"attribute": row[0][1], "value": row[1]}
             if row in seen:
                 self.number("rows", place, 1, 2)
@@ -269,11 +271,6 @@ class _Comparing:
                 self.number("word", place, there, here)
             self.by_class("count", place, recount.rows.get(row, {}), learned)
             self.by_class("texts", place, recount.presence.get(row, {}), presence)
-        for row, counted in recount.rows.items():
-            if row not in seen:
-                place = {"attribute": row[0][1], "value": row[1]}
-                self.by_class("count", place, counted, {})
-                self.by_class("texts", place, recount.presence.get(row, {}), {})
         for group, word in sorted(recount.stopped - seen):
             self.number("word", {"attribute": group[1], "value": word}, "stopped", "not there")
 
@@ -286,16 +283,9 @@ class _Comparing:
         if counted is None or counted.n != n:
             self.number("weight", place, 0.0 if counted is None else counted.n / UNIT, n / UNIT)
             return
-        exact = counted.mean, counted.M2
-        close = [
-            _within(value, right, bound)
-            for value, right, bound in zip(values, exact, counted.bounds(), strict=True)
-        ]
-        for what, value, right, is_close in zip(("mean", "M2"), values, exact, close, strict=True):
-            if not is_close:
+        exact, are_close = (counted.mean, counted.M2), True
+        for what, value, right, bound in zip(("mean", "M2"), values, exact, counted.bounds(), strict=True):
+            if not (math.isfinite(value) and abs(Fraction(value) - right) <= bound):
                 self.number(what, place, float(right), value)
-        self.equal.moments += all(close)
-
-
-def _within(value: float, exact: Fraction, bound: float) -> bool:
-    return math.isfinite(value) and abs(Fraction(value) - exact) <= bound
+                are_close = False
+        self.equal.moments += are_close

@@ -11,6 +11,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from streamnb.engine.settings import ROOM_EVERY, Pruning, Settings
 from streamnb.engine.verification.exact.moments import ExactMoments
@@ -76,6 +77,15 @@ class RecountPlan:
         """The kind of an attribute; one that is not declared is taken by the type of its value."""
         undeclared = NOMINAL if isinstance(value, (str, bool)) else _CONTINUOUS
         return self.kinds.get(name, undeclared)
+
+
+class _Change(NamedTuple):
+    """Units of a label; below zero they are taken back, of an event learned after so many prunings."""
+
+    label: str
+    weight: int
+    plan: RecountPlan
+    prunings: int | None = None
 
 
 class Recount:
@@ -182,7 +192,7 @@ class Recount:
             self.sources = plan.sources
         self.events += 1
         self.classes[label] += weight
-        self._attributes(label, weight, event.x, plan)
+        self._attributes(event.x, _Change(label, weight, plan))
 
     def unlearn(self, event: Event, label: str, weight: int, plan: RecountPlan, prunings: int) -> None:
         """Take back an event that was learned so after so many prunings.
@@ -194,17 +204,11 @@ class Recount:
         self.events -= 1
         self.unlearned += 1
         self.classes[label] -= weight
-        self._attributes(label, -weight, event.x, plan, prunings)
+        self._attributes(event.x, _Change(label, -weight, plan, prunings))
 
-    def _attributes(
-        self,
-        label: str,
-        weight: int,
-        x: Mapping[str, str | float | bool],
-        plan: RecountPlan,
-        prunings: int | None = None,
-    ) -> None:
-        """Count every attribute; of one that is taken back, the words that were there after `prunings`."""
+    def _attributes(self, x: Mapping[str, str | float | bool], change: _Change) -> None:
+        """Count every attribute; of what is taken back, the words that were there after `prunings`."""
+        label, weight, plan, prunings = change
         for name, value in x.items():
             if name == plan.entity:
                 continue
@@ -222,7 +226,7 @@ class Recount:
                     continue
                 group = self.group(kind, name)
                 words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
-                self._count(group, words, label, weight, plan, prunings)
+                self._count(group, words, change)
 
     def _has_room(self, attributes: Sized, plan: RecountPlan) -> bool:
         """Whether there may be one more attribute beside these."""
@@ -234,15 +238,8 @@ class Recount:
         self.totals.setdefault(group, defaultdict(int))
         return group
 
-    def _count(
-        self,
-        group: Group,
-        words: Sequence[str],
-        label: str,
-        weight: int,
-        plan: RecountPlan,
-        prunings: int | None,
-    ) -> None:
+    def _count(self, group: Group, words: Sequence[str], change: _Change) -> None:
+        label, weight, plan, prunings = change
         kind, _ = group
         if kind == BERNOULLI:
             self.totals[group][label] += weight
@@ -255,11 +252,11 @@ class Recount:
                 continue
             if row not in self.rows and not self._fits(row, plan):
                 continue
-            change = weight if kind == BERNOULLI else times * weight
+            more = weight if kind == BERNOULLI else times * weight
             counts = self.rows.get(row) or self._row(row)
-            counts[label] = counts.get(label, 0) + change
+            counts[label] = counts.get(label, 0) + more
             if kind != BERNOULLI:
-                self.totals[group][label] += change
+                self.totals[group][label] += more
             if counts_presence:
                 texts = self.presence.setdefault(row, {})
                 texts[label] = texts.get(label, 0) + weight
