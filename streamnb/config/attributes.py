@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from streamnb.config.kinds import FINITE, JSON_PATH, NAME, PROPORTION, VALUES, Kind, number, refused, whole
-from streamnb.config.sections import Section, kinds_of, read_entries, write_tables
+from streamnb.config.kinds import FINITE, JSON_PATH, NAME, PROPORTION, VALUES, number, refused, whole
+from streamnb.config.sections import Section, kinds_of, read_entries, tables
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
 from streamnb.wire.paths import render_path
@@ -48,20 +48,6 @@ def check_smoothing(key: str, alpha: float | None, m: float | None, p: float | N
         raise refused(f"{key}.p", p, f"{key}.m beside it")
 
 
-class _Attributes(Kind[Any], frozen=True):
-    """A list of tables, each read as an `AttributeConfig`."""
-
-    def read(self, key: str, value: object) -> tuple[AttributeConfig, ...]:
-        """The attributes in order; an error names the one at fault as ``attributes[0]``."""
-        tables = super().read(key, value)
-        attributes = tuple(_read_table(f"{key}[{i}]", table) for i, table in enumerate(tables))
-        first: dict[str, int] = {}
-        for i, attribute in enumerate(attributes):
-            if (same := first.setdefault(attribute.name, i)) != i:
-                raise refused(f"{key}[{i}].name", attribute.name, f"another name than {key}[{same}] has")
-        return attributes
-
-
 def _read_table(key: str, table: object) -> AttributeConfig:
     values = read_entries(AttributeConfig, key, table, "a table with name and kind")
     for name in ("name", "kind"):
@@ -97,9 +83,4 @@ def _check(key: str, attribute: AttributeConfig) -> None:
         raise refused(f"{key}.max", attribute.max, f"more than {key}.min, {attribute.min:g}")
 
 
-ATTRIBUTES = _Attributes(
-    "list of tables",
-    "[[attributes]] tables, or a list of tables",
-    lambda value: value if isinstance(value, list) else None,
-    write_tables,
-)
+ATTRIBUTES = tables("attributes", _read_table)

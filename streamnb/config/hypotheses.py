@@ -16,13 +16,12 @@ from streamnb.config.kinds import (
     PROPORTION,
     RATE,
     SIZE,
-    Kind,
     duration,
     number,
     refused,
     whole,
 )
-from streamnb.config.sections import Section, kinds_of, read_entries, write_tables
+from streamnb.config.sections import Section, kinds_of, read_entries, tables
 from streamnb.config.values import format_duration
 from streamnb.errors import ConfigError
 from streamnb.model.attributes.attributes import EventModel
@@ -150,13 +149,9 @@ def default_hypotheses() -> tuple[HypothesisConfig, ...]:
 
     def declared(hypothesis: AnyHypothesis) -> HypothesisConfig:
         given = {name: value for name, value in vars(hypothesis).items() if value not in {"", "learned"}}
-        if isinstance(hypothesis, Softmax):
-            return HypothesisConfig(kind="softmax", **{**_NOT_NAIVE, **given})
-        if isinstance(hypothesis, ByteSoftmax):
-            return HypothesisConfig(kind="byte_softmax", **{**_NOT_NAIVE, **given})
-        if isinstance(hypothesis, Pool):
-            return HypothesisConfig(kind="pool", **{**_NOT_NAIVE, **given})
-        return HypothesisConfig(**given)  # the prior of its classes is the model's
+        kind = {Softmax: "softmax", ByteSoftmax: "byte_softmax", Pool: "pool"}.get(type(hypothesis))
+        # Of naive Bayes the prior of classes is the model's.
+        return HypothesisConfig(**{**({"kind": kind, **_NOT_NAIVE} if kind else {}), **given})
 
     return tuple(map(declared, DEFAULT_HYPOTHESES))
 
@@ -187,30 +182,19 @@ def misfits_of_attributes(attributes: Sequence[AttributeConfig], instead: str = 
                 yield refused(f"{key}.{name}", 0.0, f"{ABOVE_ZERO.expected} beside hypotheses{instead}")
 
 
-class _Hypotheses(Kind[Any], frozen=True):
-    """A list of tables, each read as a `HypothesisConfig`."""
-
-    def read(self, key: str, value: object) -> tuple[HypothesisConfig, ...]:
-        """The hypotheses in order; an error names the one at fault as ``hypotheses[0]``."""
-        tables = super().read(key, value)
-        hypotheses = tuple(_read_table(f"{key}[{i}]", table) for i, table in enumerate(tables))
-        first: dict[str, int] = {}
-        for i, hypothesis in enumerate(hypotheses):
-            name = hypothesis.name
-            if name is not None and (same := first.setdefault(name, i)) != i:
-                raise refused(f"{key}[{i}].name", name, f"another name than {key}[{same}] has")
-            if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
-                kinds = 'of kind "softmax", "byte_softmax" or "tree" or with calibrated = true'
-                expected = f"a hypothesis beside it to pool, {kinds}"
-                raise refused(f"{key}[{i}].kind", "pool", expected)
-        read = [(i, h.first_bytes) for i, h in enumerate(hypotheses) if h.first_bytes is not None]
-        for i, first_bytes in read:
-            if first_bytes != read[0][1]:
-                expected = f"{read[0][1]}, as {key}[{read[0][0]}] has: all share what they read"
-                raise refused(f"{key}[{i}].first_bytes", first_bytes, expected)
-        if hypotheses and not any(hypothesis.weight for hypothesis in hypotheses):
-            raise refused(f"{key}[0].weight", 0.0, "a weight above 0 for at least one of the hypotheses")
-        return hypotheses
+def _check(key: str, hypotheses: Sequence[HypothesisConfig]) -> None:
+    """Refuse a pool of nothing, bytes that are read otherwise, and none of any weight."""
+    for i, hypothesis in enumerate(hypotheses):
+        if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
+            kinds = 'of kind "softmax", "byte_softmax" or "tree" or with calibrated = true'
+            raise refused(f"{key}[{i}].kind", "pool", f"a hypothesis beside it to pool, {kinds}")
+    read = [(i, h.first_bytes) for i, h in enumerate(hypotheses) if h.first_bytes is not None]
+    for i, first_bytes in read:
+        if first_bytes != read[0][1]:
+            expected = f"{read[0][1]}, as {key}[{read[0][0]}] has: all share what they read"
+            raise refused(f"{key}[{i}].first_bytes", first_bytes, expected)
+    if hypotheses and not any(hypothesis.weight for hypothesis in hypotheses):
+        raise refused(f"{key}[0].weight", 0.0, "a weight above 0 for at least one of the hypotheses")
 
 
 def _read_table(key: str, table: object) -> HypothesisConfig:
@@ -232,9 +216,4 @@ def _read_table(key: str, table: object) -> HypothesisConfig:
     return hypothesis
 
 
-HYPOTHESES = _Hypotheses(
-    "list of tables",
-    "[[hypotheses]] tables, or a list of tables",
-    lambda value: value if isinstance(value, list) else None,
-    write_tables,
-)
+HYPOTHESES = tables("hypotheses", _read_table, _check)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
 
@@ -20,6 +20,11 @@ from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, Pool, 
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.room import NEWEST
+
+_NOT_NAIVE: dict[str, Callable[..., AnyHypothesis]] = {
+    "softmax": Softmax, "byte_softmax": ByteSoftmax, "pool": Pool, "tree": Tree
+}  # fmt: skip
+"""Kind of a hypothesis -> what makes it, of those that read no counts as naive Bayes does."""
 
 
 def model(config: Config) -> StreamModel:
@@ -76,15 +81,10 @@ def _classifier(read_by: ModelConfig, declared: Mapping[str, Attribute | str]) -
 def _hypothesis(number: int, declared: HypothesisConfig, read_by: ModelConfig) -> AnyHypothesis:
     """A hypothesis; what naive Bayes leaves out is taken from the model."""
     all_have: dict[str, Any] = {"weight": declared.weight, "name": declared.name or ""}
+    kind = _NOT_NAIVE.get(declared.kind)
     try:
-        if declared.kind == "softmax":
-            return Softmax(**declared.own, **all_have)
-        if declared.kind == "byte_softmax":
-            return ByteSoftmax(**declared.own, **all_have)
-        if declared.kind == "pool":
-            return Pool(**declared.own, **all_have)
-        if declared.kind == "tree":
-            return Tree(**declared.own, **all_have)
+        if kind is not None:
+            return kind(**declared.own, **all_have)
         return Hypothesis(**_reading(declared, read_by), **all_have)
     except ValueError as error:
         raise ConfigError(f"hypotheses[{number}]: {error}") from error

@@ -5,7 +5,7 @@ A key may be a list of tables, each read as one section; errors name the table a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -75,6 +75,42 @@ def _read_entry(section: type[Section], key: str, name: str, value: object) -> A
     if name not in kinds:
         raise unknown(f"{key}.{name}", [f"{key}.{known}" for known in kinds])
     return kinds[name].read(f"{key}.{name}", value)
+
+
+class Tables(Kind[Any], frozen=True, kw_only=True):
+    """A list of tables of which no two have one name.
+
+    Attributes:
+        read_one: reads the table at a key.
+        check: looks at all that stand at a key.
+    """
+
+    read_one: Callable[[str, object], Any]
+    check: Callable[[str, tuple[Any, ...]], None]
+
+    def read(self, key: str, value: object) -> tuple[Any, ...]:
+        """They in order; an error names the one at fault as ``attributes[0]``."""
+        found = tuple(self.read_one(f"{key}[{i}]", one) for i, one in enumerate(super().read(key, value)))
+        first: dict[str, int] = {}
+        for i, one in enumerate(found):
+            if one.name is not None and (same := first.setdefault(one.name, i)) != i:
+                raise refused(f"{key}[{i}].name", one.name, f"another name than {key}[{same}] has")
+        self.check(key, found)
+        return found
+
+
+def tables(
+    key: str,
+    read_one: Callable[[str, object], Any],
+    check: Callable[[str, tuple[Any, ...]], None] = lambda *_: None,
+) -> Tables:
+    """The kind of the tables at a key; see `Tables`."""
+    expected = f"[[{key}]] tables, or a list of tables"
+    return Tables("list of tables", expected, _list, write_tables, read_one=read_one, check=check)
+
+
+def _list(value: object) -> list[object] | None:
+    return value if isinstance(value, list) else None
 
 
 def write_tables(tables: tuple[Section, ...]) -> str:
