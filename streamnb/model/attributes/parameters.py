@@ -23,6 +23,12 @@ def check_whole(name: str, number: Any, least: int, most: float = math.inf) -> N
         raise ValueError(f"{name} must be an integer {allowed}, not {brief(repr(number))}")
 
 
+def check_amount(name: str, number: float) -> None:
+    """Raise ValueError for a number that is negative, infinite or NaN."""
+    if not 0.0 <= number < math.inf:
+        raise ValueError(f"{name} must be finite and not negative, not {number!r}")
+
+
 def check_mapping(name: str, given: Any, example: str) -> None:
     """Raise ValueError unless the parameter is a mapping, or None."""
     if given is not None and not isinstance(given, Mapping):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.model.attributes.expected import check_made
-from streamnb.model.attributes.parameters import check_mapping
+from streamnb.model.attributes.parameters import check_amount, check_mapping
 from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.attributes.weights import units
 from streamnb.model.compiled.arrays import Floats
@@ -114,9 +114,8 @@ class HiddenMarkovModel(Savable):
         m: float = 1.0,
         emission_m: float = 1.0,
     ) -> None:
-        for name, number in (("m", m), ("emission_m", emission_m)):
-            if not 0.0 <= number < math.inf:
-                raise ValueError(f"{name} must be finite and not negative, not {number!r}")
+        check_amount("m", m)
+        check_amount("emission_m", emission_m)
         check_mapping("initial", initial, "{'rain': 0.5, 'dry': 0.5}")
         for name, rows in (("transition", transition), ("emission", emission)):
             check_mapping(name, rows, "{'rain': {'wet': 0.7, 'dry': 0.3}}")

@@ -11,6 +11,7 @@ import numpy as np
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.attributes import Attribute, EventModel
 from streamnb.model.attributes.expected import named, reading
+from streamnb.model.attributes.parameters import check_amount
 from streamnb.model.attributes.priors import UNIFORM, Prior
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, Times, Weights
@@ -96,9 +97,8 @@ class HiddenMarkovNB(SmoothedModel):
         event_model: EventModel = "multinomial",
     ) -> None:
         super().__init__(attributes, alpha, m, p, prior, event_model)
-        for name, value in (("transition_m", transition_m), ("time_to_live", time_to_live)):
-            if not 0.0 <= value < math.inf:
-                raise ValueError(f"{name} must be finite and not negative, not {value!r}")
+        check_amount("transition_m", transition_m)
+        check_amount("time_to_live", time_to_live)
         if entity in (attributes or {}):
             raise ValueError(f"{entity!r} names the entity: it cannot be an attribute, too")
         self.entity, self.transition_m, self.entities = entity, transition_m, entities

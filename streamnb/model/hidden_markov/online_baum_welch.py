@@ -11,7 +11,7 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.expected import FINITE, MOST, Expected, check_made, checked
 from streamnb.model.attributes.names import checked_names, plain
-from streamnb.model.attributes.parameters import check_whole
+from streamnb.model.attributes.parameters import check_amount, check_whole
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.hidden_markov.baum_welch import stated_model
@@ -117,8 +117,7 @@ class OnlineBaumWelch(Savable):
             )
         if not 0.5 < power <= 1.0:
             raise ValueError(f"power must be above 1/2 and at most 1, not {power!r}")
-        if not 0.0 <= m < math.inf:
-            raise ValueError(f"m must be finite and not negative, not {m!r}")
+        check_amount("m", m)
         check_seed(seed)
         self.states, self.starts, self.power = states, starts, power
         self.block, self.lag, self.m, self.seed = block, lag, m, seed

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from streamnb.errors import UnlearnError
 from streamnb.model.attributes.expected import MOST, checked, count, counts, reject
+from streamnb.model.attributes.parameters import check_amount
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
@@ -35,8 +36,7 @@ def log_m_estimate(counts: Ints, m: float, p: npt.ArrayLike | None = None) -> Fl
     Raises:
         ValueError: if m is out of range, or p is no distribution.
     """
-    if not 0.0 <= m < np.inf:
-        raise ValueError(f"m must be finite and not negative, not {m!r}")
+    check_amount("m", m)
     spread = np.full(counts.shape[-1], 1.0 / counts.shape[-1]) if p is None else _distributions(p)
     n = counts.sum(axis=-1, keepdims=True)
     if m == 0.0:

@@ -15,7 +15,7 @@ from streamnb.engine.verification.log.gradients import compare_learned
 from streamnb.engine.verification.recount.comparison import LearnedState, compare
 from streamnb.engine.verification.recount.recount import Recount
 from streamnb.errors import SnapshotError
-from streamnb.wire.snapshot import Snapshot, part_digest
+from streamnb.wire.snapshot import Part, Snapshot, part_digest
 
 SNAPSHOTS = "snapshots"
 
@@ -91,14 +91,12 @@ class KeptSnapshots:
         if n not in self._marks:
             return
         if self._marks[n].digest != step.record.digest:
-            text = f"the snapshot at journal record {n} belongs to another journal"
-            self._findings.differs(SNAPSHOTS, text, {"record": n})
+            self._differs(n, " belongs to another journal")
         snapshot = self._load(n) if n > base else None
         if snapshot is None:
             return
         if {tuple(p): offset for p, offset in step.after.positions.items()} != dict(snapshot.positions):
-            text = f"the snapshot at journal record {n} stands at other positions than the record"
-            self._findings.differs(SNAPSHOTS, text, {"record": n})
+            self._differs(n, " stands at other positions than the record")
         state = self._state(snapshot)
         if state is None:
             return
@@ -109,21 +107,27 @@ class KeptSnapshots:
 
     def compare_learned(self, n: int, replayed: Learner, *, one: bool) -> None:
         """Compare features, and what was learned by gradient, of the snapshot at a record with a replay."""
-        snapshot = self._load(n) if n in self._marks else None
-        state = None if snapshot is None else snapshot.parts.get("model")
-        if state is not None:
-            compare_learned(state.arrays, replayed.model.state()[1], SNAPSHOTS, n, self._findings, one=one)
+        kept = self._model(n)
+        if kept is not None:
+            compare_learned(kept.arrays, replayed.model.state()[1], SNAPSHOTS, n, self._findings, one=one)
 
     def compare_model(self, n: int, replayed: Learner) -> None:
         """Compare the model of the snapshot at a record, if there is one, with a replay, bit for bit."""
-        snapshot = self._load(n) if n in self._marks else None
-        if snapshot is None or "model" not in snapshot.parts:
+        kept = self._model(n)
+        if kept is None:
             return
-        if part_digest(*snapshot.parts["model"]) == part_digest(*replayed.model.state()):
+        if part_digest(*kept) == part_digest(*replayed.model.state()):
             self._findings.ok(SNAPSHOTS, f"at journal record {n}: the model is the replay's", record=n)
         else:
-            text = f"the snapshot at journal record {n} holds another model than a replay gives"
-            self._findings.differs(SNAPSHOTS, text, {"record": n})
+            self._differs(n, " holds another model than a replay gives")
+
+    def _differs(self, n: int, what: str) -> None:
+        self._findings.differs(SNAPSHOTS, f"the snapshot at journal record {n}{what}", {"record": n})
+
+    def _model(self, n: int) -> Part | None:
+        """That of the snapshot at a record, if there is one."""
+        snapshot = self._load(n) if n in self._marks else None
+        return None if snapshot is None else snapshot.parts.get("model")
 
     def _load(self, n: int) -> Snapshot | None:
         """The snapshot at a record; None where it has been dropped since, as the oldest is."""
@@ -137,6 +141,5 @@ class KeptSnapshots:
         try:
             return LearnedState.read(snapshot.parts)
         except SnapshotError as error:
-            text = f"the snapshot at journal record {snapshot.journal_n}: {error}"
-            self._findings.differs(SNAPSHOTS, text, {"record": snapshot.journal_n})
+            self._differs(snapshot.journal_n, f": {error}")
             return None
