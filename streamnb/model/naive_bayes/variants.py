@@ -230,7 +230,8 @@ class GaussianNB(NaiveBayes):
     A class with one example, or without spread, takes the variance pooled within all classes; where that is
     zero too, the attribute's factor is dropped. Values that differ by no more than rounding have no spread:
     where the standard deviation is at most 8 eps |mean|, some 2e-15 of it. Densities are exact, without a
-    floor.
+    floor. One value of 1e12 among values near 1 is most of a variance for good: where values have ends, read
+    those beyond as the nearer end (``min(max(x, low), high)``) in learning and in predicting.
 
     Args:
         prior: "learned", "uniform", or label -> relative weight.

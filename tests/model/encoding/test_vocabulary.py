@@ -100,7 +100,7 @@ def test_bytes_decide_where_hashes_are_equal_in_a_large_vocabulary(filled):
     pairs = [(g, key) for g in (0, 1, 255, 256) for key in keys]
     groups = np.array([group for group, _ in pairs], dtype=np.int32)
     tokens = Tokens([key for _, key in pairs], np.ones(len(pairs), dtype=np.bool_), groups)
-    tokens.hashes[:] = 0x0123456789ABCDEF
+    tokens.places[:] = 0x0123456789ABCDEF
     for adds in (True, False):
         rows = copy.rows(tokens, groups, np.full(len(pairs), adds))
         assert rows.tolist() == list(range(len(expected), len(expected) + len(pairs)))
@@ -171,15 +171,15 @@ def test_it_is_the_same_dictionary_while_rows_are_moved(few, monkeypatch):
 
 def test_a_row_that_was_moved_is_not_found_where_it_was():
     """Though the bytes where its long key was are those of the key asked for, and its hash is the same."""
-    vocabulary, keys = Vocabulary(), [b"a" * 16, b"b" * 20, b"c" * 20, b"d" * 20]
+    vocabulary, keys = Vocabulary(), [b"s", b"t", b"a" * 16, b"b" * 20, b"c" * 20, b"d" * 20]
     look_up(vocabulary, [(0, key) for key in keys], adds=True)
-    vocabulary.keep(np.array([False, True, True, True]))
-    vocabulary.sweep(3)
+    vocabulary.keep(np.array([False, False, False, True, True, True]))
+    vocabulary.sweep(5)
     left = vocabulary.arena[16:36].tobytes()
     assert left == b"b" * 4 + b"c" * 16
     groups, one = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.bool_)
     tokens = Tokens([left], one, groups)
-    tokens.hashes[:] = Tokens([keys[1]], one, groups).hashes
+    tokens.places[:] = Tokens([keys[3]], one, groups).places
     assert vocabulary.rows(tokens, groups, ~one).tolist() == [UNKNOWN]
 
 
