@@ -320,11 +320,11 @@ class DecayingRecount(Recount):
                     decayed.value(name, label, min(max(float(value), -LARGEST), LARGEST))
         super().learn(event, label, weight, plan)
 
-    def _count(self, group, words, label, weight, plan, prunings):
+    def _count(self, group, words, change):
         for word, times in Counter(words).items():
             for decayed in () if (group, word) in self.stopped else self.decayed:
-                decayed.count((group, word), label, times)
-        super()._count(group, words, label, weight, plan, prunings)
+                decayed.count((group, word), change.label, times)
+        super()._count(group, words, change)
 
     def prune(self, pruning):
         before = list(self.rows)
