@@ -34,6 +34,9 @@ def run(options: argparse.Namespace) -> int:
         if strange := model.strange(event):
             raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
         answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
+        odd = OddFields(model.schema, learns=False)
+        odd.look(options.event.encode())
+        odd.say(is_over=True)
     else:
         answers = _of_file(
             model, options.event, begun(events_of(options.event, columns_of(options, model.schema)))

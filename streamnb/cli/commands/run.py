@@ -130,7 +130,7 @@ class _Fields(Sensor):
         odd = self._odd
         for record in records[: max(0, LOOKED_AT - odd.n)] or records[-1:]:
             if record.partition.topic in self._topics.events:
-                odd.look(record.value, record.key, record.timestamp)
+                odd.look(record.value, record.key, record.timestamp, self._learner.rules)
 
     def say(self, *, is_over: bool = False) -> None:
         """Say what is odd."""

@@ -26,7 +26,7 @@ from streamnb.cli.printable import printable
 from streamnb.errors import MalformedEvent
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
-from streamnb.wire.codec import decode_event
+from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.paths import render_path
 from streamnb.wire.schema import EventSchema
 
@@ -71,6 +71,7 @@ class Origin(NamedTuple):
 
 
 _LOG = Origin()
+_NEWEST = Rules()
 
 
 class OddFields:
@@ -109,15 +110,17 @@ class OddFields:
         self._places = {place.keys: place.kind for place in schema.places}
         self._read = {*self._places, *self._roles.values(), schema.entity_keys or schema.id_keys}
 
-    def look(self, raw: bytes, key: bytes | None = None, recorded: float = 0.0) -> None:
-        """Note what an event holds."""
+    def look(
+        self, raw: bytes, key: bytes | None = None, recorded: float = 0.0, rules: Rules = _NEWEST
+    ) -> None:
+        """Note what an event holds; see `decode_event`."""
         if len(raw) > _LONGEST:
             return
         self.n += 1
         look(raw, self.seen)
         if self._counts_refusals:
             try:
-                decode_event(raw, self._schema, key, recorded)
+                decode_event(raw, self._schema, key, recorded, rules)
             except MalformedEvent as error:
                 fault = error.reason, error.path
                 self._refused[fault] += 1
@@ -157,7 +160,7 @@ class OddFields:
         if self._learns:
             yield from self._texts(is_over=is_over)
         yield from self._unread()
-        if is_over or self.n >= ENOUGH:
+        if (is_over and self._learns) or self.n >= ENOUGH:  # a question may leave things out
             yield from self._absent()
         yield from self._numbers_in_quotes()
         yield from self._ids_and_times()
