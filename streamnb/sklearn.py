@@ -57,7 +57,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row. Raises NotFittedError."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)  # first: it says when nothing was learned
+        return self.classes_[best]
 
     def __getstate__(self) -> dict[str, Any]:
         """The model as bytes: joblib would map its arrays read-only, and it could not go on learning."""

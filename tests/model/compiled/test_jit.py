@@ -239,6 +239,7 @@ def test_a_service_that_is_told_to_stop_while_kernels_are_compiled_stops(tmp_pat
         log.create_topic("journal", 1)
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "STREAMNB_HTTP__LISTEN": ""}
     line = [sys.executable, "-m", "streamnb", *command.split(), "--log", f"sqlite:///{tmp_path}/log.db"]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and a child inherits that
     with subprocess.Popen(line, env=environ, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: any((tmp_path / "kernels").rglob("streamnb.*")))
         process.send_signal(number)
