@@ -335,14 +335,15 @@ class BayesOptimalNB(CountingModel):
     def _taken_out(self, encoded: Encoded, batch: Batch) -> int:
         """Out of counts, presence, moments and the counts of trees; all else keeps what it saw."""
         bags, statistics, n = bags_of(batch), self._statistics, batch.label.size
-        of_trees = self._trees.unlearn(batch, statistics)
+        encoded = encoded._replace(batch=batch)
+        of_trees = self._trees.unlearn(encoded, statistics)
         batch.label[of_trees:] = -1  # what a tree never learned nobody did
 
         def step(done: int) -> int:
             return int(unlearn_counts(done, self._tables(), self._presence(), batch, bags))
 
         done = self._as_far_as(step, n, bags.most)
-        self._trees.learn_again(batch, statistics, done, of_trees)
+        self._trees.learn_again(encoded, statistics, done, of_trees)
         return done
 
     def _posteriors(self, encoded: Encoded, *, learn: bool = False) -> Posteriors:
@@ -366,7 +367,7 @@ class BayesOptimalNB(CountingModel):
         of_trees = np.flatnonzero(self._plan.kind == TREE)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class without examples
             for h, joint in zip(
-                of_trees, self._trees.joints(batch, statistics, learn=False)[:, 0], strict=True
+                of_trees, self._trees.joints(encoded, statistics, learn=False)[:, 0], strict=True
             ):
                 learner_scratch.logs[h] = joint - np.logaddexp.reduce(joint)
         found = mean_log_odds(
@@ -380,7 +381,7 @@ class BayesOptimalNB(CountingModel):
             HypothesisScratch.of(len(self._readings), self._plan.twins.size, K, len(self._sources.decays)),
             learner_scratch,
             self._trees.log_odds(
-                batch, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
+                encoded, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
             ),
             run_log_odds(
                 encoded, grams, self._learners, parts, (statistics.classes[first], statistics.classes[second])
@@ -437,7 +438,7 @@ class BayesOptimalNB(CountingModel):
         draws = np.zeros(n)
         if predict and mode == GIBBS:  # what is only asked draws as the next event does, however many ask
             draws += uniforms(self.seed, self._met, n if learn else 1)
-        trees = self._trees.joints(batch, statistics, learn=learn)
+        trees = self._trees.joints(encoded, statistics, learn=learn)
 
         def step(done: int) -> int:
             state = (

@@ -40,7 +40,7 @@ def run_log_odds(
     tables, bias = learners.grams.tables, learners.byte_bias
     found = np.zeros((len(bias), parts.base.size + 1))
     found[:, -1] = bias[:, 0, one] - bias[:, 0, other]
-    values, odds = np.empty((2, grams.buckets.size))
+    values, odds = np.zeros((2, grams.buckets.size))
     find_runs(grams, encoded.batch, 0)
     n = grams.n[0]
     if not n:

@@ -2,6 +2,10 @@
 
 What a tree says depends on nothing but what it has counted itself. So it goes over a batch first, in order,
 predicting each event before it learns it, and the mixture's kernel finds what it said.
+
+Values that the mixture forgets for a budget of memory stay in the counts of trees, which have a bound of
+their own. So an event is learned and taken back by its values themselves, whether or not they have a row.
+Only in an event that is just predicted is a value without a row one of the REST.
 """
 
 from __future__ import annotations
@@ -17,17 +21,16 @@ from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats
-from streamnb.model.encoding.batch import Batch
+from streamnb.model.encoding.batch import Batch, Encoded
+from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.components import AnyHypothesis, Tree
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import TreeModel
-from streamnb.model.trees.value_codes import MISSING, KeyColumn, magnitudes
+from streamnb.model.trees.value_codes import MISSING, UNKNOWN, KeyColumn, magnitudes
 
 _ALPHA = 1.0
-_UNKNOWN = object()
-"""In place of a value that has no row."""
 
 
 class TreeOpinions:
@@ -48,44 +51,46 @@ class TreeOpinions:
         """Memory, bytes."""
         return sum(model.counts.n_bytes for model in self._models)
 
-    def joints(self, batch: Batch, statistics: Statistics, *, learn: bool) -> Floats:
+    def joints(self, encoded: Encoded, statistics: Statistics, *, learn: bool) -> Floats:
         """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it."""
+        batch = encoded.batch
         n, K = batch.label.size, len(statistics.classes)
         found = np.empty((len(self._models), n, K))
         if not self._models:
             return found
-        columns = self._columns(batch, statistics)
+        columns = self._columns(encoded, statistics)
         labels = batch.label if learn else np.full(n, -1)
         for t, model in enumerate(self._models):
             codes = model.encoded(columns, labels >= 0)
             model.run(codes, labels, batch.weight, K, self._reading(t, K), learn=learn, joints=found[t])
         return found
 
-    def unlearn(self, batch: Batch, statistics: Statistics) -> int:
+    def unlearn(self, encoded: Encoded, statistics: Statistics) -> int:
         """Take events out of all trees, in order; how many, fewer than all where the next was not learned."""
+        batch = encoded.batch
         if not self._models:
             return int(batch.label.size)
-        columns = self._columns(batch, statistics)
+        columns = self._columns(encoded, statistics)
         done = [model.unlearn_many(columns, batch.label, batch.weight) for model in self._models]
         for model, so_many in zip(self._models, done, strict=True):
             if so_many > min(done):
                 model.learn_again(columns, batch.label, batch.weight, slice(min(done), so_many))
         return min(done)
 
-    def learn_again(self, batch: Batch, statistics: Statistics, first: int, stop: int) -> None:
+    def learn_again(self, encoded: Encoded, statistics: Statistics, first: int, stop: int) -> None:
         """Put back events that were taken out."""
         if first < stop and self._models:
-            columns = self._columns(batch, statistics)
+            columns, batch = self._columns(encoded, statistics), encoded.batch
             for model in self._models:
                 model.learn_again(columns, batch.label, batch.weight, slice(first, stop))
 
     def log_odds(
-        self, batch: Batch, statistics: Statistics, parts: Batch, classes: tuple[int, int]
+        self, encoded: Encoded, statistics: Statistics, parts: Batch, classes: tuple[int, int]
     ) -> Floats:
         """What each part of an event adds to the log odds of two classes, and the prior at last.
 
         Args:
-            batch: the event.
+            encoded: the event.
             statistics: of the mixture.
             parts: its parts, each an event; the last is the event without any. See `evidence.Parts`.
             classes: the class whose log odds they are, and the one against which.
@@ -96,7 +101,7 @@ class TreeOpinions:
         found = np.zeros((len(self._models), parts.label.size))
         if not self._models:
             return found
-        columns, K = self._columns(batch, statistics), len(statistics.classes)
+        columns, K = self._columns(encoded, statistics), len(statistics.classes)
         groups, fields = list(statistics.layout.groups), list(statistics.layout.fields)
         D = np.count_nonzero(np.diff(parts.item_rows))
         owners = [groups[g] for g in parts.item_group[:D].tolist()]
@@ -132,16 +137,15 @@ class TreeOpinions:
             TreeModel.from_state(tree.memory, meta, named(arrays, f"{t}_"))
             for t, (tree, meta) in enumerate(zip(self._trees, described, strict=True))
         ]
-        self._seen = None
 
     # -- inside -------------------------------------------------------------------------------------------
 
     def _reading(self, t: int, classes: int) -> TreeReading:
         return TreeReading(_ALPHA * UNIT, self._trees[t].prior_weight * UNIT, np.zeros(classes), LEARNED)
 
-    def _columns(self, batch: Batch, statistics: Statistics) -> list[KeyColumn]:
+    def _columns(self, encoded: Encoded, statistics: Statistics) -> list[KeyColumn]:
         """The nominal and continuous attributes of a batch."""
-        n = batch.label.size
+        batch, n = encoded.batch, encoded.batch.label.size
         event = np.repeat(np.arange(n), np.diff(batch.event_items))
         columns = []
         for number, (kind, name) in enumerate(statistics.layout.groups):
@@ -149,8 +153,11 @@ class TreeOpinions:
             if items.size:
                 keys: list[Any] = [None] * n
                 rows = batch.rows[batch.item_rows[items]].tolist()
-                for e, row in zip(event[items].tolist(), rows, strict=True):
-                    keys[e] = self._text_of(statistics.vocabulary, row) if row >= 0 else _UNKNOWN
+                for item, e, row in zip(items.tolist(), event[items].tolist(), rows, strict=True):
+                    if row >= 0:
+                        keys[e] = self._text_of(statistics.vocabulary, row)
+                    else:
+                        keys[e] = _own_text(encoded.tokens, item) if batch.label[e] >= 0 else UNKNOWN
                 columns.append(KeyColumn(kind, name, keys))
         event = np.repeat(np.arange(n), np.diff(batch.event_values))
         found = magnitudes(batch.value)
@@ -171,3 +178,11 @@ class TreeOpinions:
         if text is None:
             text = self._texts[row] = vocabulary.key(row).decode()
         return text
+
+
+def _own_text(tokens: Tokens | None, item: int) -> Any:
+    """The nominal value of an item; UNKNOWN where it was in a data frame, whose values are not kept."""
+    if tokens is None:
+        return UNKNOWN
+    begin = tokens.item_ends[item - 1] if item else 0
+    return tokens.text[begin : tokens.item_ends[item]].tobytes().decode()

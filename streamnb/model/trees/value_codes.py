@@ -41,6 +41,8 @@ from streamnb.model.encoding.data_frame import Column, columns_of, is_frame
 MISSING = -1
 REST = 0
 """The code that all values share that have none of their own."""
+UNKNOWN = object()
+"""In place of a key: of one of the REST, whatever it is."""
 LEFT_OUT = -1
 """In place of a kind."""
 _DIGITS = 2
@@ -141,7 +143,7 @@ class CodedValues:
         codes = self.codes[attribute]
         found = codes.get(key)
         if found is None:
-            if not adds or len(codes) > self.most:
+            if not adds or key is UNKNOWN or len(codes) > self.most:
                 return REST
             found = codes[key] = len(codes)
         return found

@@ -8,6 +8,8 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from service import raw_events
 from test_trees import snapshotted
 from two_runs import run_stopped_run_again_and_verified
@@ -19,6 +21,8 @@ from streamnb.errors import ConfigError, UnlearnError
 from streamnb.model.evaluation.progressive import ESCAPE
 from streamnb.model.mixture.components import CALIBRATED, SOFTMAX, TREE
 from streamnb.model.mixture.learner_state import Plan
+from streamnb.model.naive_bayes import sufficient_statistics
+from streamnb.model.naive_bayes.room import Room
 from streamnb.wire.snapshot import part_digest
 
 TREES = (Tree(), Hypothesis("presence"), Tree(prior_weight=2.0, name="eager"))
@@ -171,6 +175,53 @@ def test_a_state_of_other_trees_is_refused():
     for wrong in ({"prior_weight": 0.0}, {"prior_weight": math.nan}, {"weight": -1.0}):
         with pytest.raises(ValueError, match=r"must"):
             Tree(**wrong)
+
+
+VALUES = st.fixed_dictionaries(
+    {"colour": st.integers(0, 30).map(str)},
+    optional={"shape": st.sampled_from("xyz"), "size": st.sampled_from([1.0, -2.5]), "text": st.sampled_from(["one", "two three"])},
+)  # fmt: skip
+STEPS = st.lists(
+    st.lists(st.tuples(VALUES, st.sampled_from("ab"), st.sampled_from([1.0, 0.5])), min_size=1, max_size=9)
+    | st.integers(0, 99),
+    min_size=5,
+    max_size=25,
+)
+
+
+def counts_of(arrays, prefix=""):
+    """Of a tree's state: its classes, values and pairs."""
+    return {name: arrays[prefix + name].tolist() for name in ("class_weights", "totals", "values", "pairs")}
+
+
+@pytest.fixture
+def slowly(monkeypatch):
+    """Rows are moved three at a time to where others were forgotten."""
+    monkeypatch.setattr(sufficient_statistics, "_SLICE", 400)
+
+
+@pytest.mark.parametrize("most", [4, 127])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+@pytest.mark.usefixtures("slowly")
+def test_what_is_forgotten_for_want_of_memory_is_still_taken_out_of_trees(most, steps):
+    """Its tree counts what one alone counts of the same events: values that went, came again, or had no room."""
+    model = mixture((Tree(max_values=most), Hypothesis("presence")))
+    model.statistics.room = Room(1200, 1 << 20, 2)  # a dozen rows
+    alone, live = TreeAugmentedNB({"text": "text"}, max_values=most), []
+    for step in [*steps, *[0] * sum(len(step) for step in steps if isinstance(step, list))]:
+        if isinstance(step, list):
+            model.make_room(2)
+            model.learn_late_many(*zip(*step, strict=True))
+            alone.learn_many(*zip(*step, strict=True))
+            live += [(*one, model.n_prunings) for one in step]
+        elif live:
+            *one, prunings = live.pop(step % len(live))
+            model.unlearn_many(*([part] for part in one), prunings=[prunings])
+            alone.unlearn_one(*one)
+        assert counts_of(model._trees.state()[1], "0_") == counts_of(alone.state()[1])
+    again = mixture(model.hypotheses).load_state(*snapshotted(model))
+    assert not np.any(again.state()[1]["trees_0_totals"])
 
 
 # -- configured -------------------------------------------------------------------------------------------
