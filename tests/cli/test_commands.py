@@ -90,7 +90,7 @@ def test_evaluate_and_run_give_the_same(tmp_path, model, events):
 def test_run_survives_kill_9_and_stops_on_sigterm(file, tmp_path):
     """Killed at random moments while events arrive; every event is learned once, and visible once."""
     flags = ["--set", "log.url=sqlite:///log.db", "--set", "commit.events=10", "--set", "log.session_timeout=500ms",
-             "--set", "snapshots.every_events=300"]  # fmt: skip
+             "--set", "snapshots.every_events=300", "--set", "http.listen="]  # fmt: skip
     answer("replay", file, *flags, cwd=tmp_path)
     rng = random.Random(1)
     killed = 0

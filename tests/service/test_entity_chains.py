@@ -330,7 +330,7 @@ def test_a_file_is_replayed_by_entity_run_inspected_and_verified(tmp_path, monke
         x = {"sender": sender, "n": rng.gauss(states[sender] == "a", 2.0)}
         events.append({"id": f"m{i}", "features": x, "label": states[sender] if rng.random() < 0.7 else None})
     (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
-    flags = [KIND, "log.url=sqlite:///site.db", "topics.partitions=3", "commit.events=50"]
+    flags = [KIND, "log.url=sqlite:///site.db", "topics.partitions=3", "commit.events=50", "http.listen="]
     given = [word for flag in flags for word in ("--set", flag)]
     by_path = [*given, "--set", "events.entity=$.features.sender"]
     assert main(["replay", "events.jsonl", "--key", "$.features.sender", *given]) == 0
