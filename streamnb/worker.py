@@ -132,7 +132,7 @@ class Worker:
         self._sensor, self._accepts_loss, self._elected = sensor, accepts_loss, elected
         self._left: Sequence[Record] = ()  # read, and not processed: the outputs of others filled a commit
         self._stopping = False
-        self._stood = False  # in vain, for somebody who still asks
+        self._stood_for = ""  # who asked for it last, and may ask still
         self._only_events = False  # until those come of which labels are there
         self._ahead = False  # the model knows records that no commit holds, or one that failed
         self._begun: _Begun | None = None
@@ -250,14 +250,18 @@ class Worker:
             self._finish_saving(self._alive)
         return checkpoint
 
-    def _stand_still(self) -> None:
-        """Commit nothing until the model is there that somebody learned anew, and take it up."""
+    def _stand_still(self, asker: str) -> None:
+        """Commit nothing until the model is there that the asker learned anew, and take it up.
+
+        Once for each: who has what it asked for may go on asking for a moment.
+        """
+        self._stood_for = asker
         self._settle()
         self._finish_saving(self._turn)
         self._sensor.noted("standing still, for a model that was learned anew is to be taken up")
         deadline = time.monotonic() + _STANDS_SECONDS
         why = "none came"
-        while self._snapshots.is_asked() and not self._stopping and time.monotonic() < deadline:
+        while self._snapshots.asked_by() == asker and not self._stopping and time.monotonic() < deadline:
             self._turn()
             try:
                 rebuilt = self._offered(self.checkpoint)
@@ -268,7 +272,6 @@ class Worker:
                 self.adopt(rebuilt)
                 return
             time.sleep(_OFFER_SECONDS)
-        self._stood = True
         self._sensor.noted(f"going on with the model as it was: {why}")
 
     def _offered(self, checkpoint: Checkpoint) -> Rebuilt | None:
@@ -509,10 +512,9 @@ class Worker:
             self._tell_if_memory_is_short(memory)
             self._wait_for_events(lag)
             self._tell_what_waits(lag, now)
-            asked = self._snapshots.is_asked()
-            if asked and not self._stood:
-                self._stand_still()
-            self._stood = asked and self._stood
+            asker = self._snapshots.asked_by()
+            if asker not in {"", self._stood_for}:
+                self._stand_still(asker)
 
     def _tell_if_nothing_is_forgotten(self) -> None:
         """Say once that half-lives are configured in vain."""

@@ -305,13 +305,13 @@ class SnapshotFolder:
                 if looks == _LOOKS:
                     file.seek(0)
                     raise SnapshotError(
-                        f"{self.path / _ASKED} is held by process {file.read()}: it is handing a model over, "
-                        "or was stopped (Ctrl-Z) while it did; wait for it, or end it"
+                        f"{self.path / _ASKED} is held by process {file.read().partition(' ')[0]}: "
+                        "it is handing a model over, or was stopped (Ctrl-Z) while it did; wait for it, or end it"
                     )
                 looks += 1
                 time.sleep(_LOOK_SECONDS)
             file.truncate(0)
-            file.write(str(os.getpid()))
+            file.write(f"{os.getpid()} {secrets.token_hex(8)}")
             file.flush()
             yield  # the file stays: who waits for its lock has it open already
 
@@ -325,15 +325,15 @@ class SnapshotFolder:
         found = [(path, _OFFERED.fullmatch(path.name)) for path in self.path.iterdir()]
         return [path for path, match in found if match and int(match[1]) in numbers]
 
-    def is_asked(self) -> bool:
-        """Whether somebody asks so, and lives."""
+    def asked_by(self) -> str:
+        """Who asks so, and lives; empty where nobody does, or has not said yet who."""
         if not (self.path / _ASKED).exists():  # mostly
-            return False
+            return ""
         try:
             with io.FileIO(self.path / _ASKED, opener=_open_file) as file:
-                return not _lock(file.fileno())
+                return "" if _lock(file.fileno()) else file.read().decode(errors="replace")
         except OSError:
-            return False
+            return ""
 
     def _drop_oldest(self, n: int, floor: int) -> None:
         # Those beyond `n`, left by a rollback, are passed in time; counting them now would cost older ones.

@@ -10,7 +10,9 @@ from typing import Any
 from streamnb.cli.asked import Asked, log_odds
 from streamnb.errors import ConfigError
 from streamnb.events import Event
+from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.kinds import NOMINAL
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.interface.evidence import LIMIT, Explanation, Item
 from streamnb.model.naive_bayes.counting_model import CountingModel
@@ -45,13 +47,17 @@ def _explanation(
     model: Asked, event: Event, said: Mapping[str, float], against: str | None, of: str | None
 ) -> Explanation:
     """What the model says for its label. Raises ConfigError where it cannot say anything."""
-    if against is not None and against not in said:
-        raise ConfigError(f"--against {against}: no such label; the model has {', '.join(said)}")
-    first, *others = said
+    known = model.with_examples(said)
+    if against is not None and against not in known:
+        gone = "all of its examples were taken back" if against in said else "no such label"
+        raise ConfigError(
+            f"--against {against}: {gone}; the model has {some_of(known)}{did_you_mean(against, known)}"
+        )
+    first, *others = known
     if not others:
         raise ConfigError(f"the model knows one label, {first}: there is nothing to tell it from")
     if of is not None:
-        first, others = of, [label for label in said if label != of]
+        first, others = of, [label for label in known if label != of]
     other = others[0] if against in {None, first} else against
     if isinstance(model.model, CountingModel):
         labels = {str(label): label for label in model.model.classes}
@@ -130,9 +136,9 @@ def _fewest(model: Asked, event: Event, label: str) -> list[list[Item]]:
     naive, found = model.model, []
     if not isinstance(naive, NaiveBayes) or len(naive.classes) > _MOST_CLASSES:
         return []
-    for other in naive.classes:
-        one = naive.explanation_one(event.x, event.ts, other)
-        if str(other) == label or one is None:
+    for other, weight in naive.class_weights.items():
+        one = naive.explanation_one(event.x, event.ts, other) if weight and str(other) != label else None
+        if one is None:
             continue
         if max(abs(term) for term in (one.prior, *(item.log_odds for item in one.items))) >= LIMIT:
             return []  # alpha = 0: infinities do not add up

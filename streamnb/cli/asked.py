@@ -106,6 +106,11 @@ class Asked(NamedTuple):
             )
         return [_by_label(posteriors.classes, row) for row in rows]
 
+    def with_examples(self, said: Mapping[str, float]) -> list[str]:
+        """The labels of an answer, but for those whose examples were all taken back."""
+        weights = {str(label): weight for label, weight in self.model.class_weights.items()}
+        return [label for label, p in said.items() if p or weights.get(label)]
+
     def say(self) -> None:
         """Tell which snapshot answers, on standard error."""
         n, behind = self.told["journal"], self.told["behind"]

@@ -17,6 +17,7 @@ import pytest
 import streamnb
 from streamnb import (
     BayesOptimalNB,
+    HiddenMarkovNB,
     LinearRegression,
     LogisticRegression,
     MultinomialNB,
@@ -26,11 +27,11 @@ from streamnb import (
 )
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.adapters.sqlite.log import SqliteLog
-from streamnb.cli.answers import explained
+from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
-from streamnb.errors import SnapshotError
+from streamnb.errors import ConfigError, SnapshotError
 from streamnb.events import Event
 from streamnb.wire.codec import Rules
 from streamnb.wire.schema import EventSchema
@@ -291,6 +292,40 @@ def test_another_label_to_compare_with(tmp_path):
     assert (found["label"], found["against"]) == ("spam", "bill")
     done = ask(tmp_path, "explain", "free", "--against", "junk", code=2)
     assert "--against junk: no such label; the model has spam, ham, bill" in done.stderr
+
+
+@pytest.mark.parametrize("kind", [NaiveBayes, BayesOptimalNB, HiddenMarkovNB])
+def test_a_label_whose_examples_were_all_taken_back_is_compared_with_nothing(kind):
+    """Whichever of three labels it is, or two of them: what is told is as if it had never been learned."""
+
+    def learned(gone, *, taken_back):
+        model = kind()
+        for i, (label, sender) in enumerate([*zip("aabbcc", "xyxyzz", strict=True)]):
+            if label not in gone or taken_back:
+                model.learn_one({"sender": sender, "hour": str(i % 2)}, label)
+                if label in gone:
+                    model.unlearn_many([{"sender": sender, "hour": str(i % 2)}], [label])
+        return Asked(model, EventSchema(), [], Rules(), {"file": "none"})
+
+    event = Event("-", {"sender": "x", "hour": "1"})
+    for gone in ("a", "b", "c", "ab", "bc", "ac"):
+        model, fresh = learned(gone, taken_back=True), learned(gone, taken_back=False)
+        assert known_of(model, "x")
+        if len(gone) == 2:
+            with pytest.raises(
+                ConfigError, match=f"the model knows one label, {min(set('abc') - set(gone))}:"
+            ):
+                explained(model, event, None, 9)
+            continue
+        found, expected = (explained(one, event, None, 9) for one in (model, fresh))
+        assert {found["label"], found["against"]} == set("abc") - set(gone)
+        if kind is not BayesOptimalNB:  # whose hypotheses remember how well they did
+            told = ("label", "against", "evidence", "turns")
+            assert [found[name] for name in told] == [expected[name] for name in told]
+        with pytest.raises(ConfigError, match=f"--against {gone}: all of its examples were taken back"):
+            explained(model, event, gone, 9)
+        with pytest.raises(ValueError, match=f"nothing has been learned of a class '{gone}'"):
+            model.model.explanation_one(event.x, against=gone)
 
 
 @pytest.mark.parametrize("kind", ["naive", "mixture"])

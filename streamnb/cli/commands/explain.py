@@ -75,8 +75,8 @@ def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, An
     if options.at is not None:
         then, pair = asked(options, options.at), (answer["label"], answer["against"])
         (said,) = then.predicted([event])
-        if missing := [label for label in pair if label not in said]:
-            raise SnapshotError(f"{then.told['file']}: did not know {', '.join(missing)} yet")
+        if missing := [label for label in pair if label not in then.with_examples(said)]:
+            raise SnapshotError(f"{then.told['file']}: had no example of {', '.join(missing)} then")
         answer["then"] = {**explained(then, event, pair[1], options.top, of=pair[0]), "snapshot": then.told}
         then.say()
     return answer

@@ -50,9 +50,9 @@ class NoSnapshots:
     def offered(self, n: int) -> None:
         """There is none."""
 
-    def is_asked(self) -> bool:
+    def asked_by(self) -> str:
         """Nobody asks."""
-        return False
+        return ""
 
 
 class SnapshotStore(Snapshots, Protocol):
@@ -61,8 +61,11 @@ class SnapshotStore(Snapshots, Protocol):
     def segments(self) -> Container[str]:
         """The names of segments that are stored: a snapshot that is kept need not bring their bytes."""
 
-    def is_asked(self) -> bool:
-        """Whether somebody who learned a model anew asks the learner to stand still, and lives."""
+    def asked_by(self) -> str:
+        """Who learned a model anew, asks the learner to stand still, and lives; empty where nobody does.
+
+        No two answers are the same, though one process may ask twice.
+        """
 
     def save_aside(self, snapshot: Snapshot) -> Future[Path]:
         """Keep a snapshot, whose arrays change no more, durably and in the background.

@@ -156,7 +156,7 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """`explain_one` in full: the two classes, the prior's log odds, and all items.
 
         In place of the most probable class it may be `of` any other, and in place of the runner-up `against`
-        any. None with fewer than two classes.
+        any. None with fewer than two classes. Raises ValueError for a class without examples.
         """
         encoded = self._encode([x], ts=[t])
         probabilities = self._by_class(self._posteriors(encoded).probabilities[0])
@@ -166,6 +166,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         if of not in {None, first}:
             first, second = of, first
         second = second if against in {None, first} else against
+        for label in (first, second):
+            if label not in probabilities:
+                raise ValueError(f"nothing has been learned of a class {label!r}")
         return Explanation(first, second, *self._taken_apart(x, encoded, first, second))
 
     # -- learning -----------------------------------------------------------------------------------------

@@ -349,7 +349,7 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
     worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
     folder = AtOnce(tmp_path, 100)
     with folder.asking():
-        worker._stand_still()
+        worker._stand_still(folder.asked_by())
         with (
             pytest.raises(SnapshotError, match=f"is held by process {os.getpid()}: "),
             AtOnce(tmp_path, 1).asking(),
@@ -357,8 +357,30 @@ def test_it_goes_on_where_nobody_hands_a_model_over(open_log, tmp_path, monkeypa
             pass
     assert told_of[-1] == "going on with the model as it was: none came"
     (tmp_path / "adopt.lock").touch()  # of one who died
-    assert not folder.is_asked()
+    assert not folder.asked_by()
     worker.close()
+
+
+def test_it_stands_still_once_for_each_who_asks(open_log, tmp_path, monkeypatch):
+    """Who has what it asked for may ask a moment longer, and who comes next at once after it."""
+    monkeypatch.setattr("streamnb.worker._STANDS_SECONDS", 0.3)
+    monkeypatch.setattr("streamnb.worker._LOOK_SECONDS", 0.0)
+    log = open_log(**TOPICS)
+    append(log, random_stream(random.Random(5), 60, 90).records)
+    with closing(serving(log, tmp_path)) as worker:
+        worker.run(until_end=True)
+        told_of = []
+        worker._sensor = type("Heard", (Sensor,), {"noted": lambda _, text: told_of.append(text)})()
+        standing = "standing still, for a model that was learned anew is to be taken up"
+        for n in (1, 2):
+            rebuilding = Rebuilding(source(open_log(), tmp_path))
+            with worker._snapshots.asking():
+                worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
+                for _ in range(3):
+                    worker._look_around()
+            taken_up_by = f"journal record {worker.checkpoint.n} took up a model that was learned anew"
+            assert told_of[-2:] == [standing, taken_up_by]
+            assert len(told_of) == 2 * n
 
 
 def test_a_learner_that_died_before_its_snapshot_keeps_one_where_events_were_forgotten(
