@@ -29,7 +29,7 @@ from streamnb.wire.journal import Change
 _MAY_CHANGE = re.compile(
     r"""  model\.(alpha|m|p|prior|priors(\..*)?|prune\..*|transition_m)
         | attributes\.([\w-]+|".*")\.(alpha|m|p|values|n_values)
-        | posterior\.(prediction|seed|memory|floor)
+        | posterior\.(prediction|seed|memory|floor|caution)
         | predictions\..*
         | drift\..*
         | metrics\.(every|every_events|interval)

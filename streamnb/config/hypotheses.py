@@ -131,6 +131,7 @@ class PosteriorConfig(Section, frozen=True):
             Those on bytes take at most an eighth more.
         floor: whether no label is so improbable that its coming costs a mixture more than the logarithm of
             how many events there were.
+        caution: whether softmax regressions doubt a class that has few examples in a long stream.
     """
 
     prediction: Literal["mixture", "map", "gibbs"] = "mixture"
@@ -138,6 +139,7 @@ class PosteriorConfig(Section, frozen=True):
     seed: Annotated[int, whole(0, 2**63 - 1)] = 0
     memory: Annotated[int, SIZE] = 256 << 20
     floor: bool = True
+    caution: bool = True
 
 
 @cache

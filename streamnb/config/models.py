@@ -53,8 +53,8 @@ def _counting(
     if not hypotheses:
         smoothing, prior = (read_by.alpha, read_by.m, read_by.p), _prior(read_by.prior, read_by)
         return NaiveBayes(declared, *smoothing, prior, read_by.event_model)
-    how = config.switching_rate, told.prediction, told.seed, config.features_memory, told.floor
-    return BayesOptimalNB(declared, hypotheses, *how)
+    how = config.switching_rate, told.prediction, told.seed, config.features_memory
+    return BayesOptimalNB(declared, hypotheses, *how, told.floor, told.caution)
 
 
 def _attribute(declared: AttributeConfig) -> Attribute:

@@ -21,7 +21,7 @@ SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
 
 FORMER: Mapping[str, Mapping[str, Any]] = {
     "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn"},
-    "posterior": {"floor": False},
+    "posterior": {"floor": False, "caution": False},
     "predictions": {"top": 0, "max_bytes": 0, "unseen": False},
     "topics": {"labels": ""},
 }

@@ -1292,7 +1292,7 @@ def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
     assert config_hash(Config()) == "2372388203b053eb16f3661d75720f4daf224f6edd04fc01876c5b636dabd180"
     then = {
-        "posterior": PosteriorConfig(switching_rate=1e-4, floor=False),
+        "posterior": PosteriorConfig(switching_rate=1e-4, floor=False, caution=False),
         "predictions": PredictionsConfig(unseen=False),
     }
     assert [config_hash(Config(hypotheses=former, **then)) for former in former_defaults()] == [
@@ -1316,7 +1316,7 @@ CHANGES = {
     "model.prior_weight": "5", "model.max_values": "9", "model.memory": "1MiB",
     "model.prune.every": "1", "model.prune.min_count": "1", "model.prune.drop_most_frequent": "1",
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
-    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "classes.max": "9", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
+    "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin",
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",

@@ -393,18 +393,21 @@ def test_a_configuration_is_restored_from_what_the_journal_holds(flags):
 
 @pytest.mark.parametrize("former", range(len(former_defaults())))
 def test_a_journal_of_former_defaults_is_read_as_it_was_meant(former):
-    """With the bytes that were read, and the floor that there was not, before there were keys for them."""
+    """With the bytes that were read, and without the floor and the caution, before there were keys for them."""
     then = former_defaults()[former]
-    config = msgspec.structs.replace(of(MIXTURE, "posterior.floor=false"), hypotheses=then)
+    config = msgspec.structs.replace(
+        of(MIXTURE, "posterior.floor=false", "posterior.caution=false"), hypotheses=then
+    )
     shaping = shaping_of(config)
-    assert not {"first_bytes", "floor"} & {*chain(shaping["posterior"], *shaping["hypotheses"])}
+    assert not {"first_bytes", "floor", "caution"} & {*chain(shaping["posterior"], *shaping["hypotheses"])}
     found = restored(shaping)
-    assert (found.hypotheses, found.posterior.floor) == (then, False)
+    assert (found.hypotheses, found.posterior.floor, found.posterior.caution) == (then, False, False)
     assert {h.first_bytes for h in then} <= {None, 3000}
     assert wiring.Configured(config).changes_since(shaping) == []
     now = msgspec.structs.replace(of(MIXTURE), hypotheses=then)
     assert [(c.key, c.after, c.allowed) for c in wiring.Configured(now).changes_since(shaping)] == [
-        ("posterior.floor", "true", True)
+        ("posterior.caution", "true", True),
+        ("posterior.floor", "true", True),
     ]
 
 

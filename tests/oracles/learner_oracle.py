@@ -37,6 +37,29 @@ def softmax(scores):
     return {k: math.exp(log) for k, log in logs.items()}, logs
 
 
+def doubt(n, of_all):
+    """By how much a class with n of all examples is doubted."""
+    enough = min(16, of_all / 64)
+    return max(0.0, 1 - n / enough) if enough else 0.0
+
+
+def mean_log(by_class, more):
+    """Of ln(n + more), weighed by the examples of each class."""
+    return math.fsum(n * math.log(n + more) for n in by_class.values() if n) / sum(by_class.values())
+
+
+def log_of_class(by_class, k, is_cautious):
+    """Ln(n + 1) of a class, or what is taken for it."""
+    log, away = math.log(by_class.get(k, 0.0) + 1), doubt(by_class.get(k, 0.0), sum(by_class.values()))
+    return log + away * (mean_log(by_class, 1) - log) if is_cautious and away else log
+
+
+def doubts(by_class):
+    """What is added to the score of each class."""
+    mean, n = mean_log(by_class, 0), sum(by_class.values())
+    return {k: doubt(weight, n) * (math.log(weight) - mean) for k, weight in by_class.items() if weight}
+
+
 def edges_through(values, bins):
     """Between any two neighbours of few values; else where a bin is full, or a value wants one of its own."""
     counted, edges, held = sorted(Counter(values).items()), [], 0
@@ -136,8 +159,8 @@ class ByteRegression:
 
     BUCKETS, CELLS = 1 << 19, 4
 
-    def __init__(self, hypothesis):
-        self.rate, self.first = hypothesis.rate, hypothesis.first_bytes
+    def __init__(self, hypothesis, *, is_cautious=False):
+        self.rate, self.first, self.is_cautious = hypothesis.rate, hypothesis.first_bytes, is_cautious
         self.c, self.w = defaultdict(float), defaultdict(float)  # by cell
         self.total, self.s = defaultdict(float), defaultdict(float)  # by bucket
         self.bias, self.bias_s = defaultdict(float), defaultdict(float)
@@ -174,8 +197,8 @@ class ByteRegression:
         for bucket, x in self.x.items():
             cell, is_met = self.cell(bucket, column), self.total[bucket] > 0
             had, w = (self.c[cell], self.w[cell]) if is_met else (0.0, 0.0)
-            having = self.events[self.seen[bucket]].get(k, 0.0)
-            yield x * ((math.log(had + 0.5) - math.log(having + 1)) / 2 + w)
+            having = log_of_class(self.events[self.seen[bucket]], k, self.is_cautious)
+            yield x * ((math.log(had + 0.5) - having) / 2 + w)
 
     def learn(self, probabilities, label, weight):
         if probabilities[label] >= 0.99:
@@ -288,10 +311,12 @@ class Oracle:
         texts: names of the attributes that are texts.
         nominal: names of those that are nominal, beside all strings and booleans.
         rate: of switching.
+        caution: whether regressions doubt classes that are new.
     """
 
-    def __init__(self, hypotheses, texts=(), nominal=(), rate=0.0):
+    def __init__(self, hypotheses, texts=(), nominal=(), rate=0.0, *, caution=False):
         self.hypotheses, self.texts, self.nominal, self.rate = hypotheses, texts, nominal, rate
+        self.caution = caution
         self.kinds = [type(h).__name__ for h in hypotheses]
         opinions = sum(
             kind in {"Softmax", "ByteSoftmax"} or (kind == "Hypothesis" and h.calibrated)
@@ -300,7 +325,7 @@ class Oracle:
         self.parts = [
             Regression(h)
             if kind == "Softmax"
-            else ByteRegression(h)
+            else ByteRegression(h, is_cautious=caution)
             if kind == "ByteSoftmax"
             else (CalibratedPooling if h.calibrated else Pooling)(h, opinions)
             if kind == "Pool"
@@ -437,7 +462,7 @@ class Oracle:
         likelihoods = {
             f.name: {
                 k: math.log(self.of_feature[f.name].get(k, 0.0) + 0.5)
-                - math.log(self.of_owner[f.owner].get(k, 0.0) + 1)
+                - log_of_class(self.of_owner[f.owner], k, self.caution)
                 for k in classes
             }
             for f in self.found[0]
@@ -452,7 +477,10 @@ class Oracle:
             else:
                 known = (self.found[0], likelihoods, classes)
                 known = (self.strings(x), classes) if isinstance(part, ByteRegression) else known
-                answers[h] = softmax(part.scores(*((own,) if isinstance(part, Calibrator) else known)))
+                scores = part.scores(*((own,) if isinstance(part, Calibrator) else known))
+                if self.caution and not isinstance(part, Calibrator):
+                    scores = {k: score + doubts(self.class_weights)[k] for k, score in scores.items()}
+                answers[h] = softmax(scores)
                 opinions.append(answers[h][1])
         for h, part in enumerate(self.parts):
             if isinstance(part, Pooling):

@@ -348,6 +348,7 @@ def test_a_journal_from_before_there_were_hypotheses_goes_on():
         "predictions.top=0",
         "predictions.unseen=false",
         "posterior.floor=false",
+        "posterior.caution=false",
         "classes.max=0",
     )
     config = load(None, {}, [single, "model.alpha=0.5", *unlimited])
@@ -356,6 +357,7 @@ def test_a_journal_from_before_there_were_hypotheses_goes_on():
     assert wiring.Configured(config).changes_since(before) == []
     assert changed_since(before, single, "model.alpha=0.5") == [  # predictions were not limited then
         ("classes.max", "absent", "10000", True),
+        ("posterior.caution", "absent", "true", True),
         ("posterior.floor", "absent", "true", True),
         ("predictions.max_bytes", "absent", "1024000", True),
         ("predictions.top", "absent", "1000", True),

@@ -100,6 +100,9 @@ class BayesOptimalNB(CountingModel):
         floor: whether no class with examples that a mixture of several predicts is less probable than
             1 / (2 K (n + 1)) of K, after n events: one surprise then costs ln (2 K (n + 1)) at most, and all
             events together half ln (pi (T + 1)) more at most. The service's default is that it has one.
+        caution: whether softmax regressions doubt a class that has few examples in a long stream: one event
+            with a wrong label does then not draw to it all that nobody has seen before, see `caution`. The
+            service's default is that they do.
 
     Examples:
         >>> from streamnb import BayesOptimalNB, Hypothesis
@@ -125,6 +128,7 @@ class BayesOptimalNB(CountingModel):
         seed: int = 0,
         memory: int = 256 << 20,
         floor: bool = False,  # noqa: FBT001, FBT002  as others; River sets parameters by name
+        caution: bool = False,  # noqa: FBT001, FBT002  as `floor`
     ) -> None:
         super().__init__(_BagReader(attributes))
         check_names([hypothesis.label for hypothesis in hypotheses])
@@ -146,10 +150,11 @@ class BayesOptimalNB(CountingModel):
         self.seed = seed
         self.memory = memory
         self.floor = floor
+        self.caution = caution
         self._readings = naive_part(hypotheses)
         for reading in self._readings:
             self._check_p(reading.p)
-        self._plan = Plan.of(hypotheses)
+        self._plan = Plan.of(hypotheses, is_cautious=caution)
         self._sources = sources_of(self._readings)
         self._statistics = Statistics(self._sources)
         self._runs_memory: int | None = None
@@ -384,7 +389,12 @@ class BayesOptimalNB(CountingModel):
                 encoded, statistics, parts.batch, (statistics.classes[first], statistics.classes[second])
             ),
             run_log_odds(
-                encoded, grams, self._learners, parts, (statistics.classes[first], statistics.classes[second])
+                encoded,
+                grams,
+                self._learners,
+                parts,
+                (statistics.classes[first], statistics.classes[second]),
+                statistics.class_weights[:K] if self.caution else None,
             ),
             self._shares(),
         ).tolist()

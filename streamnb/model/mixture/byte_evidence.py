@@ -14,16 +14,22 @@ from itertools import accumulate
 
 import numpy as np
 
-from streamnb.model.compiled.arrays import Floats
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Encoded
 from streamnb.model.encoding.byte_grams import LENGTH, ByteGrams, bucket_each, find_runs
 from streamnb.model.mixture.learner_state import Learners
 from streamnb.model.mixture.parts import Parts
+from streamnb.model.softmax.caution import doubted_log_odds
 from streamnb.model.softmax.gram_table import gram_log_odds, weigh_grams
 
 
 def run_log_odds(
-    encoded: Encoded, grams: ByteGrams, learners: Learners, parts: Parts, classes: tuple[int, int]
+    encoded: Encoded,
+    grams: ByteGrams,
+    learners: Learners,
+    parts: Parts,
+    classes: tuple[int, int],
+    known: Ints | None,
 ) -> Floats:
     """What each part of an event adds to the log odds of two classes, and the bias at last.
 
@@ -33,6 +39,7 @@ def run_log_odds(
         learners: of the mixture.
         parts: of the event.
         classes: the class whose log odds they are, and the one against which.
+        known: the weight of each class, where those that are new are doubted.
 
     Returns float64[learners of runs, n].
     """
@@ -40,14 +47,17 @@ def run_log_odds(
     tables, bias = learners.grams.tables, learners.byte_bias
     found = np.zeros((len(bias), parts.base.size + 1))
     found[:, -1] = bias[:, 0, one] - bias[:, 0, other]
+    is_cautious = known is not None
+    if known is not None:
+        found[:, -1] += doubted_log_odds(known, one, other)
     values, odds = np.zeros((2, grams.buckets.size))
     find_runs(grams, encoded.batch, 0)
     n = grams.n[0]
     if not n:
         return found
-    scale = weigh_grams(grams, tables, values, np.empty((len(bias), bias.shape[2])))
+    scale = weigh_grams(grams, tables, is_cautious, values, np.empty((len(bias), bias.shape[2])))
     for g, row in enumerate(found):
-        gram_log_odds(g, grams, tables, scale * values, one, other, odds)
+        gram_log_odds(g, grams, tables, is_cautious, scale * values, one, other, odds)
         by_bucket = dict(zip(grams.buckets[:n].tolist(), odds[:n].tolist(), strict=True))
         _share(encoded, by_bucket, grams.limits.tolist(), parts, row)
     return found

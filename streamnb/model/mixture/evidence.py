@@ -39,6 +39,7 @@ from streamnb.model.mixture.learner_state import LearnerScratch, LearnerTables, 
 from streamnb.model.mixture.parts import Parts
 from streamnb.model.mixture.scoring import HypothesisScratch, score_hypotheses
 from streamnb.model.naive_bayes.tables import Tables
+from streamnb.model.softmax.caution import doubted_log_odds
 from streamnb.model.softmax.feature_extraction import Context, ExtractedFeatures, put_value
 from streamnb.model.softmax.feature_table import KEY_BITS, mixed
 from streamnb.model.softmax.quantile_bins import LAYOUTS
@@ -194,22 +195,25 @@ def _of_learners(
     extracted: ExtractedFeatures,
     scales: Floats,
     own: Ints,
+    known: Ints,
     classes: Any,
     odds: Floats,
 ) -> None:
     """Fill the rows of softmax regressions in odds (H, n)."""
     one, other = classes
+    is_cautious = plan.is_cautious[0]
+    prior = doubted_log_odds(known, one, other) if is_cautious else 0.0
     told = np.empty(extracted.keys.size)
     for h in range(plan.kind.size):
         if plan.kind[h] == SOFTMAX:
             m = plan.reads[h]
             pairs = plan.pairs[m]
-            feature_log_odds(m, pairs, scales[m], extracted, learners.features, one, other, told)
+            feature_log_odds(m, pairs, is_cautious, scales[m], extracted, learners.features, one, other, told)
             odds[h] = 0.0
             for i in range(extracted.n[1] if pairs else extracted.n[0]):
                 for side in range(2):
                     odds[h, own[side, i]] += told[i] / 2.0
-            odds[h, -1] += learners.bias[m, 0, one] - learners.bias[m, 0, other]
+            odds[h, -1] += learners.bias[m, 0, one] - learners.bias[m, 0, other] + prior
 
 
 @allocating
@@ -310,7 +314,7 @@ def mean_log_odds(
     if plan.rates.size:
         own = np.empty((2, extracted.keys.size), dtype=np.int64)
         _parts_of_features(batch, bits, parts, learners, extracted, own)
-        _of_learners(plan, learners, extracted, learner_scratch.scales, own, classes, odds)
+        _of_learners(plan, learners, extracted, learner_scratch.scales, own, tables.classes, classes, odds)
     for h in range(H):
         if plan.kind[h] == TREE:
             odds[h] = trees[plan.reads[h]]

@@ -102,13 +102,19 @@ def predict_by_learners(
         scratch: holds the event's features, extracted; left as it is for `learn_by_learners`.
         answers: float64[H, K].
     """
-    extracted = scratch.extracted
+    extracted, is_cautious = scratch.extracted, plan.is_cautious[0]
     if plan.rates.size:
         score_features(
-            extracted, learners.features, plan.pairs, scratch.likelihoods, scratch.dots, scratch.by_owner
+            extracted,
+            learners.features,
+            plan.pairs,
+            is_cautious,
+            scratch.likelihoods,
+            scratch.dots,
+            scratch.by_owner,
         )
     if plan.byte_rates.size:
-        scratch.run_scale[0] = weigh_grams(grams, learners.grams, scratch.runs, scratch.told)
+        scratch.run_scale[0] = weigh_grams(grams, learners.grams, is_cautious, scratch.runs, scratch.told)
     for h in range(plan.kind.size):
         i = plan.reads[h]
         if plan.kind[h] == CALIBRATED:
@@ -120,6 +126,7 @@ def predict_by_learners(
             scratch.scales[i] = score_softmax(
                 i,
                 plan.pairs[i],
+                is_cautious,
                 extracted,
                 scratch.likelihoods,
                 scratch.dots,
@@ -130,7 +137,7 @@ def predict_by_learners(
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
         elif plan.kind[h] == BYTES:
             bias = learners.bias[plan.rates.size + i]
-            score_grams(scratch.run_scale[0], scratch.told[i], bias, known, scratch.scores)
+            score_grams(scratch.run_scale[0], scratch.told[i], bias, known, is_cautious, scratch.scores)
             log_normalise(scratch.scores, scratch.logs[h], answers[h])
     for i in range(plan.opinions.size):
         copy_to(scratch.opinions[i], scratch.logs[plan.opinions[i]])

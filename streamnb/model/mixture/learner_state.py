@@ -57,6 +57,7 @@ class Plan(NamedTuple):
         twins: int64[< B], of each of the last readings which of the first it is otherwise.
         byte_rates: float64[G], of learners of runs of bytes; their biases come after those of the M others.
         first_bytes: int64[1 where there are such learners], how many bytes of a text they read.
+        is_cautious: bool[1], whether softmax regressions doubt classes that are new, see `caution`.
     """
 
     kind: Ints
@@ -70,9 +71,10 @@ class Plan(NamedTuple):
     twins: Ints
     byte_rates: Floats
     first_bytes: Ints
+    is_cautious: Flags
 
     @classmethod
-    def of(cls, hypotheses: Sequence[AnyHypothesis]) -> Plan:
+    def of(cls, hypotheses: Sequence[AnyHypothesis], *, is_cautious: bool = False) -> Plan:
         """The plan of these. Raises ValueError for a pool of nothing."""
         readings, densities = naive_part(hypotheses), _densities(hypotheses)
         variances = list(dict.fromkeys(h.variance for h in hypotheses if isinstance(h, Pool)))
@@ -112,6 +114,7 @@ class Plan(NamedTuple):
             np.array([i for i, _ in densities[len(readings) :]], dtype=np.int64),
             np.array([h.rate for h in by_bytes], dtype=np.float64),
             np.array(first_bytes, dtype=np.int64),
+            np.array([is_cautious]),
         )
 
     @property
@@ -123,9 +126,9 @@ class Plan(NamedTuple):
         """As JSON can hold it: two states of plans that are described alike fit each other.
 
         States of before there were learners of bytes lack what says of them, and states of the first of
-        these how many bytes they read.
+        these how many bytes they read. A state of one that is cautious fits another that is not.
         """
-        described = [array.tolist() for array in self]
+        described = [array.tolist() for array in self[:-1]]
         return described[
             : -2 if not self.byte_rates.size else -1 if self.first_bytes[0] == ONCE_FIRST else None
         ]

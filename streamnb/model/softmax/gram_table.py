@@ -31,6 +31,7 @@ from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
 from streamnb.model.encoding.byte_grams import ByteGrams
+from streamnb.model.softmax.caution import add_doubts
 from streamnb.model.softmax.feature_table import COUNTS, TOTAL
 from streamnb.model.softmax.softmax import (
     DAMPING,
@@ -131,11 +132,13 @@ def _take_step(step: float, gradient: Any, records: Any, bucket: Any, at: Any) -
 
 
 @kernel
-def weigh_grams(grams: ByteGrams, tables: GramTables, values: Floats, told: Floats) -> float:
+def weigh_grams(
+    grams: ByteGrams, tables: GramTables, is_cautious: bool, values: Floats, told: Floats
+) -> float:
     """Fill values with v, what each run of an event weighs; 1 / |v|, or zero.
 
     Runs of an attribute of which none was learned weigh nothing. Fill told float64[G, K] with what all runs
-    together tell each learner, to be divided by |v|.
+    together tell each learner, to be divided by |v|; classes that are new are doubted where it `is_cautious`.
     """
     records, n, square = tables.records, grams.n[0], 0.0
     G = told.shape[0]
@@ -153,12 +156,12 @@ def weigh_grams(grams: ByteGrams, tables: GramTables, values: Floats, told: Floa
             for g in range(G):
                 _add_told(v, records, bucket, _counts_at(G) + CELLS * (1 + g), told[g])
     for g in range(G):
-        _add_none(grams, tables, values, told[g])
+        _add_none(grams, tables, is_cautious, values, told[g])
     return 1.0 / math.sqrt(square) if square > 0.0 else 0.0
 
 
 @inlined
-def _add_none(grams: ByteGrams, tables: GramTables, values: Floats, told: Floats) -> None:
+def _add_none(grams: ByteGrams, tables: GramTables, is_cautious: bool, values: Floats, told: Floats) -> None:
     """Add what runs tell of classes that never had them."""
     j, n = 0, grams.n[0]
     while j < n:
@@ -168,11 +171,13 @@ def _add_none(grams: ByteGrams, tables: GramTables, values: Floats, told: Floats
             j += 1
         if total > 0.0:
             for k in range(told.size):
-                told[k] += TRUST * total * log_of_none(tables.events, group, k)
+                told[k] += TRUST * total * log_of_none(tables.events, group, k, is_cautious)
 
 
 @inlined
-def score_grams(scale: float, told: Floats, bias: Floats, known: Ints, scores: Floats) -> None:
+def score_grams(
+    scale: float, told: Floats, bias: Floats, known: Ints, is_cautious: bool, scores: Floats
+) -> None:
     """Fill scores float64[K] with those of one learner, -inf for classes that are not known.
 
     Args:
@@ -180,10 +185,13 @@ def score_grams(scale: float, told: Floats, bias: Floats, known: Ints, scores: F
         told: float64[K], what it filled for the learner.
         bias: float64[2, >= K].
         known: int64[K], weight learned of each class.
+        is_cautious: whether classes that are new are doubted.
         scores: float64[K].
     """
     for k in range(scores.size):
         scores[k] = bias[0, k] + scale * told[k] if known[k] > 0 else -np.inf
+    if is_cautious:
+        add_doubts(known, scores)
 
 
 @kernel
@@ -239,7 +247,14 @@ def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) ->
 
 @kernel
 def gram_log_odds(
-    g: int, grams: ByteGrams, tables: GramTables, values: Floats, one: int, other: int, odds: Floats
+    g: int,
+    grams: ByteGrams,
+    tables: GramTables,
+    is_cautious: bool,
+    values: Floats,
+    one: int,
+    other: int,
+    odds: Floats,
 ) -> None:
     """Fill odds with what each run of one event adds, in learner g, to the score of `one` less `other`.
 
@@ -249,7 +264,8 @@ def gram_log_odds(
     mask, at = records.shape[0] - 1, _counts_at(_learners(records)) + CELLS * (1 + g)
     for i in range(grams.n[0]):
         bucket, group = np.int64(grams.buckets[i]), grams.groups[i]
-        none = TRUST * (log_of_none(tables.events, group, one) - log_of_none(tables.events, group, other))
+        none = log_of_none(tables.events, group, one, is_cautious)
+        none = TRUST * (none - log_of_none(tables.events, group, other, is_cautious))
         told = np.float64(records[(bucket + one // CELLS) & mask, at + one % CELLS])
         told -= np.float64(records[(bucket + other // CELLS) & mask, at + other % CELLS])
         odds[i] = values[i] * (told + none)

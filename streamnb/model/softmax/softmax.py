@@ -26,6 +26,7 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
+from streamnb.model.softmax.caution import add_doubts, doubt, mean_log
 from streamnb.model.softmax.feature_table import (
     COUNTS,
     KEY_BITS,
@@ -85,14 +86,28 @@ def _log_of(units: int, smoothing: float, logs: Floats) -> float:
 
 
 @inlined
-def log_of_none(table: Ints, owner: int, k: int) -> float:
-    """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had."""
-    return LOG_SMOOTHING - _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
+def log_of_none(table: Ints, owner: int, k: int, is_cautious: bool) -> float:
+    """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had.
+
+    Where it `is_cautious` a class that is new is read as `caution` says.
+    """
+    units, all_units = table[owner, COUNTS + k], table[owner, TOTAL]
+    log = _log_of(units, 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
+    away = doubt(units, all_units) if is_cautious else 0.0
+    if away > 0.0:
+        log += away * (mean_log(table[owner, COUNTS:], all_units, 2.0 * _SMOOTHING) - log)
+    return LOG_SMOOTHING - log
 
 
 @inlined
 def score_features(
-    extracted: Any, features: FeatureTables, pairs: Flags, likelihoods: Floats, dots: Floats, by_owner: Floats
+    extracted: Any,
+    features: FeatureTables,
+    pairs: Flags,
+    is_cautious: bool,
+    likelihoods: Floats,
+    dots: Floats,
+    by_owner: Floats,
 ) -> None:
     """Sums over singles, and over pairs, of what the features say. They are to be divided by |v|.
 
@@ -100,6 +115,7 @@ def score_features(
         extracted: the features of the event.
         features: `FeatureTables`.
         pairs: bool[M], which learners take pairs.
+        is_cautious: whether classes that are new are doubted.
         likelihoods: float64[2, K], filled with the sums of v l.
         dots: float64[M, 2, K], filled with those of v w.
         by_owner: float64[2, >= owners], scratch.
@@ -136,13 +152,14 @@ def score_features(
             if v > 0.0:
                 owner = extracted.owner_rows[o]
                 for k in range(K):
-                    likelihoods[part, k] += v * log_of_none(table, owner, k)
+                    likelihoods[part, k] += v * log_of_none(table, owner, k, is_cautious)
 
 
 @kernel
 def score_softmax(
     m: int,
     takes_pairs: bool,
+    is_cautious: bool,
     extracted: Any,
     likelihoods: Floats,
     dots: Floats,
@@ -158,6 +175,8 @@ def score_softmax(
         if takes_pairs:
             told += TRUST * likelihoods[1, k] + dots[m, 1, k]
         scores[k] = bias[m, 0, k] + scale * told if known[k] > 0 else -np.inf
+    if is_cautious:
+        add_doubts(known, scores)
     return scale
 
 
@@ -165,6 +184,7 @@ def score_softmax(
 def feature_log_odds(
     m: int,
     takes_pairs: bool,
+    is_cautious: bool,
     scale: float,
     extracted: Any,
     features: FeatureTables,
@@ -185,7 +205,7 @@ def feature_log_odds(
             continue
         owner = extracted.owner_rows[extracted.owners[i]]
         for sign, k in ((1.0, one), (-1.0, other)):
-            likelihood, correction = log_of_none(table, owner, k), 0.0
+            likelihood, correction = log_of_none(table, owner, k, is_cautious), 0.0
             if row >= 0:
                 likelihood += weights[row, 0, 1 + k]
                 correction = weights[row, 1 + m, 1 + k]

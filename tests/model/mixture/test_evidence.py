@@ -124,10 +124,11 @@ def test_items_and_prior_are_the_mean_log_odds_of_the_hypotheses(rows, x):
 @pytest.mark.parametrize("prediction", ["mixture", "map", "gibbs"])
 @pytest.mark.parametrize("attributes", [3, 14])
 def test_they_are_on_long_streams_of_everything(prediction, attributes):
-    """Words, values, numbers in bins, pairs of any of these; much is missing, and a class comes late."""
-    model = BayesOptimalNB(ATTRIBUTES, EVERYTHING, 0.01, prediction)
+    """Words, values, numbers in bins, pairs of any of these; much is missing, and classes come late."""
+    model = BayesOptimalNB(ATTRIBUTES, EVERYTHING, 0.01, prediction, caution=True)
     seen = Counter()
     for t, (x, y, w) in enumerate(mixed_stream(attributes, 330, attributes)):
+        y = "doubted" if t in {200, 260} else y  # noqa: PLW2901
         if t % 7 == 0 and (explanation := assert_adds_up(model, x, float(t))):
             seen.update(by_key(explanation).keys())
         model.learn_one(x, y, w, t=float(t))

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from learner_oracle import Bins as BinsByDefinition
-from learner_oracle import Oracle, softmax
+from learner_oracle import Oracle, doubt, softmax
 
 from streamnb import BayesOptimalNB, ByteSoftmax, Hypothesis, Pool, Softmax
 from streamnb.errors import UnlearnError
@@ -76,16 +76,16 @@ class Watched:
         tolerance: relative, of each probability. Corrections, and counts beside them, may be held as float32.
     """
 
-    def __init__(self, hypotheses, rate=0.0, tolerance=1e-5, memory=256 << 20):
+    def __init__(self, hypotheses, rate=0.0, tolerance=1e-5, memory=256 << 20, *, caution=False):
         self.hypotheses, self.tolerance = hypotheses, tolerance
         naive = [
             replace(h, calibrated=False, density="gaussian", weight=1.0, name=h.label)
             for h in hypotheses
             if isinstance(h, Hypothesis)
         ]
-        self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate, memory=memory)
+        self.model = BayesOptimalNB(ATTRIBUTES, hypotheses, rate, memory=memory, caution=caution)
         self.scores = BayesOptimalNB(ATTRIBUTES, naive or [Hypothesis()])
-        self.oracle = Oracle(hypotheses, TEXTS, {"code"}, rate)
+        self.oracle = Oracle(hypotheses, TEXTS, {"code"}, rate, caution=caution)
 
     def joints(self, x):
         """Hypothesis -> log P_h(v, x) by counts; numbers of those that read bins by the oracle's."""
@@ -200,6 +200,52 @@ def test_mixed_streams_with_few_and_with_too_many_attributes_to_pair(seed, attri
     assert len(watched.oracle.chosen) == (8 if attributes == 3 else 12)
     assert ("nominal", "v0") in watched.oracle.chosen  # it tells; "code" and "more" tell nothing
     assert attributes < 14 or not {("nominal", "code"), ("continuous", "more")} & {*watched.oracle.chosen}
+
+
+def test_classes_that_are_new_in_a_long_stream_are_doubted_as_by_definition():
+    """One is met once, one three times, and one often; one attribute comes late, as does a class with it."""
+    watched, rng = Watched([*DEFAULT_HYPOTHESES], 1e-3, caution=True), random.Random(4)
+    doubted = set()
+    for t in range(700):
+        rare = {150: "once", 300: "few", 310: "few", 320: "few"}.get(t)
+        y = rare or rng.choice("ab" if t < 400 or rng.random() < 0.7 else ["late"])
+        x = {
+            "text": " ".join(rng.choice(y) + str(rng.randrange(9)) for _ in range(4)),
+            "n": rng.gauss(y == "b", 1),
+        }
+        if t > 350:
+            x["colour"] = rng.choice(["red", y])
+        watched.meet(x, y, 1 if rare else rng.choice([1, 1, 0.5, 2]))
+        n = watched.oracle.class_weights
+        doubted |= {k for k in n if doubt(n[k], sum(n.values()))}
+    assert doubted == {"once", "few", "late"}
+
+
+MAILS = [(f"please win cash prize {n % 7} now", "spam") if n % 5 == 0 else (f"lunch at {n % 9} with you", "ham")
+         for n in range(2000)]  # fmt: skip
+NEVER_SEEN = ["zyxqw kjhg plmokn", "asdfg hjkl zxcvb " * 3, "q", ""]
+
+
+def test_one_wrong_label_of_a_new_class_does_not_draw_what_nobody_knows_to_it():
+    model, trusting = (BayesOptimalNB({"text": "text"}, caution=caution) for caution in (True, False))
+    for each in (model, trusting):
+        each.learn_many([{"text": text} for text, _ in MAILS], [label for _, label in MAILS])
+        each.learn_one({"text": "some odd message that nobody would write"}, "new")
+    assert all(model.predict_proba_one({"text": text})["new"] < 0.05 for text in NEVER_SEEN)
+    assert trusting.predict_proba_one({"text": NEVER_SEEN[0]})["new"] > 0.1
+    for text in ("an odd message again", "one more odd message that somebody would write", "odd message"):
+        model.learn_one({"text": text}, "new")
+    assert model.predict_one({"text": "this odd message"}) == "new"  # it is no mistake
+    assert all(model.predict_proba_one({"text": text})["new"] < 0.05 for text in NEVER_SEEN)
+
+
+def test_a_state_is_as_well_read_with_caution_as_without():
+    model, cautious = (BayesOptimalNB({"text": "text"}, caution=caution) for caution in (False, True))
+    model.learn_many([{"text": text} for text, _ in MAILS[:300]], [label for _, label in MAILS[:300]])
+    model.learn_one({"text": "odd"}, "new")
+    cautious.load_state(*model.state())
+    assert bytes_of(cautious) == bytes_of(model)
+    assert cautious.predict_proba_one({"text": "q"})["new"] < model.predict_proba_one({"text": "q"})["new"]
 
 
 def test_an_attribute_of_ever_new_values_seems_to_tell_much_and_is_not_chosen():
