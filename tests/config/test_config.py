@@ -1290,7 +1290,7 @@ def test_show_leaves_out_the_alpha_that_an_m_estimate_replaces():
 
 def test_the_hash_of_the_defaults_is_known():
     # A change here makes every running worker record a change of configuration: it must be meant.
-    assert config_hash(Config()) == "2372388203b053eb16f3661d75720f4daf224f6edd04fc01876c5b636dabd180"
+    assert config_hash(Config()) == "370229116b05fb7645bdbd69b8db3c8a6095356064f617ff6bc6f390f7dcb9b9"
     then = {
         "posterior": PosteriorConfig(switching_rate=1e-4, floor=False, caution=False),
         "predictions": PredictionsConfig(unseen=False),
