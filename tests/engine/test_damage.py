@@ -322,7 +322,7 @@ def test_a_full_log_ends_the_learner_and_all_goes_on_once_there_is_room(tmp_path
     assert program.main(["run", "--until-end", *flags]) == 0
     with SqliteLog(tmp_path / "log.db") as log:
         assert [p["id"] for p in predictions(log)] == [f"e{i}" for i in range(len(RAWS))]
-        alone = new_learner(model=BayesOptimalNB({"text": "text"}, floor=True), unseen=True)
+        alone = new_learner(model=BayesOptimalNB({"text": "text"}, floor=True, caution=True), unseen=True)
         assert predictions(log) == predictions(alone.process(records(RAWS), 1.0))
 
 

@@ -39,8 +39,7 @@ def softmax(scores):
 
 def doubt(n, of_all):
     """By how much a class with n of all examples is doubted."""
-    enough = min(16, of_all / 64)
-    return max(0.0, 1 - n / enough) if enough else 0.0
+    return max(0.0, 1 - n / min(16, of_all / 64)) if of_all >= 64 else 0.0
 
 
 def mean_log(by_class, more):

@@ -5,15 +5,14 @@ frequent as any, and whatever it never had is far more probable in it than in on
 So one event with a wrong label would draw all to it that nobody has seen before. A class v with n_v of the N
 examples is therefore doubted by as much as d_v:
 
-    d_v = 1 - n_v / min(16, N / 64)        where that is above zero, else 0
+    d_v = 1 - n_v / min(16, N / 64)        where that is above zero and N >= 64, else 0
 
 It is read as all others are on average, weighed by their examples, and comes as often as it did:
 
     ln(n_v + 1)  becomes  (1 - d_v) ln(n_v + 1) + d_v sum_u (n_u / N) ln(n_u + 1)
     s_v          becomes  s_v + d_v (ln n_v - sum_u (n_u / N) ln n_u)
 
-for the logarithm in l (see `softmax`) and the score. In the first 64 events, and where no class is as rare,
-nothing is doubted.
+for the logarithm in l (see `softmax`), where n counts those that had the feature's attribute, and the score.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _TRUSTED, _RARE = 16, 64
 @inlined
 def doubt(units: int, all_units: int) -> float:
     """How much is doubted of a class with so much weight of all there is."""
-    if units >= _TRUSTED * UNIT:
+    if units >= _TRUSTED * UNIT or all_units < _RARE * UNIT:
         return 0.0
     enough = min(np.float64(_TRUSTED * UNIT), all_units / _RARE)
     return float(1.0 - units / enough) if units < enough else 0.0
