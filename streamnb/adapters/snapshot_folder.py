@@ -306,7 +306,8 @@ class SnapshotFolder:
                     file.seek(0)
                     raise SnapshotError(
                         f"{self.path / _ASKED} is held by process {file.read().partition(' ')[0]}: "
-                        "it is handing a model over, or was stopped (Ctrl-Z) while it did; wait for it, or end it"
+                        "it is handing a model over, or was stopped (Ctrl-Z) while it did; wait for it, "
+                        "or end it"
                     )
                 looks += 1
                 time.sleep(_LOOK_SECONDS)

@@ -79,7 +79,7 @@ def read_value(
         return
     row, owner = extracted.rows[i], extracted.owner_rows[extracted.owners[i]]
     for k in range(value.size):
-        value[k] = log_of_none(learners.features.table, owner, k, False)
+        value[k] = log_of_none(learners.features.table, owner, k, 0.0)
         if row >= 0:
             value[k] += learners.features.weights[row, 0, 1 + k]
 

@@ -38,6 +38,15 @@ def doubt(units: int, all_units: int) -> float:
 
 
 @inlined
+def is_any_doubted(weights: Ints, all_units: int) -> bool:
+    """Whether any class is, of weights in units; one without any is, too."""
+    fewest = _TRUSTED * UNIT
+    for units in weights:
+        fewest = min(fewest, units)
+    return doubt(fewest, all_units) > 0.0
+
+
+@inlined
 def mean_log(weights: Ints, all_units: int, more: float) -> float:
     """The mean of ln(n + more) over the classes, weighed by their examples n; `weights` in units."""
     total = 0.0

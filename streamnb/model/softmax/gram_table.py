@@ -41,6 +41,7 @@ from streamnb.model.softmax.softmax import (
     fill_gradient,
     learn_bias,
     log_of_none,
+    mean_of_classes,
     rarity,
 )
 
@@ -170,8 +171,9 @@ def _add_none(grams: ByteGrams, tables: GramTables, is_cautious: bool, values: F
             total += values[j]
             j += 1
         if total > 0.0:
+            mean = mean_of_classes(tables.events, group, told.size, is_cautious)
             for k in range(told.size):
-                told[k] += TRUST * total * log_of_none(tables.events, group, k, is_cautious)
+                told[k] += TRUST * total * log_of_none(tables.events, group, k, mean)
 
 
 @inlined
@@ -262,10 +264,14 @@ def gram_log_odds(
     """
     records = tables.records
     mask, at = records.shape[0] - 1, _counts_at(_learners(records)) + CELLS * (1 + g)
+    last, none = np.int32(-1), 0.0
     for i in range(grams.n[0]):
         bucket, group = np.int64(grams.buckets[i]), grams.groups[i]
-        none = log_of_none(tables.events, group, one, is_cautious)
-        none = TRUST * (none - log_of_none(tables.events, group, other, is_cautious))
+        if group != last:
+            mean = mean_of_classes(tables.events, group, tables.events.shape[1] - COUNTS, is_cautious)
+            none = log_of_none(tables.events, group, one, mean)
+            none = TRUST * (none - log_of_none(tables.events, group, other, mean))
+            last = group
         told = np.float64(records[(bucket + one // CELLS) & mask, at + one % CELLS])
         told -= np.float64(records[(bucket + other // CELLS) & mask, at + other % CELLS])
         odds[i] = values[i] * (told + none)

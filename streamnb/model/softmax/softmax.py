@@ -26,7 +26,7 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.compiled.vectors import fill
-from streamnb.model.softmax.caution import add_doubts, doubt, mean_log
+from streamnb.model.softmax.caution import add_doubts, doubt, is_any_doubted, mean_log
 from streamnb.model.softmax.feature_table import (
     COUNTS,
     KEY_BITS,
@@ -86,16 +86,23 @@ def _log_of(units: int, smoothing: float, logs: Floats) -> float:
 
 
 @inlined
-def log_of_none(table: Ints, owner: int, k: int, is_cautious: bool) -> float:
+def mean_of_classes(table: Ints, owner: int, classes: int, is_cautious: bool) -> float:
+    """What `log_of_none` takes a doubted class for, see `caution`; 0 where none is doubted, or ever is."""
+    weights, all_units = table[owner, COUNTS : COUNTS + classes], table[owner, TOTAL]
+    if not (is_cautious and is_any_doubted(weights, all_units)):
+        return 0.0
+    return mean_log(weights, all_units, 2.0 * _SMOOTHING)
+
+
+@inlined
+def log_of_none(table: Ints, owner: int, k: int, mean: float) -> float:
     """Ln (1/2) / (n_v + 1), of a feature that class k never had; with ln(1 + 2 n) more of one that it had.
 
-    Where it `is_cautious` a class that is new is read as `caution` says.
+    `mean` is that of the classes: it is worked out once for all of them.
     """
-    units, all_units = table[owner, COUNTS + k], table[owner, TOTAL]
-    log = _log_of(units, 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
-    away = doubt(units, all_units) if is_cautious else 0.0
-    if away > 0.0:
-        log += away * (mean_log(table[owner, COUNTS:], all_units, 2.0 * _SMOOTHING) - log)
+    log = _log_of(table[owner, COUNTS + k], 2.0 * _SMOOTHING, _LOGS_OF_TOTALS)
+    if mean > 0.0:
+        log += doubt(table[owner, COUNTS + k], table[owner, TOTAL]) * (mean - log)
     return LOG_SMOOTHING - log
 
 
@@ -151,8 +158,9 @@ def score_features(
             v = by_owner[part, o]
             if v > 0.0:
                 owner = extracted.owner_rows[o]
+                mean = mean_of_classes(table, owner, K, is_cautious)
                 for k in range(K):
-                    likelihoods[part, k] += v * log_of_none(table, owner, k, is_cautious)
+                    likelihoods[part, k] += v * log_of_none(table, owner, k, mean)
 
 
 @kernel
@@ -199,13 +207,17 @@ def feature_log_odds(
     """
     table, weights = features.table, features.weights
     odds[: extracted.n[1]] = 0.0
+    last: Any = np.int64(-1)
+    mean = 0.0
     for i in range(extracted.n[1] if takes_pairs else extracted.n[0]):
         row, v = extracted.rows[i], extracted.values[i]
         if row == NOBODY or v == 0.0 or (row >= 0 and table[row, TOTAL] == 0):
             continue
         owner = extracted.owner_rows[extracted.owners[i]]
+        if owner != last:
+            last, mean = owner, mean_of_classes(table, owner, table.shape[1] - COUNTS, is_cautious)
         for sign, k in ((1.0, one), (-1.0, other)):
-            likelihood, correction = log_of_none(table, owner, k, is_cautious), 0.0
+            likelihood, correction = log_of_none(table, owner, k, mean), 0.0
             if row >= 0:
                 likelihood += weights[row, 0, 1 + k]
                 correction = weights[row, 1 + m, 1 + k]
