@@ -102,11 +102,15 @@ class Evidence(msgspec.Struct, frozen=True):
     log_odds: float
 
 
-class ModelInfo(msgspec.Struct, frozen=True, gc=False):
-    """Which model spoke, and how many events it had learned before it spoke."""
+class ModelInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Which model spoke, and how many events it had learned before it spoke.
+
+    A scorer's replica also says after which journal record.
+    """
 
     name: str
     events: int
+    journal: int | None = None
 
 
 class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -341,6 +345,8 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
         class_rates: how frequent each class of `labels` is, in their order; empty where nothing was learned,
             and in reports written before rates were recorded.
         verdicts: what came of labels, where they come apart from their events.
+        served_by: who publishes predictions; where it is "scorers", the scores are nevertheless of what the
+            learner itself would have said of each event before it learned it.
     """
 
     events: int
@@ -359,6 +365,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     interval_mass: float | None = None
     class_rates: tuple[ClassRate, ...] = ()
     verdicts: VerdictReport | None = None
+    served_by: str = "learner"
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):

@@ -40,7 +40,7 @@ LONG = ["storm", "replicas", "kafka_outage", "crash_points", "zombies", "kafka_s
         "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
         "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "log_contract", "worker", "rebuild",
         "late_labels", "serve", "explain", "commands", "labels_on_logs", "hand_over", "odd_values", "laws", "doctor",
-        "ask", "librdkafka", "dlq", "laws_on_logs", "whereabouts", "entity_chains", "dashboard", "deploy"]  # fmt: skip
+        "ask", "librdkafka", "dlq", "score", "laws_on_logs", "whereabouts", "entity_chains", "dashboard", "deploy"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
 
 THOROUGH = (
@@ -92,6 +92,7 @@ SAMPLED = {
     "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute)\b",
     "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",
     "service/test_end_to_end.py": r"\[librdkafka\b",
+    "service/test_score.py": r"program1|-deliver|-send|dies|without|beside|found|waited_for|gone|large",
 }
 """Of these files `make test` runs a sample on Kafka, and `make test-all` what the names of tests say here: the same law
 for other models, or through the other client. On the embedded log `make test` runs each of them."""

@@ -16,7 +16,7 @@ from streamnb.model.attributes.nearest import did_you_mean
 
 _GROUPS = {
     "to begin with": ("demo", "sample", "init", "evaluate", "compare"),
-    "learn from a log": ("run", "replay", "label", "labels", "rebuild", "forget"),
+    "learn from a log": ("run", "score", "replay", "label", "labels", "rebuild", "forget"),
     "ask": ("predict", "explain", "token", "serve", "dashboard", "inspect", "read"),
     "prove and repair": ("verify", "dlq", "snapshot", "journal", "doctor"),
     "set up": ("config", "topics", "warm"),
@@ -90,16 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_trials(command)
     _add_init(command("init", "look at events, and write a configuration that fits them"))
 
-    run = command("run", "learn from the log: predictions and metrics go to their topics")
-    _add_log(run)
-    how_far = run.add_mutually_exclusive_group()
-    text = "only print what would be predicted of the next N records; nothing is written or joined"
-    how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
-    text = "stop where there is nothing more to read; it waits for transactions that producers have open"
-    how_far.add_argument("--until-end", action="store_true", help=text)
-    run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
-    text = "go on where events were deleted before they were learned, or a topic was made anew"
-    run.add_argument("--accept-loss", action="store_true", help=text)
+    _add_services(command)
 
     replay = command("replay", "write the events of a file to a topic of the log")
     replay.add_argument("file", help=_FILES)
@@ -170,6 +161,27 @@ def _add_trials(command: _Command) -> None:
     sample.add_argument("file", help=text)
     sample.add_argument("--events", type=_positive_int, default=1000, help="how many (default: %(default)s)")
     sample.add_argument("--seed", type=_whole, default=0, help="of what is drawn (default: %(default)s)")
+
+
+def _add_services(command: _Command) -> None:
+    """What learns from a log, and what predicts in its place."""
+    run = command("run", "learn from the log: predictions and metrics go to their topics")
+    _add_log(run)
+    how_far = run.add_mutually_exclusive_group()
+    text = "only print what would be predicted of the next N records; nothing is written or joined"
+    how_far.add_argument("--dry-run", type=_positive_int, metavar="N", help=text)
+    text = "stop where there is nothing more to read; it waits for transactions that producers have open"
+    how_far.add_argument("--until-end", action="store_true", help=text)
+    run.add_argument("--details", action="store_true", help="end with all scores and the hypotheses, too")
+    text = "go on where events were deleted before they were learned, or a topic was made anew"
+    run.add_argument("--accept-loss", action="store_true", help=text)
+    text = "publish no predictions: scorers do (`streamnb score`), from here on and for good"
+    run.add_argument("--learn-only", action="store_true", help=text)
+
+    score = command("score", "predict events in place of a running learner, beside other scorers")
+    _add_log(score)
+    text = "go on where events were deleted before they were predicted"
+    score.add_argument("--accept-loss", action="store_true", help=text)
 
 
 def _add_questions(command: _Command) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamnb.config import Config
-from streamnb.engine.topic_plan import Acl, TopicSpec, plan_acls, plan_topics
+from streamnb.engine.topic_plan import Acl, TopicSpec, plan_acls, plan_topics, scorers_acls
 
 _MEANINGS = {
     "missing": "not there; `streamnb topics create` creates what is missing",
@@ -28,6 +28,12 @@ def planned_topics(config: Config, brokers: int) -> tuple[TopicSpec, ...]:
 def acls_of(config: Config) -> tuple[Acl, ...]:
     """What the learner's user must be allowed to do."""
     return plan_acls(config.topics.names, group_of(config))
+
+
+def acls_of_all(config: Config) -> tuple[Acl, ...]:
+    """The same, and what scorers need where they predict."""
+    scorers = scorers_acls(config.scorers_group, config.topics.predictions)
+    return (*acls_of(config), *(scorers if config.predictions.by == "scorers" else ()))
 
 
 def group_of(config: Config) -> str:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from streamnb.adapters.kafka.kafka_python import KafkaPython
     from streamnb.adapters.kafka.librdkafka import Librdkafka
 
+LEARN_ONLY = "predictions.by=scorers"
+"""What `run --learn-only` sets."""
 _ELECTED_WITHIN = 1.0  # seconds of one try: whoever stands by looks around in between
 _MOST_BUDGET = 1 << 30  # bytes
 _COLLECTED_AFTER = 20_000, 20, 10  # objects, collections of those, and of the latter

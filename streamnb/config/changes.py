@@ -50,7 +50,8 @@ _WEIGHED = re.compile(
 _OF_THE_MODEL = re.compile(r"model\.(?!name$).*|hypotheses.*|posterior\..*", re.DOTALL)
 _UNREAD = re.compile(r"posterior\..*")
 _READ_WHERE_WEIGHED = re.compile(r"hypotheses\[.*|posterior\..*", re.DOTALL)
-_LABELS, _WINDOW = "topics.labels", "labels.window"  # the one may be added, the other not be taken away
+_LABELS = "topics.labels"  # may be added, and not be another
+_STAYING = "labels.window", "predictions.by"  # may not be taken away
 _ABSENT = "absent"
 _BARE = re.compile(r"[\w-]+")
 
@@ -73,7 +74,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
             old.get(key, _ABSENT),
             new.get(key, _ABSENT),
             _may_change(key, weighs=weighs or learned_otherwise)
-            and not (key in old if key == _LABELS else key == _WINDOW and key not in new),
+            and not (key in old if key == _LABELS else key in _STAYING and key not in new),
         )
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)

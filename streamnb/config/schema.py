@@ -278,6 +278,7 @@ class PredictionsConfig(Section, frozen=True):
         top: the most classes whose probabilities it tells, and as many as `max_bytes` allow; 0 is all,
             whatever they take.
         max_bytes: a larger one becomes a dead letter; 0 is no limit.
+        by: who publishes them: the learner, or scorers beside it. There is no way back from scorers.
     """
 
     evidence: Annotated[int, whole(0, 100)] = 0
@@ -285,6 +286,19 @@ class PredictionsConfig(Section, frozen=True):
     unseen: bool = True
     top: Annotated[int, whole(0)] = 1000
     max_bytes: Annotated[int, LIMIT] = 1000 << 10
+    by: Literal["learner", "scorers"] = "learner"
+
+
+class ScorersConfig(Section, frozen=True):
+    """How `score` takes part.
+
+    Attributes:
+        group: the consumer group of all scorers of a model; empty is ``streamnb.<model.name>.scorers``.
+        behind: the most journal records that a model that predicts may be behind the learner.
+    """
+
+    group: Annotated[str, STRING] = ""
+    behind: Annotated[int, whole(0)] = 100
 
 
 class MemoryConfig(Section, frozen=True):
@@ -363,6 +377,7 @@ class Config(Section, frozen=True):
     snapshots: SnapshotsConfig = SnapshotsConfig()
     metrics: MetricsConfig = MetricsConfig()
     predictions: PredictionsConfig = PredictionsConfig()
+    scorers: ScorersConfig = ScorersConfig()
     drift: DriftConfig = DriftConfig()
     labels: LabelsConfig = LabelsConfig()
     http: HttpConfig = HttpConfig()
@@ -398,6 +413,11 @@ class Config(Section, frozen=True):
     def keeps_events(self) -> bool:
         """Whether events wait for labels, or for others with the same id."""
         return bool(self.topics.labels) or self.events.repeats != "learn"
+
+    @property
+    def scorers_group(self) -> str:
+        """The scorers' consumer group, with the default filled in; their transactional ids begin so."""
+        return self.scorers.group or f"streamnb.{self.model.name}.scorers"
 
     @property
     def snapshot_folder(self) -> Path:

@@ -16,13 +16,13 @@ from streamnb.config.sections import Section, members
 from streamnb.config.values import Secret
 from streamnb.model.naive_bayes.room import NEWEST
 
-SHAPELESS = ("log", "kafka", "http", "commit", "snapshots")
+SHAPELESS = ("log", "kafka", "http", "commit", "snapshots", "scorers")
 """The sections that change neither what is learned nor what is published."""
 
 FORMER: Mapping[str, Mapping[str, Any]] = {
     "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn"},
     "posterior": {"floor": False, "caution": False},
-    "predictions": {"top": 0, "max_bytes": 0, "unseen": False},
+    "predictions": {"top": 0, "max_bytes": 0, "unseen": False, "by": "learner"},
     "topics": {"labels": ""},
 }
 """Section -> key -> what was done before there was the key; where it is done still, it is left out.
@@ -46,9 +46,9 @@ def show(config: Config) -> str:
 def config_hash(config: Config) -> str:
     """SHA-256 (hex) of all that shapes what is learned or published; equal configurations have equal hashes.
 
-    Left out are the sections ``log``, ``kafka``, ``http``, ``commit`` and ``snapshots``, and how topics are
-    created: where the log is, who may look on, and when work is made durable. The canonical form is JSON with
-    sorted keys, durations in seconds, sizes in bytes and defaults filled in.
+    Left out are the sections ``log``, ``kafka``, ``http``, ``commit``, ``snapshots`` and ``scorers``, and
+    how topics are created: where the log is, who may look on, and when work is made durable. The canonical
+    form is JSON with sorted keys, durations in seconds, sizes in bytes and defaults filled in.
     """
     return hashlib.sha256(msgspec.json.encode(shaping_of(config), order="sorted")).hexdigest()
 

@@ -10,8 +10,9 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, compress, repeat
+from itertools import accumulate, chain, compress, repeat, zip_longest
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -248,6 +249,7 @@ class Learner:
             interval_mass=mass,
             class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
             verdicts=None if late is None else verdict_report(late),
+            served_by=self.settings.by,
         )
 
     def parts(self) -> dict[str, Part]:
@@ -530,7 +532,6 @@ class Learner:
         posteriors = self.model.predict_then_learn_many(
             [event.x for event in events], labels, weights, [event.ts for event in events]
         )
-        predicted = posteriors.labels()
         are_learned = [
             label is not None and weight > 0 for label, weight in zip(labels, weights, strict=True)
         ]
@@ -542,8 +543,66 @@ class Learner:
         else:
             self.late.serve(arrived, said, truths, posteriors, ages, self.model)
         self._prune(n_learned)
+        self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
+        is_published = self.settings.by == "learner"
+        if not (is_published or self.drift.names):
+            return []
+        predictions = self._predictions(events, labels, posteriors, ages, now, evidence)
+        outputs = self._published(predictions, records, now) if is_published else []
+        if not self.drift.names:
+            return outputs
+        consumed = [self.consumed + place + 1 for place in places]
+        return self._with_drifts(outputs, predictions, consumed)
+
+    def score(
+        self, records: Sequence[Record], now: float, journal: int, most_bytes: float = math.inf
+    ) -> tuple[list[NewRecord], int]:
+        """Predict events by the model as it is, which stays so; the outputs, and how many records were taken.
+
+        The model stands at a journal record, and predictions say so. It stops as `process` does where outputs
+        of `most_bytes` have been made. What is no event is passed over: whoever learns makes its dead letter.
+        """
+        outputs: list[NewRecord] = []
+        done, left = 0, most_bytes
+        while done < len(records) and left > 0:
+            part = records[done : done + (1 if self.settings.evidence else _AT_ONCE)]
+            events: list[Event] = []
+            places: list[int] = []
+            for place, record in enumerate(part):
+                with suppress(MalformedEvent):
+                    events.append(self._decode(record))
+                    places.append(place)
+            few = self._few(events)
+            made = self._scored(events[:few], [part[place] for place in places[:few]], now, journal)
+            left -= sum([len(output.value) for output in made])
+            outputs += made
+            done += len(part) if few == len(events) else places[few]
+        return outputs, done
+
+    def _scored(
+        self, events: Sequence[Event], records: Sequence[Record], now: float, journal: int
+    ) -> list[NewRecord]:
+        if not events:
+            return []
+        evidence = self._evidence(events[0]) if self.settings.evidence else None
+        posteriors = self.model.predict_posteriors([one.x for one in events], [one.ts for one in events])
+        labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
+        predictions = self._predictions(events, labels, posteriors, ages, now, evidence, journal)
+        return self._published(predictions, records, now)
+
+    def _predictions(
+        self,
+        events: Sequence[Event],
+        truths: Sequence[str | None],
+        posteriors: Posteriors,
+        ages: Sequence[int],
+        now: float,
+        evidence: tuple[Evidence, ...] | None,
+        journal: int | None = None,
+    ) -> list[Prediction]:
+        """What is said of events by a model that had learned so many."""
         name = self.settings.name
-        predictions = [
+        return [
             Prediction(
                 id=event.id,
                 label=label,
@@ -555,13 +614,13 @@ class Learner:
                 truth=truth,
                 evidence=evidence,
                 hypotheses=hypotheses,
-                model=ModelInfo(name, age),
+                model=ModelInfo(name, age, journal),
                 ts=now,
             )
             for event, truth, label, (probabilities, rest), unseen, hypotheses, age in zip(
                 events,
-                labels,
-                predicted,
+                truths,
+                posteriors.labels(),
                 _by_class(posteriors, self.settings.top),
                 self._unseen(ages, posteriors.known),
                 self._weighed(posteriors),
@@ -569,13 +628,15 @@ class Learner:
                 strict=True,
             )
         ]
-        self.tally.predicted.update(predicted)
-        self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
+
+    def _published(
+        self, predictions: Sequence[Prediction], records: Sequence[Record], now: float
+    ) -> list[NewRecord]:
+        """The records of predictions of the events of `records`."""
+        self.tally.predicted.update([prediction.label for prediction in predictions])
         keys, values = [one.id.encode() for one in predictions], encode_predictions(predictions)
         outputs = tuples(NewRecord, zip(repeat(self.settings.predictions), keys, values, repeat(())))
-        outputs = self._fitting(outputs, predictions, records, now)
-        consumed = [self.consumed + place + 1 for place in places] if self.drift.names else []
-        return self._with_drifts(outputs, predictions, consumed) if self.drift.names else outputs
+        return self._fitting(outputs, predictions, records, now)
 
     def _fitting(
         self,
@@ -598,15 +659,16 @@ class Learner:
                     beyond = len(output.key or b"") + len(output.value) - most
                     outputs[i] = output
                 if beyond > 0:
-                    outputs[i] = self._unpublished(output, record, now)
+                    outputs[i] = self._unpublished(output, record, now, predictions[i].model.journal)
         return outputs
 
     def _with_drifts(
         self, outputs: Iterable[NewRecord], predictions: Iterable[Prediction], consumed: Iterable[int]
     ) -> Iterator[NewRecord]:
-        """Each prediction, and after it what the detectors found by it."""
-        for output, prediction, number in zip(outputs, predictions, consumed, strict=True):
-            yield output
+        """Each prediction, where it is published, and after it what the detectors found by it."""
+        for output, prediction, number in zip_longest(outputs, predictions, consumed):
+            if output is not None:
+                yield output
             yield from self._drifts(prediction, number)
 
     def _unseen(self, ages: Sequence[int], known: Ints) -> Iterable[float | None]:
@@ -675,8 +737,8 @@ class Learner:
         made = dead_letter_record(letter, settings.schema.max_bytes, settings.letter_bytes)
         return NewRecord(settings.dead_letters, *made)
 
-    def _unpublished(self, output: NewRecord, record: Record, now: float) -> NewRecord:
-        """The dead letter of an event that was learned, and of which the prediction is too large."""
+    def _unpublished(self, output: NewRecord, record: Record, now: float, journal: int | None) -> NewRecord:
+        """The dead letter of an event of which the prediction is too large; a scorer's says so."""
         most, predictions = self.settings.max_bytes, self.settings.predictions
         self.tally.dead_letters[UNPUBLISHED] += 1
         about = (
@@ -685,6 +747,7 @@ class Learner:
             ("size", str(len(output.key or b"") + len(output.value))),
             ("limit", str(most)),
             ("remedy", f"raise predictions.max_bytes, and max.message.bytes of topic {predictions}"),
+            *([] if journal is None else [("journal", str(journal))]),
         )
         return self._letter(record, UNPUBLISHED, "$", about)
 

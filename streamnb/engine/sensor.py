@@ -84,6 +84,9 @@ class Sensor:
     def remembered(self, memory: MemoryUse) -> None:
         """About once a second: what is taken of a budget of memory, and what was forgotten for it."""
 
+    def followed(self, behind: int) -> None:
+        """About once a second: how many journal records a replica is behind its learner, at most."""
+
     def saved(self, seconds: float, size: int) -> None:
         """A snapshot of `size` bytes was kept, within `seconds`."""
 

@@ -64,6 +64,7 @@ class Settings:
         max_bytes: of a prediction with its key, and of a report; 0 is no limit.
         letter_bytes: of a dead letter, where its topic takes less than usual; 0 is what is usual.
         top: the most classes whose probabilities a prediction tells; 0 is all, whatever they take.
+        by: who publishes predictions, "learner" or "scorers"; the learner makes and scores them all the same.
         max_classes: the most classes; an event or verdict with another label is a dead letter. 0 is no limit.
         labels: how labels are taken that come apart; None where all come in their events.
     """
@@ -85,5 +86,6 @@ class Settings:
     max_bytes: int = 0
     letter_bytes: int = 0
     top: int = 0
+    by: str = "learner"
     max_classes: int = 0
     labels: LabelSettings | None = None

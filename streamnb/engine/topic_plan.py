@@ -70,11 +70,12 @@ class Difference(NamedTuple):
 
 
 class Acl(NamedTuple):
-    """Leave to do one operation on one resource, whose name is meant literally."""
+    """Leave to do one operation on one resource, whose name is meant literally, or begins with it."""
 
     resource: Literal["topic", "group", "transactional-id"]
     name: str
     operation: str
+    is_prefix: bool = False
 
 
 class TopicAdmin(Protocol):
@@ -158,6 +159,15 @@ def plan_acls(names: Sequence[tuple[str, str]], group: str) -> tuple[Acl, ...]:
         for operation in (*operations.get(role, ("WRITE",)), "DESCRIBE_CONFIGS")
     ]
     return (*topics, Acl("group", group, "READ"), Acl("transactional-id", group, "WRITE"))
+
+
+def scorers_acls(group: str, predictions: str) -> tuple[Acl, ...]:
+    """What scorers must be allowed beside all that the learner is; each has a transactional id of its own."""
+    return (
+        Acl("topic", predictions, "READ"),
+        Acl("group", group, "READ"),
+        Acl("transactional-id", f"{group}.", "WRITE", is_prefix=True),
+    )
 
 
 def differences(planned: TopicSpec, found: FoundTopic) -> tuple[Difference, ...]:

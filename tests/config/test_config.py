@@ -1318,7 +1318,7 @@ CHANGES = {
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "drift.detectors": "adwin",
+    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "scorers.group": "g", "scorers.behind": "1", "drift.detectors": "adwin",
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
 }  # fmt: skip
 BESIDE = {
@@ -1356,7 +1356,7 @@ def changes_the_hash_where_it_should(key):
     )
     after = load(None, {variable(key): CHANGES[key]}, beside)
     assert before != after
-    shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots"} and key not in {
+    shapes = key.split(".")[0] not in {"log", "kafka", "http", "commit", "snapshots", "scorers"} and key not in {
         "topics.partitions", "topics.replication", "topics.retention"
     }  # fmt: skip
     assert (config_hash(before) != config_hash(after)) == shapes

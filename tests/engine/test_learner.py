@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from malformed import MALFORMED, kept
 from service import digests, model_digest, new_learner, predictions, raw_events, records
 
-from streamnb import MultinomialNB, NaiveBayes, Text
+from streamnb import BayesOptimalNB, MultinomialNB, NaiveBayes, Text
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.settings import Pruning
 from streamnb.model.evaluation.unseen import told_unseen
@@ -260,3 +260,39 @@ def test_one_value_far_outside_ruins_naive_bayes_unless_ends_are_declared():
 
     assert right() < 0.6
     assert right(0.0, 100.0) > 0.9
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"evidence": 3}, {"hypotheses": True, "model": "mixture"}, {"top": 2}], ids=str
+)
+def test_a_score_is_what_the_learner_would_say_next_and_teaches_nothing(options):
+    """Whatever is cut where; what is no event is passed over, and counted by nobody."""
+    given = {**options, "model": BayesOptimalNB({"text": Text()})} if "model" in options else options
+    learner = new_learner(detectors=("ddm",), unseen=True, **given)
+    rows = records([*RAWS[:120], b"no event", *RAWS[120:200]])
+    for row in rows:
+        before = learner.consumed, learner.dead_letters, digests(learner)
+        made, taken = learner.score([row], 1.0, 7)
+        assert (taken, before) == (1, (learner.consumed, learner.dead_letters, digests(learner)))
+        said = [json.loads(one.value) for one in learner.process([row], 1.0) if one.topic == "predictions"]
+        for one in said:
+            one["model"]["journal"] = 7
+        assert [json.loads(one.value) for one in made] == said
+    whole, taken = learner.score(rows, 1.0, 7)
+    assert (len(whole), taken) == (200, 201)
+    parts, left = [], rows
+    while left:
+        made, taken = learner.score(left, 1.0, 7, most_bytes=1)
+        parts, left = parts + made, left[taken:]
+    assert parts == whole
+
+
+def test_who_only_learns_publishes_no_prediction_and_is_otherwise_the_same():
+    served, alone = new_learner(detectors=("ddm",)), new_learner(detectors=("ddm",), by="scorers")
+    said, silent = (learner.process(records(RAWS), 1.0) for learner in (served, alone))
+    assert digests(served) == digests(alone)
+    assert predictions(silent) == []
+    rest = [one for one in said if one.topic != "predictions"]
+    assert [one.value.replace(b',"served_by":"scorers"', b"") for one in silent] == [
+        one.value for one in rest
+    ]

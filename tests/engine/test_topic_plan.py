@@ -23,6 +23,7 @@ from streamnb.engine.topic_plan import (
     differences,
     plan_acls,
     plan_topics,
+    scorers_acls,
 )
 from streamnb.errors import LogError, NotElected, Unavailable
 
@@ -151,6 +152,15 @@ def test_grants_are_one_line_a_resource():
     assert lines[0] == [*common, "--operation", "Read", "--operation", "DescribeConfigs", "--topic", "mails"]
     assert lines[-2] == [*common, "--operation", "Read", "--group", "streamnb.m"]
     assert lines[-1] == [*common, "--operation", "Write", "--transactional-id", "streamnb.m"]
+
+
+def test_scorers_may_have_any_transactional_id_that_begins_with_their_groups_name():
+    acls = scorers_acls("streamnb.m.scorers", "predictions")
+    topic, group, transaction = map(shlex.split, TOOLS.grants(acls, None))
+    assert topic[-4:] == ["--operation", "Read", "--topic", "predictions"]
+    assert group[-4:] == ["--operation", "Read", "--group", "streamnb.m.scorers"]
+    prefixed = ["--resource-pattern-type", "prefixed", "--transactional-id", "streamnb.m.scorers."]
+    assert transaction[-6:] == ["--operation", "Write", *prefixed]
 
 
 def test_names_are_quoted_for_the_shell():

@@ -124,7 +124,7 @@ def test_commands_read_and_write_what_is_mounted(pod, container):
 def test_replicas_mount_the_volume_of_the_learner():
     [claim] = WORKLOADS["learner"]["spec"]["volumeClaimTemplates"]
     expected = f"{claim['metadata']['name']}-learner-0"
-    for name in ("serve", "dashboard"):
+    for name in ("serve", "score", "dashboard"):
         [volume] = [one for one in PODS[name]["volumes"] if "persistentVolumeClaim" in one]
         assert volume["persistentVolumeClaim"]["claimName"] == expected
         [near] = PODS[name]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -138,7 +138,9 @@ def test_ports_are_those_that_are_listened_on(name):
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
     settings = config.load(KUBERNETES / "base/streamnb.toml", {}, [])
     options = parses(container["args"])
-    listened = settings.http.address[1] if options.module == "run" else int(options.listen.split(":")[1])
+    listened = (
+        settings.http.address[1] if options.module in {"run", "score"} else int(options.listen.split(":")[1])
+    )
     assert list(ports.values()) == [listened]
     for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[kind]["httpGet"] == {"path": "/ready" if kind == "readinessProbe" else "/live", "port": next(iter(ports))}  # fmt: skip
@@ -161,7 +163,10 @@ def test_policies_budgets_and_monitors_select_pods_that_there_are():
         wanted = selector["matchLabels"].items()
         assert any(wanted <= labels.items() for labels in all_labels), selector
         for asked in selector.get("matchExpressions", []):
-            assert set(asked["values"]) == {labels[asked["key"]] for labels in all_labels} - {"learner"}
+            assert set(asked["values"]) == {labels[asked["key"]] for labels in all_labels} - {
+                "learner",
+                "score",
+            }
     opened = {port["port"] for one in policies for rule in one.get("ingress", []) for port in rule["ports"]}
     [monitor] = [one["spec"] for one in documents("monitored")]
     assert opened == ports

@@ -12,6 +12,7 @@ from kafka.admin import (
     ACL,
     ACLOperation,
     ACLPermissionType,
+    ACLResourcePatternType,
     ConfigResource,
     ConfigResourceType,
     ResourcePattern,
@@ -211,7 +212,8 @@ def _operations(described: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _acl(acl: Acl, principal: str) -> ACL:
-    resource = ResourcePattern(_RESOURCES[acl.resource], acl.name)
+    kind = ACLResourcePatternType.PREFIXED if acl.is_prefix else ACLResourcePatternType.LITERAL
+    resource = ResourcePattern(_RESOURCES[acl.resource], acl.name, kind)
     return ACL(principal, "*", ACLOperation[acl.operation], ACLPermissionType.ALLOW, resource)
 
 

@@ -96,8 +96,8 @@ class Clients:
             fetch_max_wait_ms=wait_ms,
         )
 
-    def member(self, group: str, owner: str, session_timeout: float, claim: Claim) -> Any:
-        """A consumer that takes part in elections and never reads; `claim` listens to its subscription."""
+    def member(self, group: str, owner: str, session_timeout: float, claim: Claim, **more: Any) -> Any:
+        """A consumer that takes part in a group and never reads; `claim` listens to its subscription."""
         session_ms = int(session_timeout * 1000)
         return self._consumer(
             group,
@@ -107,6 +107,7 @@ class Clients:
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=max(100, session_ms // 5),
             max_poll_interval_ms=int(MAX_POLL_INTERVAL * 1000),
+            **more,
         )
 
     def noted(self, group: str) -> Any:

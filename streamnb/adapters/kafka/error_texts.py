@@ -96,7 +96,7 @@ _TEXTS = (
     ),
     _Text(
         (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError),
-        "the group of learners has gone on without this one: {whole}",
+        "the group has gone on without this member: {whole}",
     ),
     _Text(
         Refusal.LOGIN,

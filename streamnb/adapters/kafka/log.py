@@ -29,6 +29,8 @@ from streamnb.adapters.kafka.error_texts import ANY, translated
 from streamnb.adapters.kafka.kafka_python import KafkaPython
 from streamnb.adapters.kafka.library import Library, Producer, Reader
 from streamnb.adapters.kafka.open_transactions import OpenedBy, open_transactions, waits
+from streamnb.adapters.kafka.sharing import Sharing
+from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.adapters.kafka.transactions import Attempt, Transactions
 from streamnb.engine.ports import (
     CommitUnderWay,
@@ -503,6 +505,17 @@ class KafkaLog(Log):
             raise
         finally:
             transactions.close()
+
+    @property
+    def line(self) -> ToolLine:
+        """Makes lines for Kafka's own tools."""
+        return self._clients.line
+
+    def share(self, group: str, topics: Sequence[str], owner: str) -> Sharing:
+        """Take part in a group whose members share the partitions of topics; it alone calls `seek` then."""
+        timeouts = self._session_timeout, self._transaction_timeout
+        clients = self._clients, self._library
+        return Sharing(self, *clients, group, topics, owner, timeouts, self._patience, self._patiently)
 
     @property
     def _handing_group(self) -> str:

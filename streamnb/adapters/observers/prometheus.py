@@ -74,6 +74,8 @@ class PrometheusSensor(Sensor):
         self._metrics.register(self._latency)
         self._committed_at = gauge("streamnb_last_commit_timestamp_seconds", "When the last commit was made.")
         self._journal = gauge("streamnb_journal_record", "Number of the last journal record.")
+        text = "Journal records that a scorer's replica is behind the learner."
+        self._behind = gauge("streamnb_replica_behind_records", text)
 
     def _measure_the_model(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
@@ -171,6 +173,11 @@ class PrometheusSensor(Sensor):
             for counter, now, before in zip(counters, told, self._forgotten, strict=True):
                 counter.inc(now - before if now >= before else now)  # a model that was loaded begins anew
             self._forgotten = told
+
+    def followed(self, behind: int) -> None:
+        """Keep it."""
+        with self._lock:
+            self._behind.set(behind)
 
     def saved(self, seconds: float, size: int) -> None:
         """Keep how long it took, its size, and that it was now."""

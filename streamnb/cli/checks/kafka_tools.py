@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import itemgetter
 
 from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.config import Config
@@ -39,10 +40,11 @@ class KafkaTools:
 
     def grants(self, acls: Iterable[Acl], principal: str | None) -> Iterator[str]:
         """One line for each resource; where nobody is named the principal is a blank to be filled in."""
-        for (resource, name), some in groupby(acls, key=lambda acl: (acl.resource, acl.name)):
+        for (resource, name, is_prefix), some in groupby(acls, key=itemgetter(0, 1, 3)):
             operations = [word for acl in some for word in ("--operation", _camel(acl.operation))]
             allowed = ["--allow-principal", principal or _ANYBODY]
-            yield self._line("kafka-acls.sh", "--add", *allowed, *operations, f"--{resource}", name)
+            kind = ["--resource-pattern-type", "prefixed"] if is_prefix else []
+            yield self._line("kafka-acls.sh", "--add", *allowed, *operations, *kind, f"--{resource}", name)
 
     def change(self, topic: str, difference: Difference) -> str:
         """What would make a topic as planned."""

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from streamnb.adapters.blocking_call import BlockingCall
 from streamnb.cli import wiring
 from streamnb.cli.dry_run import dry_run
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting, watched
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
+from streamnb.cli.stopping import Stop, warm_up
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
-from streamnb.errors import NotElected, Unavailable
-from streamnb.worker import Worker
-
-_SIGN_SECONDS = 1.0
+from streamnb.errors import ConfigError, NotElected, Unavailable
 
 
 def run(options: argparse.Namespace) -> int:
     """Learn from the log until SIGTERM, SIGINT or SIGHUP, or until its end."""
-    config = wiring.load_config(options)
+    config = wiring.load_config(options, *([wiring.LEARN_ONLY] if options.learn_only else []))
+    if config.predictions.by == "scorers" and not config.log.is_kafka:
+        raise ConfigError(
+            f'log.url is {config.log.url}, and predictions.by is "scorers": these need a Kafka cluster, and '
+            "nobody would predict"
+        )
     learner = wiring.learner(config)
     if options.dry_run is not None:
         fields = _Fields(learner, config)
         code = dry_run(config, learner, options.dry_run, fields.met, accepts_loss=options.accept_loss)
         fields.say(is_over=True)
         return code
-    if unfinished := _learn(config, learner, options, _Stop()):
+    if unfinished := _learn(config, learner, options, Stop()):
         print(f"stopped {unfinished}; nothing is lost", file=sys.stderr)
         return 0
     report = learner.report(time.time())
@@ -61,7 +61,7 @@ def _say_where(config: Config, options: argparse.Namespace) -> None:
         )
 
 
-def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: _Stop) -> str:
+def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: Stop) -> str:
     """Run a worker to its end, watched; where it was told to stop while the model was no whole one, when.
 
     What can be wrong with port, log and topics shows before kernels are compiled; they are compiled before
@@ -80,7 +80,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
                 config, learner, log, sensor, accepts_loss=options.accept_loss
             )
             try:
-                if not stop() and stop.interrupts(lambda: _warm_up(config, sensor.alive)):
+                if not stop() and stop.interrupts(lambda: warm_up(config, sensor.alive)):
                     return "while the kernels were prepared"
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
@@ -94,26 +94,6 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
                 raise
             return "while the log could not be reached"
     return "" if worker.has_recovered else "before it was the learner, or had recovered"
-
-
-def _warm_up(config: Config, alive: Callable[[], None]) -> None:
-    """Compile the kernels, with signs of life: on a busy machine one kernel alone may take a minute."""
-    ready = threading.Event()
-
-    def show() -> None:
-        while not ready.wait(_SIGN_SECONDS):
-            alive()
-
-    showing = BlockingCall(show)
-    try:
-        wiring.warm_up(config)
-    finally:
-        ready.set()
-        showing.answer()
-
-
-class _StoppedError(KeyboardInterrupt):
-    """Told to stop. A KeyboardInterrupt that leaves an `exec` ends Python by SIGINT though it is caught."""
 
 
 class _Fields(Sensor):
@@ -147,41 +127,6 @@ class _Fields(Sensor):
         """Say the rest where nothing more comes."""
         if state is WorkerState.STOPPED:
             self.say(is_over=True)
-
-
-class _Stop:
-    """Whether a signal has asked to stop; it tells the worker, too, once there is one."""
-
-    def __init__(self) -> None:
-        self.worker: Worker | None = None
-        self._asked = False
-        self._interrupts = False
-        stops = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sees to
-            stops.append(signal.SIGHUP)
-        for number in stops:
-            signal.signal(number, self._note)
-
-    def __call__(self) -> bool:
-        return self._asked
-
-    def interrupts(self, work: Callable[[], object]) -> bool:
-        """Do what holds nothing and may take minutes; whether it was asked to stop, which ends it at once."""
-        self._interrupts = True
-        try:
-            work()
-        except _StoppedError:
-            self._asked = True
-        finally:
-            self._interrupts = False
-        return self._asked
-
-    def _note(self, *_: object) -> None:
-        self._asked = True
-        if self._interrupts:
-            raise _StoppedError
-        if self.worker is not None:
-            self.worker.stop()
 
 
 def _say_waiting(reason: NotElected) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from streamnb.cli import wiring
 from streamnb.cli.checks.kafka_tools import KafkaTools, principal_of
 from streamnb.cli.observers import Waiting
-from streamnb.cli.planned_topics import _MEANINGS, acls_of, planned_topics
+from streamnb.cli.planned_topics import _MEANINGS, acls_of_all, planned_topics
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config
 from streamnb.engine.topic_plan import Difference, Found, TopicAdmin, TopicSpec, differences
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the plan, or create what is missing of it; nothing that exists is changed."""
     config = wiring.load_config(options)
     creates = options.action == "create"
-    principal, acls = _principal(options, config), acls_of(config)
+    principal, acls = _principal(options, config), acls_of_all(config)
     grants = creates and options.acls
 
     def ask(admin: TopicAdmin) -> list[Row]:

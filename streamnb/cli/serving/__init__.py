@@ -1,1 +1,1 @@
-"""A model that follows a running learner, and answers over HTTP; needs the extra `streamnb[web]`."""
+"""A model that follows a running learner, and answers over HTTP or predicts the events of the log."""

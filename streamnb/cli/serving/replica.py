@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,7 +21,7 @@ from streamnb.errors import SnapshotError
 
 REST_SECONDS = 60.0
 """After the last question, until a model that is held for questions alone is let go."""
-_LOOK_SECONDS, _RESTING_SECONDS = 0.02, 0.1
+_RESTING_SECONDS = 0.1
 
 
 class Replica(Follower):
@@ -33,12 +34,22 @@ class Replica(Follower):
         config, tell: as of any follower.
         rests: whether it follows only from the first question on, and until nobody has asked for a while.
             Kernels are compiled then; else whoever starts it has done so.
+        look_seconds: between two looks at the journal, unless somebody asks for one.
     """
 
     _again = "the replica begins again"
+    _join_seconds = 5.0  # a cluster that does not answer is not waited for
 
-    def __init__(self, config: Config, tell: Callable[[str], None], *, rests: bool = False) -> None:
+    def __init__(
+        self,
+        config: Config,
+        tell: Callable[[str], None],
+        *,
+        rests: bool = False,
+        look_seconds: float = 0.02,
+    ) -> None:
         super().__init__(config, tell)
+        self._look_seconds, self._is_behind = look_seconds, threading.Event()
         self._rests, self._wanted_until = rests, 0.0 if rests else math.inf
         self._following: Following | None = None
         self._asked: tuple[object, Asked] | None = None  # under what it learned, and as it is asked
@@ -66,6 +77,10 @@ class Replica(Follower):
         """Follow, if it rests, and go on for a while: somebody looks at what needs the model."""
         self._wanted_until = max(self._wanted_until, time.monotonic() + REST_SECONDS)
 
+    def look(self) -> None:
+        """Look at the journal now: there is more of it."""
+        self._is_behind.set()
+
     def asked(self) -> Asked:
         """The model as it stands, to be asked under the lock. Raises SnapshotError before there is one."""
         self.wake()
@@ -78,6 +93,11 @@ class Replica(Follower):
             told = {"file": "the replica"}
             self._asked = under, asked_of(model, restored(origin.config), origin.rules, told)
         return self._asked[1]
+
+    @property
+    def following(self) -> Following | None:
+        """Its learner, and where that stands, to be asked under the lock; None before there is a model."""
+        return self._following
 
     @property
     def stands(self) -> int | None:
@@ -123,7 +143,8 @@ class Replica(Follower):
             for record in following.advance():
                 self._learned_at = record.now
             self._looked_at = time.monotonic()
-            time.sleep(_LOOK_SECONDS)
+            self._is_behind.wait(self._look_seconds)
+            self._is_behind.clear()
 
     def _passed(self, last: int) -> Callable[[Checkpoint, object], None]:
         """Says how far a recovery is that ends with a journal record."""

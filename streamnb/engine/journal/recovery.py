@@ -253,6 +253,7 @@ class Following:
         self._journal = log.partitions(identity.journal)[0]
         found = find(log, self._journal, checkpoint.n)
         self._offset = 0 if found is None else found.offset
+        self._end = -1  # of the journal, up to which it has gone on
         self._replay = _Replay(log, snapshots or NoSnapshots(), learner, identity, alive, held=held)
         self._replay.follow(checkpoint)
 
@@ -261,12 +262,20 @@ class Following:
         """Where the learner stands."""
         return self._replay.stands
 
+    @property
+    def offset(self) -> int:
+        """That of its record in the journal's topic, or, for a moment, of the one before."""
+        return self._offset
+
     def advance(self) -> Iterator[JournalRecord]:
         """Go on to the journal's end, one record at a time; each, once it has been processed.
 
         Without snapshots, one that another model is taken up by is given before, and not processed: whoever
         follows says what then. Raises JournalError where the journal was rolled back, or cannot be followed.
         """
+        end = self._log.offsets(self._journal)[1]
+        if end == self._end:
+            return
         for entry in each_alive(entries(self._log, self._journal, self._offset), self._alive):
             if entry.record.n <= self.checkpoint.n:
                 continue
@@ -278,6 +287,7 @@ class Following:
             self._replay.process(self.checkpoint, self.checkpoint.after(entry.record), entry.record)
             self._offset = entry.offset
             yield entry.record
+        self._end = end
 
 
 @dataclass(eq=False)

@@ -82,6 +82,11 @@ class Search:
         Raises LogError where there is none, which says how far it looked, and what is gone.
         """
         found = self._newest(id_, most)
+        if found.prediction.model.journal is not None:
+            raise LogError(
+                f"{_place(found.record)} is a scorer's prediction of {id_!r}, by the model after journal "
+                f"record {found.prediction.model.journal}, and of no commit: --place says where an event lies"
+            )
         commits = chain(self._commits_of(found.prediction.ts), self._all_commits())
         for commit in commits:
             if commit.now == found.prediction.ts and (at := self._at(commit, id_)):

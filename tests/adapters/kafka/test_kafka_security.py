@@ -145,6 +145,20 @@ def test_a_model_learns_with_exactly_the_acls_that_topics_create_grants(
     assert learner.ids("predictions") == [json.loads(raw)["id"] for raw in RAWS]
 
 
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
+@pytest.mark.usefixtures("grant")
+def test_scorers_predict_with_exactly_the_acls_that_topics_create_grants(program, events, library):
+    operator, by = program("admin"), ("--set", "predictions.by=scorers")
+    assert "(16 ACLs)" in operator.run("topics", "create", "--acls", "--principal", "streamnb", *by)
+    operator.run("replay", events)
+    learner = program(model=operator.model, library=library)
+    learner.run("run", "--until-end", *by)
+    scorer = learner.start("score", *by)
+    until(lambda: len(learner.ids("predictions")) == len(RAWS))
+    assert scorer.stop().process.returncode == 0, scorer.said()
+    assert learner.ids("predictions") == [json.loads(raw)["id"] for raw in RAWS]
+
+
 def test_a_password_may_come_from_a_file(program, grant, secured_broker, events):
     operator = program("admin")
     operator.run("topics", "create")

@@ -85,6 +85,7 @@ class Published:
         self._since = _Since(frozenset(), {})
         self._balances = {PREDICTIONS: Balance(), LETTERS: Balance()}
         self._earlier = 0  # records whose outputs are not compared
+        self._by_scorers = False
         self._strangers: set[tuple[Partition, int]] = set()  # told already
 
     def begin(self) -> None:
@@ -116,6 +117,8 @@ class Published:
 
     def _expected(self, processed: Processed) -> Iterator[tuple[str, bytes]]:
         is_compared = processed.step.record.now >= self._floor
+        if processed.step.after.origin.config.get("predictions", {}).get("by") == "scorers":
+            is_compared, self._by_scorers = False, True
         for record, event in processed.events:
             if event is None:
                 yield LETTERS, _place_key(record.partition, record.offset)
@@ -138,6 +141,9 @@ class Published:
                 f"{self._balances[LETTERS].expected:,} refused records: dead letters or events are gone, or "
                 "another version read some by other rules, so that nothing can be said of them",
             )
+        if self._by_scorers:
+            text = "those of scorers bear the journal record of their model, and no commit has made them"
+            self.findings.unchecked(PREDICTIONS, text)
         if self._earlier:
             self.findings.unchecked(
                 PREDICTIONS,
@@ -200,11 +206,12 @@ class Published:
                 self._strange(PREDICTIONS, record, str(error))
                 continue
             is_ours = prediction.model.name in self._names and prediction.ts >= self._floor
+            is_ours = is_ours and prediction.model.journal is None
             if is_ours and prediction.ts not in self._since.times:
                 yield prediction.id.encode()
         for record in self._records(PREDICTIONS, self._letters, ends):
             headers = dict(record.headers)
-            if headers.get("reason") == _UNPUBLISHED:
+            if headers.get("reason") == _UNPUBLISHED and "journal" not in headers:  # which scorers say
                 try:
                     now = float(headers.get("ts", b"nan"))
                 except ValueError:

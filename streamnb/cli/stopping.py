@@ -1,0 +1,70 @@
+"""How a service that runs until a signal is told to stop, also while it prepares what takes minutes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+
+from streamnb.adapters.blocking_call import BlockingCall
+from streamnb.cli import wiring
+from streamnb.config import Config
+from streamnb.worker import Worker
+
+_SIGN_SECONDS = 1.0
+
+
+def warm_up(config: Config, alive: Callable[[], None]) -> None:
+    """Compile the kernels, with signs of life: on a busy machine one kernel alone may take a minute."""
+    ready = threading.Event()
+
+    def show() -> None:
+        while not ready.wait(_SIGN_SECONDS):
+            alive()
+
+    showing = BlockingCall(show)
+    try:
+        wiring.warm_up(config)
+    finally:
+        ready.set()
+        showing.answer()
+
+
+class _StoppedError(KeyboardInterrupt):
+    """Told to stop. A KeyboardInterrupt that leaves an `exec` ends Python by SIGINT though it is caught."""
+
+
+class Stop:
+    """Whether a signal has asked to stop; it tells the worker, too, once there is one."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        self._asked = False
+        self._interrupts = False
+        stops = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sees to
+            stops.append(signal.SIGHUP)
+        for number in stops:
+            signal.signal(number, self._note)
+
+    def __call__(self) -> bool:
+        """Whether it was."""
+        return self._asked
+
+    def interrupts(self, work: Callable[[], object]) -> bool:
+        """Do what holds nothing and may take minutes; whether it was asked to stop, which ends it at once."""
+        self._interrupts = True
+        try:
+            work()
+        except _StoppedError:
+            self._asked = True
+        finally:
+            self._interrupts = False
+        return self._asked
+
+    def _note(self, *_: object) -> None:
+        self._asked = True
+        if self._interrupts:
+            raise _StoppedError
+        if self.worker is not None:
+            self.worker.stop()
