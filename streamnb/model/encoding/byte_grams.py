@@ -60,46 +60,61 @@ class ByteGrams(NamedTuple):
 
 
 @inlined
-def _bucket(text: Any, i: int, group: Any, bits: Any) -> Any:
-    """That of the run that begins at byte i."""
-    run = np.uint64(text[i]) | np.uint64(text[i + 1]) << np.uint64(8)
-    run |= np.uint64(text[i + 2]) << np.uint64(16) | np.uint64(text[i + 3]) << np.uint64(24)
+def _before(text: Any, begin: Any) -> Any:
+    """What `_next` makes the run of the four bytes from `begin` on, given the last of them."""
+    run = np.uint64(text[begin]) << np.uint64(8) | np.uint64(text[begin + 1]) << np.uint64(16)
+    return run | np.uint64(text[begin + 2]) << np.uint64(24)
+
+
+@inlined
+def _next(run: Any, byte: Any) -> Any:
+    """The run that ends with this byte, after the one that ends before it."""
+    return run >> np.uint64(8) | np.uint64(byte) << np.uint64(24)
+
+
+@inlined
+def _bucket(run: Any, group: Any, bits: Any) -> Any:
+    """That of a run, as uint64."""
     mixed = (run | np.uint64(group) << _HALF) * _MULTIPLY
     mixed ^= mixed >> _HALF
-    return np.int64((mixed * _FINISH) >> (_ALL - np.uint64(bits)))
+    return (mixed * _FINISH) >> (_ALL - np.uint64(bits))
 
 
 @kernel
 def bucket_each(text: Any, begin: int, stop: int, group: int, bits: int, buckets: Ints) -> int:
     """Fill in the bucket of every run of ``text[begin:stop]``; how many there are."""
-    n = 0
-    for i in range(begin, stop - LENGTH + 1):
-        buckets[n] = _bucket(text, i, group, bits)
-        n += 1
+    n = max(0, stop - begin - LENGTH + 1)
+    run = _before(text, begin) if n else np.uint64(0)
+    for i in range(n):
+        run = _next(run, text[begin + LENGTH - 1 + i])
+        buckets[i] = _bucket(run, group, bits)
     return n
 
 
 @kernel
 def find_runs(grams: ByteGrams, batch: Batch, e: int) -> None:
     """Fill in the runs of event e."""
-    seen, buckets, groups, n = grams.seen, grams.buckets, grams.groups, 0
+    seen, buckets, groups, text, n = grams.seen, grams.buckets, grams.groups, grams.text, 0
     bits, read = grams.limits
     grams.n[0] = 0
     if buckets.size == 0:
         return
     for item in range(batch.event_items[e], batch.event_items[e + 1]):
-        if grams.whole[item]:
-            continue
         begin, group = grams.item_ends[item - 1] if item else 0, batch.item_group[item]
-        for i in range(begin, min(grams.item_ends[item], begin + read) - LENGTH + 1):
-            bucket = _bucket(grams.text, i, group, bits)
-            word, bit = bucket >> 6, np.uint64(1) << np.uint64(bucket & 63)
-            if not seen[word] & bit:
-                seen[word] |= bit
-                buckets[n], groups[n] = bucket, group
-                n += 1
+        stop = min(grams.item_ends[item], begin + read)
+        if grams.whole[item] or stop - begin < LENGTH:
+            continue
+        run = _before(text, begin)
+        for i in range(begin + LENGTH - 1, stop):
+            run = _next(run, text[i])
+            bucket = _bucket(run, group, bits)
+            word = bucket >> np.uint64(6)
+            before = seen[word]
+            seen[word] = before | np.uint64(1) << (bucket & np.uint64(63))
+            buckets[n], groups[n] = bucket, group  # of one that was seen the next takes the place
+            n += 1 if seen[word] != before else 0
     for j in range(n):
-        seen[buckets[j] >> 6] = 0
+        seen[np.uint64(buckets[j]) >> np.uint64(6)] = 0
     grams.n[0] = n
 
 

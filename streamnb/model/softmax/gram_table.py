@@ -50,9 +50,10 @@ CELLS = 4
 _MOST_BITS, _LEAST_BITS = 19, 6
 _SHARE = 8  # of the memory for features, which it takes beside them
 _HEAVIEST = 1e37
-_AHEAD = 16  # runs
+_AT_ONCE = 64  # runs
 _LINE = 16  # numbers of a cache line
 _ALL, _SQUARES = 0, 1  # of a record; the squares of all learners
+_RISES: Floats = TRUST * (LOGS[1:] - LOGS[:-1])  # of what a run tells, from n examples to n + 1
 
 
 @bundle
@@ -91,30 +92,57 @@ def _log_of(n: float) -> float:
 
 
 @inlined
-def _fetch(records: Any, bucket: Any, classes: Any) -> None:
-    """Ask for what is known of a bucket: tables are larger than caches, and nothing tells which is next."""
+def _fetch_each(first: Any, stop: Any, grams: ByteGrams, records: Any, classes: Any) -> None:
+    """Ask for what is known of some runs: tables are larger than caches, and nothing tells which is next."""
     width = records.shape[1]
     last = (classes + CELLS - 1) // CELLS * width - 1
-    for i in range(0, last, _LINE):
-        prefetch(records, bucket * width + i)
-    prefetch(records, bucket * width + last)
+    for j in range(first, stop):
+        begin = np.int64(grams.buckets[j]) * width
+        for i in range(0, last, _LINE):
+            prefetch(records, begin + i)
+        prefetch(records, begin + last)
 
 
 @inlined
-def _add_told(v: float, records: Any, bucket: Any, at: Any, told: Any) -> None:
-    """Add v times what a run tells, in the cells from `at` of its records on, to told (K,)."""
+def _weigh_each(first: Any, stop: Any, grams: ByteGrams, tables: Any, values: Any, square: float) -> float:
+    """Fill in what some runs weigh; `square` and theirs."""
+    group, learned = np.int32(-1), 0.0
+    for j in range(first, stop):
+        if grams.groups[j] != group:
+            group = grams.groups[j]
+            learned = tables.events[group, TOTAL] / UNIT
+        having = tables.records[np.uint64(grams.buckets[j]), _ALL]
+        v = rarity(learned, having) if learned > 0.0 else 0.0
+        values[j] = v
+        square += v * v
+    return square
+
+
+@inlined
+def _add_told(first: Any, stop: Any, grams: ByteGrams, records: Any, values: Any, at: Any, told: Any) -> None:
+    """Add what some runs tell, in the cells from `at` of their records on, to told (K,).
+
+    Four classes at once, whose sums need not be written before the last run is read.
+    """
     K, mask = told.size, records.shape[0] - 1
-    for first in range(0, K - CELLS + 1, CELLS):  # all are read before one is written: four at once
-        r = (bucket + first // CELLS) & mask
-        a, b = np.float64(records[r, at]), np.float64(records[r, at + 1])
-        c, d = np.float64(records[r, at + 2]), np.float64(records[r, at + 3])
-        told[first] += v * a
-        told[first + 1] += v * b
-        told[first + 2] += v * c
-        told[first + 3] += v * d
-    r = (bucket + K // CELLS) & mask
-    for k in range(K // CELLS * CELLS, K):
-        told[k] += v * records[r, at + k % CELLS]
+    for k in range(0, K, CELLS):
+        a, b = told[k], told[k + 1] if k + 1 < K else 0.0
+        c, d = told[k + 2] if k + 2 < K else 0.0, told[k + 3] if k + 3 < K else 0.0
+        for j in range(first, stop):
+            bucket = np.int64(grams.buckets[j])
+            v = values[j] if records[np.uint64(bucket), _ALL] != 0.0 else 0.0
+            r = np.uint64((bucket + k // CELLS) & mask)
+            a += v * np.float64(records[r, at])
+            b += v * np.float64(records[r, at + 1])
+            c += v * np.float64(records[r, at + 2])
+            d += v * np.float64(records[r, at + 3])
+        told[k] = a
+        if k + 1 < K:
+            told[k + 1] = b
+        if k + 2 < K:
+            told[k + 2] = c
+        if k + 3 < K:
+            told[k + 3] = d
 
 
 @inlined
@@ -142,20 +170,16 @@ def weigh_grams(
     together tell each learner, to be divided by |v|; classes that are new are doubted where it `is_cautious`.
     """
     records, n, square = tables.records, grams.n[0], 0.0
-    G = told.shape[0]
+    G, K = told.shape
     for g in range(G):
         fill(told[g], 0.0)
-    for j in range(n):
-        if j + _AHEAD < n:
-            _fetch(records, np.int64(grams.buckets[j + _AHEAD]), told.shape[1])
-        learned, bucket = tables.events[grams.groups[j], TOTAL], np.int64(grams.buckets[j])
-        having = records[bucket, _ALL]
-        v = rarity(learned / UNIT, having) if learned > 0 else 0.0
-        values[j] = v
-        square += v * v
-        if having != 0.0:
-            for g in range(G):
-                _add_told(v, records, bucket, _counts_at(G) + CELLS * (1 + g), told[g])
+    _fetch_each(0, min(n, _AT_ONCE), grams, records, K)
+    for first in range(0, n, _AT_ONCE):
+        stop = min(first + _AT_ONCE, n)
+        _fetch_each(stop, min(stop + _AT_ONCE, n), grams, records, K)
+        square = _weigh_each(first, stop, grams, tables, values, square)
+        for g in range(G):
+            _add_told(first, stop, grams, records, values, _counts_at(G) + CELLS * (1 + g), told[g])
     for g in range(G):
         _add_none(grams, tables, is_cautious, values, told[g])
     return 1.0 / math.sqrt(square) if square > 0.0 else 0.0
@@ -226,21 +250,30 @@ def learn_grams(
     learn_bias(rate, gradient, bias)
 
 
+@inlined
+def _rise(before: float, after: float) -> float:
+    """By how much more a run tells of a class once its weight is `after`; nearly all are of one example."""
+    n = np.int64(before)
+    if after - before == 1.0 and n == before and n < _RISES.size:
+        return float(_RISES[np.uint64(n)])
+    return TRUST * (_log_of(after) - _log_of(before))
+
+
 @kernel
 def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) -> None:
     """Count an event, which every learner is told of."""
     records, weight, group = tables.records, units / UNIT, np.int32(-1)
     mask, G = records.shape[0] - 1, _learners(records)
-    at = _counts_at(G) + label % CELLS
+    at, further = _counts_at(G) + label % CELLS, label // CELLS
     for j in range(grams.n[0]):
         bucket = np.int64(grams.buckets[j])
-        r = (bucket + label // CELLS) & mask
+        r = np.uint64((bucket + further) & mask)
         before = records[r, at]
         records[r, at] = before + weight
-        more = TRUST * (_log_of(records[r, at]) - _log_of(before))
+        more = _rise(before, records[r, at])
         for g in range(G):
             records[r, at + CELLS * (1 + g)] += more
-        records[bucket, _ALL] += weight
+        records[np.uint64(bucket), _ALL] += weight
         if grams.groups[j] != group:
             group = grams.groups[j]
             tables.events[group, TOTAL] += units
