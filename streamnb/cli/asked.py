@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from streamnb.engine.journal.history import find, last
 from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.saved import Loaded, found, newest
@@ -85,7 +87,8 @@ class Asked(NamedTuple):
             return ""
         learned = getattr(self.model, "learned_attributes", [place.name for place in self.schema.places])
         asked_of = f"nothing was learned of {some_of(event.x)}" if event.x else "the event has no attribute"
-        return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}" if learned else ""
+        near = "".join(did_you_mean(str(name), learned) for name in islice(event.x, 1))
+        return f"{asked_of}; the model has learned {some_of(dict.fromkeys(learned))}{near}" if learned else ""
 
     def decode(self, raw: bytes) -> Event:
         """The event of a record. Raises MalformedEvent."""

@@ -21,7 +21,13 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
 
 
+def of(n: int, what: str) -> str:
+    """So many of what has a plural in -s."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
 def counted(report: MetricsReport, records: int) -> str:
     """How many events there were; where labels are records, too, also how many there are."""
     events = records if report.verdicts is None else report.verdicts.served
-    return f"{events:,} events" + (f" of {records:,} records, labels among them" if events != records else "")
+    among = f" of {of(records, 'record')}, labels among them" if events != records else ""
+    return of(events, "event") + among

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +29,14 @@ from streamnb.config.hypotheses import former_defaults
 from streamnb.config.models import model
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Identity
-from streamnb.engine.journal.recovery import standing
+from streamnb.engine.journal.recovery import refuse_changes, standing
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, Pruning, Settings
-from streamnb.errors import ConfigError, JournalError, LogError
+from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError
+from streamnb.model.attributes.nearest import nearest
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.posterior.credible_intervals import beta_intervals
@@ -241,9 +243,35 @@ def existing_log(config: Config) -> Log:
     """The log, where there is one: nothing is created. Raises LogError."""
     if config.log.is_kafka:
         return open_log(config)
-    if not config.log.path.exists():
-        raise LogError(f"there is no log at {config.log.path}")
+    if missing := no_log(config):
+        raise LogError(missing)
     return _embedded_log(config)
+
+
+def no_log(config: Config) -> str:
+    """That there is no embedded log, where there is none; else empty."""
+    if config.log.is_kafka or config.log.path.exists():
+        return ""
+    near = near_log(config)
+    hint = f"; did you mean {near}?" if near else ":"
+    return f"there is no log at {config.log.path}{hint} `streamnb topics create` makes one"
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name))
+
+
+def near_log(config: Config) -> str:
+    """The file, beside an embedded log that is not there, whose name is near to its; else empty.
+
+    Names that differ in digits alone are no slips: logs are numbered.
+    """
+    path = config.log.path
+    with suppress(OSError):
+        beside = [one.stem for one in path.parent.iterdir() if one.suffix == path.suffix]
+        near = nearest(path.stem, [stem for stem in beside if _letters(stem) != _letters(path.stem)])
+        return near + path.suffix if near else ""
+    return ""
 
 
 def owner() -> str:
@@ -359,6 +387,23 @@ def worker(
 
     of = log, snapshots(config), learner, identity(config), pace(config)
     return Worker(*of, sensor=sensor, accepts_loss=accepts_loss, elected=elected)
+
+
+def refuse_before_kernels(config: Config, log: Log) -> None:
+    """Raise JournalError for a configuration under which a recovery would, where kernels are to be compiled.
+
+    Where they are there already a recovery says so as soon: it need not look through the journal twice.
+    """
+    if kept_code.is_ready(reach(config)):
+        return
+    config = as_begun(config, log)
+    of = identity(config)
+    try:
+        end = standing(log, snapshots(config), of)
+    except StreamnbError:  # that it cannot be recovered says who recovers it
+        return
+    if end.n >= 0:
+        refuse_changes(end, of)
 
 
 def warm_up(config: Config | None = None) -> float:

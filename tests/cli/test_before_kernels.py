@@ -55,6 +55,11 @@ REFUSED = [
     ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "where nothing can listen"),
     (f"run --set http.listen= --log {NOWHERE}", "127.0.0.1:1"),
     ("run --set http.listen= --config missing.toml", "missing.toml"),
+    (
+        "run --set http.listen= --set events.label=$.no --log sqlite:///begun.db",
+        'under this configuration: events.label was "$.label" and is "$.no"',
+    ),
+    ("compare missing.csv --against model.kind=naive_bayes", f"missing.csv: {NO_FILE}"),
     ("replay missing.csv --log sqlite:///log.db", f"missing.csv: {NO_FILE}"),
     (f"replay good.csv --log {NOWHERE}", "127.0.0.1:1"),
     ("demo --folder good.csv/demo", "good.csv/demo: Not a directory"),

@@ -619,7 +619,11 @@ def test_config_is_checked_and_shown(tmp_path):
     ("arguments", "code", "says"),
     [
         ([], 2, "Exit codes: 0 done"),
-        (["evaluate"], 1, "there is no log at streamnb.db; give a FILE of events"),
+        (
+            ["evaluate"],
+            1,
+            "there is no log at streamnb.db: `streamnb topics create` makes one; give a FILE of events",
+        ),
         (["evaluate", "missing.jsonl"], 1, "missing.jsonl"),
         (["evaluate", "empty.jsonl", "--holdout", "5"], 2, "--holdout"),
         (["evaluate", "empty.jsonl", "--order", "order.txt"], 2, "beyond the 0"),

@@ -85,7 +85,7 @@ def test_what_it_cannot_know_it_asks_for(init, capsys):
         "$.mood",
         "$.mood",
     )
-    assert main(["init", "e.jsonl"]) == 2
+    assert main(["init", "e.jsonl", "--set", "events.label=$.mood"]) == 2
     assert "streamnb.toml is there: remove it, or name another file with --out" in capsys.readouterr().err
 
 
@@ -93,7 +93,7 @@ def test_a_topic_is_looked_at_as_a_file_is(init, monkeypatch, capsys):
     lines = "\n".join(map(json.dumps, NESTED))
     _, of_file, told = init("e.jsonl", lines)
     monkeypatch.setenv("STREAMNB_LOG__URL", "sqlite:///log.db")
-    assert main(["replay", "e.jsonl", "--topic", "events"]) == 0
+    assert main(["replay", "e.jsonl", "--topic", "events", "--config", "streamnb.toml"]) == 0
     capsys.readouterr()
     assert main(["init", "--out", "topic.toml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == told | {"file": "topic.toml"}
@@ -116,9 +116,11 @@ def test_texts_that_are_taken_for_values_and_labels_that_cannot_be_are_told(init
         {"Message": ("text", "$.features.Message")},
     )
     assert "# left out: $.features.When (a date or time)" in Path("streamnb.toml").read_text()
-    assert main(["init", "e.csv", "--out", "again.toml"]) == 0
-    told = "target may be one: remove again.toml, and say which one is, with --label-column NAME"
+    assert main(["init", "e.csv", "--out", "again.toml"]) == 2
+    told = "target may be one: say which one is, with --label-column NAME, or that labels come apart"
     assert told in capsys.readouterr().err
+    assert not Path("again.toml").exists()
+    assert main(["init", "e.csv", "--out", "again.toml", "--set", "topics.labels=labels"]) == 0
     assert "# left out: $.features.target (called like a label)" in Path("again.toml").read_text()
     said = "$.features.Message looks like a text, and each is taken for one value: --text-column Message"
     for flags, is_told in [
@@ -182,7 +184,8 @@ def test_whatever_the_fields_are_called_what_it_writes_loads(tmp_path, monkeypat
     (tmp_path / "streamnb.toml").unlink(missing_ok=True)
     lines = [json.dumps(one | {"id": f"e{i}", name: i}) for i, one in enumerate(objects)]
     (tmp_path / "e.jsonl").write_text("\n".join(lines))
-    assert main(["init", "e.jsonl"]) == 0, capsys.readouterr().err
+    flags = ["--set", "topics.labels=told"]  # for there need not be a field of labels
+    assert main(["init", "e.jsonl", *flags]) == 0, capsys.readouterr().err
     made = configuration.load(tmp_path / "streamnb.toml", {}, [])
     wiring.learner(made)
     assert tomllib.loads((tmp_path / "streamnb.toml").read_text())["events"]["id"]

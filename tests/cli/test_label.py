@@ -9,10 +9,17 @@ import time
 
 import pytest
 
+from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main
 
 LOG = ["--log", "sqlite:///labels.db", "--set", "topics.labels=labels"]
 LABELS = [json.dumps({"id": f"e{i}", "label": "x"}).encode() for i in range(7)]
+
+
+@pytest.fixture(autouse=True)
+def _begun(tmp_path):
+    with SqliteLog(tmp_path / "labels.db"):  # events came to it before there were labels
+        pass
 
 
 def written(capsys):

@@ -37,13 +37,13 @@ def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkey
         (
             "events",
             {"id": "1", "text": "a"},
-            "1 events (",
+            "1 event (",
             "1 events wait for a label",
         ),
         (
             "labels",
             {"id": "1", "label": "a"},
-            "1 events of 2 records, labels among them (",
+            "1 event of 2 records, labels among them (",
             "accuracy 0.0000",
         ),
     ]

@@ -64,16 +64,16 @@ ODD = [  # events, how they are read, where they come from, what is said
      ["$.features.n is a number in 10 events, and a string in 30"]),
     (events(label=label, features=lambda i: {"n": f"{i / 2}"}), PLAIN, LINES, ["$.features.n is a number in quotes"]),
     (events(label=label, size=str, text=WORDS), DECLARED, LINES,
-     ["40 of 40 events are dead letters: wrong-type at $.size: expected a number, found a string"]),
+     ["40 dead letters of 40 events: wrong-type at $.size: expected a number, found a string"]),
     (events(label=label, Size=3, text=WORDS), DECLARED, LINES, ["has $.size, which is declared; did you mean $.Size?"]),
     (events(label=label, size=3, body=lambda i: f"{WORDS} {i}"), DECLARED, LINES,
      ["has $.text, which is declared; $.body looks like a text"]),
     ([{**one, "id": f"e{i // 2}"} for i, one in enumerate(events(label=label, text="a"))], PLAIN, LINES,
      ["20 of 40 events have an id at $.id that came before"]),
     ([{"ID": "e", "text": "a", "label": "b"}] * 30, PLAIN, LINES,
-     ["$.ID: not read", "has $.id; did you mean $.ID?", "30 of 30 events are dead letters: missing at $.id"]),
+     ["$.ID: not read", "has $.id; did you mean $.ID?", "30 dead letters of 30 events: missing at $.id"]),
     (events(label=label, text="a", ts=lambda i: i), PLAIN, LINES, ["the times at $.ts are all before 1990"]),
-    (events(label=label, text="a", ts="soon"), PLAIN, LINES, ["dead letters: wrong-type at $.ts"]),
+    (events(label=label, text="a", ts="soon"), PLAIN, LINES, ["40 dead letters of 40 events: wrong-type at $.ts"]),
     (events(label=label, text="a", TS=1.7e9), PLAIN, LINES, ["$.TS: not read", "has $.ts; did you mean $.TS?"]),
     (events(label=label, text="a"), EventSchema(ts_path="$.when"), LINES, ["has $.when: --set events.ts=PATH"]),
 ]  # fmt: skip
@@ -160,6 +160,66 @@ def test_a_label_that_is_written_otherwise_stops_a_replay_before_it_writes(told,
     assert "so nothing was written" in err
     assert told("replay", "e.csv", "--label-column", "Label")[::2] == (0, "")
     assert told("replay", "e.csv", "--set", "topics.labels=labels")[0] == 0  # where labels come apart
+
+
+def test_a_file_of_nothing_but_dead_letters_stops_a_replay_before_it_writes(told, tmp_path):
+    for name, content in (("e.jsonl", '{"text": "a"}\nno json\n'), ("p.csv", "id,text\n,a\n")):
+        (tmp_path / name).write_text(content)
+        code, _, err = told("replay", name, "--set", "topics.labels=labels")
+        assert (code, "so nothing was written" in err, (tmp_path / "e.db").exists()) == (2, True, False), err
+    (tmp_path / "e.jsonl").write_text('{"text": "a"}\n{"id": "e", "text": "a", "label": "a"}\n')
+    assert told("replay", "e.jsonl")[0] == 0
+
+
+def test_a_log_whose_name_is_mistyped_is_not_begun(told, tmp_path):
+    """By a replay where another one is alike; by a label in any case, for that is of an event."""
+    labels = ["--set", "topics.labels=labels", "--log"]
+    (tmp_path / "tickets.db").touch()
+    for command in (["replay", "flat.jsonl"], ["label", "e1", "a"], ["labels", "withdraw", "--source", "x"]):
+        code, _, err = told(*command, *labels, "sqlite:///tikcets.db")
+        said = "there is no log at tikcets.db; did you mean tickets.db? `streamnb topics create` makes one"
+        assert (code, said in err, (tmp_path / "tikcets.db").exists()) == (1, True, False), err
+    code, _, err = told("label", "e1", "a", *labels, "sqlite:///other.db")
+    assert (code, "there is no log at other.db: `streamnb topics create`" in err) == (1, True)
+    for name in ("other.db", "tickets-2.db", "e.db"):
+        assert told("replay", "flat.jsonl", *labels, f"sqlite:///{name}")[0] == 0
+
+
+def test_a_label_that_is_like_a_known_one_is_written_and_told(told):
+    labels = ["--set", "topics.labels=labels"]
+    assert told("replay", "flat.jsonl", *labels)[0] == 0
+    assert told("label", "e1", "b", *labels)[2] == ""
+    assert told("run", "--until-end", *labels)[0] == 0
+    assert told("label", "e1", "b", *labels)[2] == ""
+    assert told("label", "e1", "other", *labels)[2] == ""
+    assert told("label", "e1", "B", *labels)[2] == "streamnb: no event was labelled B; did you mean b?\n"
+
+
+def test_a_field_of_a_question_that_is_near_to_one_that_is_read(told, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        "[[attributes]]\nname = 'message'\nkind = 'text'\npath = '$.message'\n"
+        "[[attributes]]\nname = 'plan'\nkind = 'nominal'\npath = '$.plan'\n"
+    )
+    rows = [{**one, "message": one["text"]} for one in FLAT]
+    (tmp_path / "e.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    flags = ["--config", "c.toml"]
+    assert told("replay", "e.jsonl", *flags)[0] == 0
+    assert told("run", "--until-end", *flags)[0] == 0
+    hint = "$.Message is not read; did you mean $.message?"
+    for command in ("predict", "explain"):
+        for question, is_told, code in [
+            ({"Message": "win", "plan": "pro"}, True, 0),
+            ({"message": "win"}, False, 0),
+            ({"message": "win", "Message": "noon"}, False, 0),
+            ({"Message": "win"}, True, 2 if command == "predict" else 0),
+        ]:
+            found, _, err = told(command, json.dumps(question), *flags)
+            assert (found, hint in err) == (code, is_told), (command, question, err)
+
+
+def test_what_is_odd_in_a_file_is_told_where_two_configurations_are_compared_too(told):
+    code, out, err = told("compare", "flat.jsonl", "--against", "model.kind=naive_bayes")
+    assert (code, err.count(NOT_READ), out.count("$.plan")) == (0, 1, 0)
 
 
 TWICE = [

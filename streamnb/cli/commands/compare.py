@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from streamnb.cli import wiring
-from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered
+from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, numbered, origin_of
 from streamnb.cli.evaluation.history import Past, history_of, history_of_file, live_through, log_of
 from streamnb.cli.evaluation.judged import Costs, Judged
+from streamnb.cli.evaluation.odd_fields import OddFields
 from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
 from streamnb.cli.reports.text_tables import MOST_CLASSES, table
 from streamnb.config import Config
@@ -38,10 +39,11 @@ def run(options: argparse.Namespace) -> int:
         if options.file is None:
             log = stack.enter_context(closing(log_of(present)))
             present, other = (wiring.as_begun(config, log) for config in (present, other))
+        past = begun(_past(options, present, log))  # what is wrong with it shows before kernels are compiled
         for config in (present, other):
             wiring.warm_up(config)
         sides = Judged(present), Judged(other)
-        for part in _past(options, present, log):
+        for part in past:
             for learner in sides:
                 live_through(learner, part)
     for learner in sides:
@@ -74,9 +76,15 @@ def _against(options: argparse.Namespace, present: Config) -> Config:
 
 def _past(options: argparse.Namespace, config: Config, log: Log | None) -> Iterator[Past]:
     if log is not None:
-        return history_of(config, log)
-    events = events_of(options.file, columns_of(options, wiring.schema(config), learns=True))
-    return history_of_file(begun(numbered(events, None)), config)
+        yield from history_of(config, log)
+        return
+    schema = wiring.schema(config)
+    odd = OddFields(schema, origin_of(options.file), expects_label=True, counts_refusals=True)
+    events = events_of(options.file, columns_of(options, schema, learns=True))
+    for past in history_of_file(odd.watched(numbered(events, None)), config):
+        odd.say()
+        yield past
+    odd.say(is_over=True)
 
 
 def _answer(present: Costs, other: Costs) -> dict[str, Any]:

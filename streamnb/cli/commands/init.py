@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
@@ -53,6 +52,14 @@ def run(options: argparse.Namespace) -> int:
         )
     named = _named(options, seen)
     places = _places(given, named, seen, n)
+    if "label" not in places and not given.topics.labels:
+        called = some_of([path[-1] for path in _perhaps_labels(seen, n)])
+        perhaps = f"; {printable(called)} may be one" if called else ""
+        raise ConfigError(
+            f"no field is a label for sure, a text of few values{perhaps}: say which one is, with "
+            "--label-column NAME, or that labels come apart from events, with --set topics.labels=labels; "
+            "nothing was written"
+        )
     text = _proposed(options, given, (places, named.get("text")), seen, n)
     try:
         with Path(options.out).open("x", encoding="utf-8") as out:
@@ -78,14 +85,6 @@ def run(options: argparse.Namespace) -> int:
     found = f"{len(config.attributes)} attributes, by {len(raws):,} events"
     print(f"{options.out}: {found}; {letters:,} dead letters under it")
     tally.print()
-    if "label" not in places and not given.topics.labels:
-        called = some_of([path[-1] for path in _perhaps_labels(seen, n)])
-        print(
-            "streamnb: no field is a label for sure, a text of few values"
-            + (f"; {printable(called)} may be one" if called else "")
-            + f": remove {options.out}, and say which one is, with --label-column NAME",
-            file=sys.stderr,
-        )
     return 0
 
 
@@ -175,8 +174,10 @@ def _proposed(
     if options.file is None or given.log != configuration.LogConfig():
         lines += ["", "[log]", f"url = {literal(given.log.url)}"]
     topics = (options.topic,) if options.topic else given.topics.events
-    if topics != configuration.TopicsConfig().events:
-        lines += ["", "[topics]", f"events = {literal(topics)}"]
+    apart = {"events": topics, "labels": given.topics.labels}
+    default = configuration.TopicsConfig()
+    keys = [f"{key} = {literal(value)}" for key, value in apart.items() if value != getattr(default, key)]
+    lines += ["", "[topics]", *keys] if keys else []
     lines += ["", "[events]"]
     for role in ("id", "label", "ts"):
         if role in places:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 from msgspec.structs import replace
 
 from streamnb.adapters.event_files import open_counted
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import parts_of
+from streamnb.cli.printable import of, printable
 from streamnb.config import Config
-from streamnb.engine.ports import NewRecord
+from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
-from streamnb.events import Verdict, Withdrawal
-from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
+from streamnb.events import MetricsReport, Verdict, Withdrawal
+from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.wire.codec import UNNAMED, decode_label, decode_metrics, encode_verdict
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that a label waits for others
+_REPORTS = 10  # of each partition, of which some may be drifts
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,6 +35,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         with closing(writer.log):
             writer.write(found)
+            if options.label is not None:
+                _say_if_misspelt(writer.log, config, options.label)
     except MalformedEvent as error:
         written = f"labels before it were written to {topic}: {writer.count:,}"
         raise LogError(f"{options.file}, {error.detail}; {written}") from error
@@ -38,8 +44,21 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"labels": count, "topic": topic, "log": config.log.url}))
     else:
-        print(f"{count:,} label{'' if count == 1 else 's'} written to {topic} of {config.log.url}")
+        print(f"{of(count, 'label')} written to {topic} of {config.log.url}")
     return 0
+
+
+def _say_if_misspelt(log: Log, config: Config, label: str) -> None:
+    """Of a label that is new, and like one that is known: which is known, as the newest report has it."""
+    known = set[str]()
+    for partition in log.partitions(config.topics.metrics):
+        first, end = log.offsets(partition)
+        for record in log.read(partition, max(first, end - _REPORTS), _REPORTS) if first < end else ():
+            with suppress(MalformedEvent):
+                report = decode_metrics(record.value)
+                known.update(report.labels if isinstance(report, MetricsReport) else ())
+    if label not in known and (near := did_you_mean(label, known)):
+        print(f"streamnb: no event was labelled {printable(label + near)}", file=sys.stderr)
 
 
 def labels_topic(config: Config) -> str:
@@ -61,7 +80,9 @@ class _Writer:
     """
 
     def __init__(self, config: Config, topic: str) -> None:
-        self.log = wiring.open_log(config)
+        if missing := wiring.no_log(config):
+            raise LogError(missing)
+        self.log = wiring.open_log(config)  # where events came before labels, it has no topic for these yet
         self.count = 0
         self._topic = topic
         self.log.partitions(topic)

@@ -31,12 +31,10 @@ def run(options: argparse.Namespace) -> int:
     answers: Iterable[dict[str, Any]]
     if not is_file:
         event = model.event(options.event)
+        say_what_is_odd(model, options.event)
         if strange := model.strange(event):
             raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
         answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
-        odd = OddFields(model.schema, learns=False)
-        odd.look(options.event.encode())
-        odd.say(is_over=True)
     else:
         answers = _of_file(
             model, options.event, begun(events_of(options.event, columns_of(options, model.schema)))
@@ -47,6 +45,13 @@ def run(options: argparse.Namespace) -> int:
         refused |= "refused" in answer
         print(json.dumps(answer) if options.json else _line(answer))
     return int(refused)
+
+
+def say_what_is_odd(model: Asked, text: str) -> None:
+    """Of the fields of one event that is asked about."""
+    odd = OddFields(model.schema, learns=False)
+    odd.look(text.encode())
+    odd.say(is_over=True)
 
 
 def _is_file(given: str) -> bool:

@@ -17,6 +17,7 @@ from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of, parts_of
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting
+from streamnb.cli.printable import of
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.events import Event
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     )
     events = events_of(options.file, columns_of(options, schema))
     events = _told_of(events, odd) if options.file == "-" else _looked_at(events, odd)
+    if (missing := wiring.no_log(config)) and wiring.near_log(config):
+        raise LogError(missing)
     try:
         with closing(wiring.open_log(config, Waiting(config.kafka.give_up_after, stop))) as log:
             keyed = _keyed_by(schema, options.key)
@@ -61,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"events": count, "topic": topic, "log": config.log.url, "seconds": seconds}))
     else:
-        print(f"{count:,} events written to {topic} of {config.log.url} in {seconds:.1f} s")
+        print(f"{of(count, 'event')} written to {topic} of {config.log.url} in {seconds:.1f} s")
     return 0
 
 
@@ -69,7 +72,7 @@ def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
     """The same events; what is odd about the first of them is said now, before any is written.
 
     No log is made for a file that is missing. Raises ConfigError where no event has a label, and a field is
-    called so but for its case: nothing would be learned of any.
+    called so but for its case: nothing would be learned of any; or where each is a dead letter.
     """
     first: list[bytes] = []
     size = 0
@@ -80,7 +83,7 @@ def _looked_at(events: Iterator[bytes], odd: OddFields) -> Iterator[bytes]:
         if len(first) == LOOKED_AT or size > _LOOKED_AT_BYTES:
             break
     odd.say(is_over=True)
-    if odd.expects_label and odd.is_label_misspelt:
+    if (odd.expects_label and odd.is_label_misspelt) or odd.refuses_all:
         raise ConfigError("so nothing was written")
     return chain(first, events)
 

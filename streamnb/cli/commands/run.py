@@ -74,6 +74,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
             log = wiring.open_log(config, waiting)
             wiring.check_topics(config, log)
             config = wiring.fitted(config, log)
+            wiring.refuse_before_kernels(config, log)
             learner.settings = wiring.settings(config)
             _say_where(config, options)
             worker = stop.worker = wiring.worker(

@@ -14,6 +14,7 @@ from typing import Any, Self
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.forget import with_ids
+from streamnb.cli.printable import of
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
 from streamnb.config.models import model
@@ -68,8 +69,11 @@ def _sentence(verified: Verified) -> str:
     if not verified.findings.is_clean:
         return f"differs: up to journal record {verified.n:,} something is not as it should be; see above"
     equal = verified.compared
+    if not verified.events:
+        return "nothing was verified: there is no event that was learned, or none is kept"
     numbers = "" if equal is None else f"; {equal}"
-    return f"verified: {verified.events:,} events in {verified.commits:,} commits, counted once each{numbers}"
+    events, commits = of(verified.events, "event"), of(verified.commits, "commit")
+    return f"verified: {events} in {commits}, counted once each{numbers}"
 
 
 def _described(verified: Verified) -> dict[str, Any]:

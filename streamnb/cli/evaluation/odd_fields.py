@@ -22,7 +22,7 @@ from streamnb.cli.evaluation.seen_fields import (
     named,
     unread_texts,
 )
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import of, printable
 from streamnb.errors import MalformedEvent
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
@@ -146,6 +146,11 @@ class OddFields:
         return [text for key, text in self._found(is_over=is_over) if self._is_new(key)]
 
     @property
+    def refuses_all(self) -> bool:
+        """Whether there are events, and each is a dead letter."""
+        return 0 < self.n == self._refused.total()
+
+    @property
     def is_label_misspelt(self) -> bool:
         """Whether no event has a label, and a field is called so but for its case."""
         keys = self._schema.label_keys
@@ -159,13 +164,15 @@ class OddFields:
     def _found(self, *, is_over: bool) -> Found:
         if self._learns:
             yield from self._texts(is_over=is_over)
+        else:
+            yield from self._misspelt()
         yield from self._unread()
         if (is_over and self._learns) or self.n >= ENOUGH:  # a question may leave things out
             yield from self._absent()
         yield from self._numbers_in_quotes()
         yield from self._ids_and_times()
         for fault, count in self._refused.most_common(_MOST_REFUSALS):
-            text = f"{count:,} of {self.n:,} events are dead letters: {self._details[fault]}"
+            text = f"{of(count, 'dead letter')} of {of(self.n, 'event')}: {self._details[fault]}"
             yield f"refused {fault}", text
 
     def _open(self) -> Iterator[tuple[Keys, str, Seen]]:
@@ -180,6 +187,13 @@ class OddFields:
                 flag = f"--text-column {shlex.quote(path[-1])} or " if self._origin.is_table else ""
                 text = f"{place} looks like a text, and each is taken for one value: "
                 yield f"text {path}", f"{text}{flag}{self._origin.init} declares it as a text"
+
+    def _misspelt(self) -> Found:
+        """Fields of a question that nothing reads, and whose names are near to what it does not have."""
+        missing = [render_path(keys) for keys in self._places if keys not in self.seen]
+        for path in self.seen:
+            if path not in self._read and (hint := did_you_mean(render_path(path), missing)):
+                yield f"misspelt {path}", f"{render_path(path)} is not read{hint}"
 
     def _unread(self) -> Found:
         """Fields beside `features`, which is where attributes stand while none is declared."""

@@ -34,6 +34,8 @@ from streamnb.model.naive_bayes.tables import Reading, Tables
 from streamnb.model.saving import Savable
 from streamnb.model.stats.memory_use import MemoryUse
 
+_PACKAGE = f"{__name__.partition('.')[0]}."
+
 
 class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  # River is untyped here
     """A classifier that learns counts and moments, and nothing that cannot be read from them or beside them.
@@ -342,14 +344,14 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
     _multiclass = True
 
     def _warn_of_sentences(self, x: Any) -> None:
-        """To be called by what the user calls; Python shows it once for each line of the user's."""
+        """Python shows it once for each line of the user's that learns, whatever of ours calls whom."""
         for name in self._reader.sentences(x):
             kind = type(self).__name__
             warnings.warn(
                 f"attribute {name!r} looks like a text, and is taken for one value: "
                 f"{kind}(attributes={{{name!r}: 'text'}}) reads its words, 'nominal' says that it is a value",
                 UndeclaredTextWarning,
-                stacklevel=3,
+                stacklevel=_level_of_user(),
             )
 
     def _room(self, n_bytes: int, shares: int) -> Room:
@@ -481,6 +483,14 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
 
     def _by_class(self, values: Floats) -> dict[Any, float]:
         return {label: float(values[k]) for label, k in self._known().items()}
+
+
+def _level_of_user() -> int:
+    """The `stacklevel`, for who calls it, of the first frame that is none of this package's."""
+    frame, level = sys._getframe(1), 1  # noqa: SLF001  as `warnings` does
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _listed(given: Iterable[Any]) -> Sequence[Any]:

@@ -7,7 +7,15 @@ import warnings
 import pandas as pd
 import pytest
 
-from streamnb import BayesOptimalNB, BernoulliNB, CategoricalNB, MultinomialNB, NaiveBayes, Text
+from streamnb import (
+    BayesOptimalNB,
+    BernoulliNB,
+    CategoricalNB,
+    MultinomialNB,
+    NaiveBayes,
+    SemiSupervisedNB,
+    Text,
+)
 from streamnb.errors import UndeclaredTextWarning
 
 WORDS = "I was charged twice for the same plan"
@@ -55,6 +63,15 @@ def test_it_is_told_once_outside_the_engine(model, name, warns, way):
     for one in told:
         assert f"(attributes={{'{name}': 'text'}})" in str(one.message)
         assert one.filename == __file__
+
+
+def test_the_line_is_the_users_where_one_of_our_models_teaches_another():
+    for late in (False, True):
+        model = SemiSupervisedNB(NaiveBayes())
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("default", UndeclaredTextWarning)
+            (model.learn_late_one if late else model.learn_one)({"message": WORDS}, "a")
+        assert [one.filename for one in told] == [__file__]
 
 
 def test_an_event_that_is_none_is_refused_as_ever():
