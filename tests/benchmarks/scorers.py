@@ -89,7 +89,8 @@ def worked_off(folder, address, texts, options, scorers):
         for command in begun:
             command.stop()
     count = options.events + LEARNED
-    return (sum(taken) - sum(since)) / count * 1e6, sum(taken) / count * 1e6
+    working = sum(all_of_it - start for all_of_it, start in zip(taken, since, strict=True) if start)
+    return working / count * 1e6, sum(taken) / count * 1e6
 
 
 def main():
