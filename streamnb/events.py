@@ -322,6 +322,23 @@ class VerdictReport(msgspec.Struct, frozen=True):
     p99_delay: float | None
 
 
+class MonitorReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a monitor stands.
+
+    Attributes:
+        name: of the monitor.
+        kind: see `Alert`.
+        raised: whether there is an alarm.
+        bayes_factor: of out of bounds against within, and of the way back while there is an alarm; None of a
+            monitor of a silence.
+    """
+
+    name: str
+    kind: str
+    raised: bool
+    bayes_factor: float | None = None
+
+
 class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report", tag_field="kind"):
     """The state of progressive validation at one commit.
 
@@ -347,6 +364,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
         verdicts: what came of labels, where they come apart from their events.
         served_by: who publishes predictions; where it is "scorers", the scores are nevertheless of what the
             learner itself would have said of each event before it learned it.
+        monitors: how each monitor stands, in the order of the configuration.
     """
 
     events: int
@@ -366,6 +384,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     class_rates: tuple[ClassRate, ...] = ()
     verdicts: VerdictReport | None = None
     served_by: str = "learner"
+    monitors: tuple[MonitorReport, ...] = ()
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
@@ -388,5 +407,44 @@ class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
     observations: int
     error_rate: float
     recent_error_rate: float
+    model: ModelInfo
+    ts: float
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A monitor has found that something is out of bounds, or within them again.
+
+    Attributes:
+        monitor: its name.
+        kind: "error-rate", "class-rate", "calibration", "no-events" or "no-labels".
+        state: "raised" or "cleared".
+        direction: "above", "below", "overconfident" or "underconfident"; "" of a silence.
+        id: the event by which it was found; "" of a silence.
+        events: records consumed until then, of every sort, this one included.
+        since: records consumed when it began to be so, most probably.
+        observations: how many there have been since then.
+        rate: the share of these that the direction counts: wrong ones, or those (not) of the class, or wrong
+            ones or right ones of predictions that are too sure or not sure enough.
+        tolerated: the mean share of these that was tolerated.
+        bayes_factor: how many times as probable all that was heard is if it has changed.
+        false_alarm: the probability that this alarm was raised, or ended, by chance is at most this.
+        seconds: how long nothing was heard, of a silence.
+        model: which model, at which age.
+        ts: the journalled time of the commit, seconds since the epoch.
+    """
+
+    monitor: str
+    kind: str
+    state: str
+    direction: str = ""
+    id: str = ""
+    events: int
+    since: int | None = None
+    observations: int | None = None
+    rate: float | None = None
+    tolerated: float | None = None
+    bayes_factor: float | None = None
+    false_alarm: float | None = None
+    seconds: float | None = None
     model: ModelInfo
     ts: float

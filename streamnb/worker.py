@@ -146,6 +146,7 @@ class Worker:
         self._topic_ids: Mapping[str, str] = {}
         self._journal: JournalTopic | None = None
         self._began = -math.inf  # when the last commit did
+        self._running_since = math.inf
         self._reported = -math.inf  # when a commit last held a report
         self._waiting: dict[Partition, tuple[int, float]] = {}  # where who lags stands, since when
         self._told = -math.inf  # when it was said what they wait for
@@ -218,6 +219,7 @@ class Worker:
         self._saved_consumed, self._saved_at = self.learner.consumed, time.monotonic()
         self._sensor.recovered(seconds, self.learner.consumed)
         self._sensor.reported(self.learner.report(now))
+        self._running_since = time.monotonic()
         self._sensor.entered(WorkerState.RUNNING)
         return checkpoint
 
@@ -329,6 +331,8 @@ class Worker:
                     if until_end and not any(self._log.lag().values()):
                         break
                     self._report_if_due(self.learner.settings.report_seconds)
+                    if self.learner.monitors and self._silence(self._clock()):
+                        self._step([])
                 self._look_around()
                 self._save_if_due()
             self._report_if_due(0.0)
@@ -415,6 +419,7 @@ class Worker:
         One of no records is a report.
 
         1. Read the clock: `now` is journalled, and nothing that is learned or published depends on another.
+           So is for which silences the monitors are asked.
         2. Predict and learn the records, in order; encode the outputs. Where these are large, as predictions
            of many classes are, the rest is for the next commit: how a stream is cut changes nothing else.
         3. Make the journal record that says what was processed.
@@ -431,13 +436,16 @@ class Worker:
         self._ahead = True
         before = self.learner.consumed
         work = _WORK if self.learner.has_work else 0
-        outputs = self.learner.process(records[: _named(records)], now, self._turn, _COMMIT_BYTES, work)
+        silence = self._silence(now)
+        outputs = self.learner.process(
+            records[: _named(records)], now, self._turn, _COMMIT_BYTES, work, silence
+        )
         taken = self.learner.consumed - before
         records, self._left = records[:taken], records[taken:]
         tally, self.learner.tally = self.learner.tally, LearnerTally()
         if tally.report is not None:
             self._reported = self._began
-        checkpoint, transaction = self.checkpoint.commit(self._identity, records, outputs, now, work)
+        checkpoint, transaction = self.checkpoint.commit(self._identity, records, outputs, now, work, silence)
         self._settle()
         at = time.time()
         self._begun = _Begun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)
@@ -449,6 +457,18 @@ class Worker:
         ):
             self._wait_for_events(self._log.lag())
         self._settle_if_over()
+
+    def _silence(self, now: float) -> float:
+        """The longest silence, in seconds, about which a monitor is to be asked now; 0 where none is.
+
+        Where something waits to be read that is one which this learner has seen itself: it may just have
+        begun, and not have read what came while there was none.
+        """
+        overdue = self.learner.monitors.overdue(now)
+        if overdue and any(self._log.lag().values()):
+            seen = time.monotonic() - self._running_since
+            overdue = [seconds for seconds in overdue if seconds <= seen]
+        return max(overdue, default=0.0)
 
     def _report_if_due(self, seconds: float) -> None:
         """Report the last events before a pause, where the report before is so old, in a commit of its own.
@@ -490,6 +510,7 @@ class Worker:
                 at=at,
                 latencies=[at - record.timestamp for record in begun.records],
                 drifts=tally.drifts,
+                alerts=tally.alerts,
                 records=begun.records,
             )
         )

@@ -27,6 +27,7 @@ from streamnb.compiler import kept_code
 from streamnb.config import SHAPELESS, Config, changes, config_hash, restored, shaping_of
 from streamnb.config.hypotheses import former_defaults
 from streamnb.config.models import model
+from streamnb.config.monitors import MonitorConfig
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import refuse_changes, standing
@@ -34,7 +35,7 @@ from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Patience
 from streamnb.engine.sensor import SILENT, Sensor
-from streamnb.engine.settings import LabelSettings, Pruning, Settings
+from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
 from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError
 from streamnb.model.attributes.nearest import nearest
 from streamnb.model.interface.stream_model import StreamModel
@@ -112,6 +113,7 @@ def settings(config: Config) -> Settings:
         predictions=config.topics.predictions,
         metrics=config.topics.metrics,
         dead_letters=config.topics.dead_letters,
+        alerts=config.topics.alerts,
         name=config.model.name,
         report_every=config.metrics.every_events,
         report_seconds=config.metrics.every,
@@ -119,11 +121,17 @@ def settings(config: Config) -> Settings:
         interval=config.metrics.interval,
         pruning=Pruning(prune.every, prune.min_count, prune.drop_most_frequent, prune.max_attributes or None),
         detectors=config.drift.detectors,
+        monitors=tuple(map(_monitor, config.monitors)),
         letter_bytes=config.events.letter_bytes or _letter_bytes(config),
         max_classes=config.classes.max,
         labels=_labels(config) if config.keeps_events else None,
         **msgspec.structs.asdict(config.predictions),
     )
+
+
+def _monitor(config: MonitorConfig) -> MonitorSettings:
+    given = msgspec.structs.asdict(config)
+    return MonitorSettings(**{name: value for name, value in given.items() if value is not None})
 
 
 def _letter_bytes(config: Config) -> int:

@@ -1,8 +1,8 @@
 """What is different between two configurations, and whether a model can go on from the one to the other.
 
 Counts and moments do not depend on how they are read: smoothing, priors, reports and names of output topics
-may change in the life of a model, and so may what is forgotten or refused, and who watches for drift, from
-now on. What an event is may not: old and new events would be counted as if they were alike.
+may change in the life of a model, and so may what is forgotten or refused, and who watches for drift or is a
+monitor, from now on. What an event is may not: old and new events would be counted as if they were alike.
 
 Nor may what hypotheses are: the posterior has weighed what they said, and each would be another one. Where
 there are hypotheses, that holds of smoothing and priors too, which they take from the model. The memory for
@@ -32,8 +32,9 @@ _MAY_CHANGE = re.compile(
         | posterior\.(prediction|seed|memory|floor|caution)
         | predictions\..*
         | drift\..*
+        | monitors.*
         | metrics\.(every|every_events|interval)
-        | topics\.(predictions|metrics|dead_letters|labels)
+        | topics\.(predictions|metrics|dead_letters|labels|alerts)
         | events\.(id|max_bytes|letter_bytes|clock|repeats)
         | labels\..*
         | classes\.max
@@ -134,11 +135,14 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for name, member in value.items():
             yield from _flat(member, f"{path}.{name}" if path else name)
-    elif path == "attributes":
+    elif path in {"attributes", "monitors"}:
         for attribute in value:
             name = attribute["name"]
             quoted = name if _BARE.fullmatch(name) else msgspec.json.encode(name).decode()
-            yield from _flat(attribute, f"{path}.{quoted}")
+            yield from _flat(
+                {k: v for k, v in attribute.items() if v is not None or path == "attributes"},
+                f"{path}.{quoted}",
+            )
         yield f"{path} (order)", ", ".join(attribute["name"] for attribute in value)
     elif path == "hypotheses":
         for i, hypothesis in enumerate(value):

@@ -27,6 +27,7 @@ _READ_WHERE: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
         lambda config: config.weighs,
         "the model weighs no hypotheses",
     ),
+    (("topics.alerts",), lambda config: bool(config.monitors), "there are no [[monitors]]"),
 )
 """Beginnings of keys, when they are read, and why not otherwise."""
 

@@ -63,6 +63,8 @@ def load(
         if key not in without:
             values[key], origins[key] = read, origin
     config = _build(Config, values)
+    if config.monitors and not config.topics.alerts:
+        config = replace(config, topics=replace(config.topics, alerts="alerts"))
     _check(config, origins)
     if config.hypotheses:  # whatever kind is the default
         config = replace(config, model=replace(config.model, kind="mixture"))

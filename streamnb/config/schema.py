@@ -38,6 +38,7 @@ from streamnb.config.kinds import (
     number,
     whole,
 )
+from streamnb.config.monitors import MONITORS, MonitorConfig
 from streamnb.config.sections import Section, walk
 from streamnb.config.values import literal
 from streamnb.events import DETECTORS, DetectorName
@@ -58,6 +59,7 @@ class TopicsConfig(Section, frozen=True):
         dead_letters: records that are not events, with the reason.
         journal: what each commit processed, in which order.
         labels: labels that come apart from their events; empty where none do.
+        alerts: what monitors find; empty where there are none, and "alerts" where there are some.
         partitions: partitions of a topic that is created (the journal has one).
         replication: copies of each, on Kafka; 0 is three, or as many as there are brokers.
         retention: seconds for which records are kept, on Kafka (the journal's for ever).
@@ -69,6 +71,7 @@ class TopicsConfig(Section, frozen=True):
     dead_letters: Annotated[str, TOPIC] = "dead-letters"
     journal: Annotated[str, TOPIC] = "journal"
     labels: Annotated[str, NO_TOPIC] = ""
+    alerts: Annotated[str, NO_TOPIC] = ""
     partitions: Annotated[int, whole(1, 1000)] = 1
     replication: Annotated[int, whole(0, 10)] = 0
     retention: Annotated[float, duration(above_zero=True)] = 7 * 86400.0
@@ -83,6 +86,7 @@ class TopicsConfig(Section, frozen=True):
             ("dead_letters", self.dead_letters),
             ("journal", self.journal),
             *([("labels", self.labels)] if self.labels else []),
+            *([("alerts", self.alerts)] if self.alerts else []),
         ]
 
     @property
@@ -361,6 +365,7 @@ class Config(Section, frozen=True):
     Attributes:
         attributes: the attributes of an event; none declared takes them as they come.
         hypotheses: what the model weighs; for none declared, `model.kind` says what it is.
+        monitors: who tells what is out of bounds.
     """
 
     log: LogConfig = LogConfig()
@@ -379,6 +384,7 @@ class Config(Section, frozen=True):
     predictions: PredictionsConfig = PredictionsConfig()
     scorers: ScorersConfig = ScorersConfig()
     drift: DriftConfig = DriftConfig()
+    monitors: Annotated[tuple[MonitorConfig, ...], MONITORS] = ()
     labels: LabelsConfig = LabelsConfig()
     http: HttpConfig = HttpConfig()
 

@@ -23,7 +23,7 @@ FORMER: Mapping[str, Mapping[str, Any]] = {
     "events": {"entity": None, "clock": None, "letter_bytes": 0, "repeats": "learn"},
     "posterior": {"floor": False, "caution": False},
     "predictions": {"top": 0, "max_bytes": 0, "unseen": False, "by": "learner"},
-    "topics": {"labels": ""},
+    "topics": {"labels": "", "alerts": ""},
 }
 """Section -> key -> what was done before there was the key; where it is done still, it is left out.
 
@@ -70,16 +70,15 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for section, former in FORMER.items():
         for key, value in former.items():
             _drop([shaping[section]], key, value)
-    if not config.keeps_events:
-        del shaping["labels"]
-    if config.memory.budget is None:  # journals without a budget, or a limit of classes, are older
+    of = {"labels": config.keeps_events, "monitors": config.monitors, "classes": config.classes.max}
+    for name in [name for name, is_read in of.items() if not is_read]:  # journals without may be older
+        del shaping[name]
+    if config.memory.budget is None:  # journals without a budget are older
         del shaping["memory"]
     elif config.memory.shares == 1:  # and those with one may be older than the second formula
         del shaping["memory"]["shares"]
     else:
         shaping["memory"]["shares"] = config.memory.shares or NEWEST
-    if not config.classes.max:
-        del shaping["classes"]
     shaping["hypotheses"] = msgspec.to_builtins(config.weighed)
     _drop(shaping["hypotheses"], "prior_weight", None)  # journals without trees are older than the key
     _drop(shaping["hypotheses"], "first_bytes", None, ONCE_FIRST_BYTES)

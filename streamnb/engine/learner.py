@@ -28,12 +28,14 @@ from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.labels.rebuilt import Offsets, Rebuilt, offsets_of, part_of
 from streamnb.engine.labels.report import verdict_report
 from streamnb.engine.labels.verdicts import Said, Truth
+from streamnb.engine.monitors import Monitors, Seen
 from streamnb.engine.ports import NewRecord, Record, tuples
 from streamnb.engine.reports import class_rates, posterior_of, posterior_report, with_interval
 from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     UNPUBLISHED,
+    Alert,
     DeadLetter,
     Drift,
     Event,
@@ -57,6 +59,7 @@ from streamnb.wire.codec import (
     Rules,
     decode_event,
     decode_labels,
+    encode_alert,
     encode_metrics,
     encode_predictions,
 )
@@ -81,6 +84,7 @@ class LearnerTally:
         predicted: label -> predictions; None is an empty model's.
         dead_letters: reason -> records.
         drifts: detector -> drifts found.
+        alerts: (monitor, kind, state) -> alerts.
         report: the last report made.
     """
 
@@ -88,6 +92,7 @@ class LearnerTally:
     predicted: Counter[str | None] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     drifts: Counter[str] = field(default_factory=Counter)
+    alerts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     report: MetricsReport | None = None
 
 
@@ -118,6 +123,7 @@ class Learner:
         model: what predicts and learns.
         progressive: the scores of its predictions.
         drift: the detectors that watch its predictions; they change nothing of them.
+        monitors: who tells what is out of bounds; they change nothing either.
         late: what waits for labels, and the scores of what was served, where labels come apart from events.
         consumed: records seen, of every sort.
         dead_letters: records refused.
@@ -130,6 +136,7 @@ class Learner:
         self.settings, self.model = settings, model
         self.progressive = ProgressiveValidation(settings.window)
         self.drift = DriftDetectors(settings.detectors)
+        self.monitors = Monitors(settings.monitors)
         self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)
         self.consumed = 0
         self.dead_letters = 0
@@ -139,6 +146,7 @@ class Learner:
         self._reported_at = -np.inf
         self._known = KnownClasses()
         self._reported = 0  # records seen before the last report; no state: who begins with one was told
+        self._hears_events = self._hears_labels = False  # in the commit at hand
 
     @property
     def owes_report(self) -> bool:
@@ -152,6 +160,7 @@ class Learner:
         alive: Callable[[], None] = lambda: None,
         most_bytes: float = math.inf,
         work: int = 0,
+        silence: float = 0.0,
     ) -> list[NewRecord]:
         """Predict and learn the events among `records` in order; the outputs of the commit at time `now`.
 
@@ -159,9 +168,10 @@ class Learner:
         those of one record; `consumed` says how many records were taken. That may take long: `alive` is
         called before every few records. Then `work` steps are made of what takes longer than one commit, see
         `LateLabels.work`. A commit of no records is a report of those that came after the one before: a
-        replay knows it by that.
+        replay knows it by that. Monitors of silences of up to `silence` seconds are asked.
         """
         outputs: list[NewRecord] = []
+        self._hears_events = self._hears_labels = False
         start, reported, left = 0, -1, most_bytes
         while start < len(records) and left > 0:
             before = self.consumed
@@ -177,6 +187,8 @@ class Learner:
                 reported = start
         for _ in range(work):
             self.work()
+        for found in self.monitors.passed(now, silence, events=self._hears_events, labels=self._hears_labels):
+            outputs.append(self._alert(found, "", self.consumed, self.model.n_events, now))
         if not records or (reported < start and self._is_due(now)):
             outputs.append(self._report(now))
         return outputs
@@ -250,6 +262,7 @@ class Learner:
             class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
             verdicts=None if late is None else verdict_report(late),
             served_by=self.settings.by,
+            monitors=self.monitors.reports(),
         )
 
     def parts(self) -> dict[str, Part]:
@@ -266,6 +279,8 @@ class Learner:
             small["progressive"] = Part(*self.progressive.state())
         if self.drift.names:
             small["drift"] = Part(*self.drift.state())
+        if self.monitors:
+            small["monitors"] = Part(*self.monitors.state())
         if self.forgotten:
             small["forgotten"] = part_of(self.forgotten)
         return PartsCopy(self.model.copying(), small, None if self.late is None else self.late.copying(held))
@@ -273,8 +288,9 @@ class Learner:
     def reconfigure(self, settings: Settings, model: StreamModel) -> None:
         """Go on with what was learned under other settings, and read by a fresh `model`.
 
-        A drift detector that watched before goes on, and one that did not begins here. So does the wait for
-        labels that come late. What has learned nothing begins with the `model`, of whatever kind it was.
+        A drift detector or monitor that watched before goes on, and one that did not begins here. So does
+        the wait for labels that come late. What has learned nothing begins with the `model`, of whatever kind
+        it was.
         """
         if settings.labels is None and not self.consumed:
             self.late = None  # before labels came apart
@@ -284,6 +300,7 @@ class Learner:
         self.load(parts, copy.segments())
         self._reported = reported
         self.drift.choose(settings.detectors)
+        self.monitors.choose(settings.monitors)
         if settings.labels is not None:
             if self.late is None:
                 self.late = LateLabels.after(settings.labels, self.progressive, model.classes)
@@ -292,8 +309,8 @@ class Learner:
     def load(self, parts: Mapping[str, Part], segments: Mapping[str, bytes] = MappingProxyType({})) -> None:
         """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner.
 
-        The drift detectors are those of the state: it may be older than the settings, and gets theirs later.
-        So it is with what waits for labels.
+        The drift detectors and monitors are those of the state: it may be older than the settings, and gets
+        theirs later. So it is with what waits for labels.
         """
         with reading("such a learner", ValueError):
             late, progressive = None, self.progressive
@@ -306,6 +323,7 @@ class Learner:
                 progressive = ProgressiveValidation.from_state(*parts["progressive"])
             watched = parts.get("drift")  # absent where nobody watched
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
+            monitors = Monitors.from_state(*parts["monitors"]) if "monitors" in parts else Monitors()
             forgotten = offsets_of(parts["forgotten"]) if "forgotten" in parts else {}
             counters = parts["learner"].meta
             consumed, dead_letters = count(counters, "consumed"), count(counters, "dead_letters")
@@ -317,6 +335,7 @@ class Learner:
                 raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
             self.model.load_state(*parts["model"])
         self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
+        self.monitors = monitors
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
         self._reported, self._known = consumed, KnownClasses()
 
@@ -395,6 +414,7 @@ class Learner:
         if not heard.verdicts or self.late is None:
             return
         learned = self._n_learned
+        self._hears_labels = True
         taken = self.late.take(heard, self.model, alive)
         self.tally.learned.update(taken.learned)
         self._prune(learned)
@@ -403,12 +423,20 @@ class Learner:
                 self.dead_letters += 1
                 self.tally.dead_letters[refused.reason] += 1
                 yield self._letter(refused.record, refused.reason, "$.id")
-        for first in chain.from_iterable(taken.firsts) if self.drift.names else ():
+        watched = self.drift.names or self.monitors
+        firsts = list(chain.from_iterable(taken.firsts)) if watched else []
+        for first in firsts if self.drift.names else ():
             if first.is_right is not None:
                 model = ModelInfo(self.settings.name, first.age)
                 yield from self._observe(
                     first.id, int(not first.is_right), self.consumed + first.place + 1, model, now
                 )
+        if self.monitors and firsts:
+            ids, labels, right, confidence, ages, places = zip(*firsts, strict=True)
+            told = [-1 if one is None else int(one) for one in right]
+            numbers = [self.consumed + place + 1 for place in places]
+            seen = Seen((), labels, np.array(told, np.int8), np.array(confidence), numbers)
+            yield from (alert for _, alert in self._watched(seen, ids, ages, now))
 
     def _process_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
@@ -423,6 +451,7 @@ class Learner:
                 places.append(place)
             except MalformedEvent as error:
                 refused.append((place, error))
+        self._hears_events |= bool(events)
         outputs: list[NewRecord] = []
         done, left, ahead = 0, most_bytes, len(events)
         begins = list(accumulate([len(records[place].value) for place in places], initial=0))
@@ -544,15 +573,16 @@ class Learner:
             self.late.serve(arrived, said, truths, posteriors, ages, self.model)
         self._prune(n_learned)
         self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
+        consumed = [self.consumed + place + 1 for place in places]
+        alerts = self._watch(events, labels, posteriors, ages, consumed, now) if self.monitors else []
         is_published = self.settings.by == "learner"
         if not (is_published or self.drift.names):
-            return []
+            return [alert for _, alert in alerts]
         predictions = self._predictions(events, labels, posteriors, ages, now, evidence)
         outputs = self._published(predictions, records, now) if is_published else []
-        if not self.drift.names:
+        if not (self.drift.names or alerts):
             return outputs
-        consumed = [self.consumed + place + 1 for place in places]
-        return self._with_drifts(outputs, predictions, consumed)
+        return self._with_found(outputs, predictions, consumed, alerts)
 
     def score(
         self, records: Sequence[Record], now: float, journal: int, most_bytes: float = math.inf
@@ -662,14 +692,57 @@ class Learner:
                     outputs[i] = self._unpublished(output, record, now, predictions[i].model.journal)
         return outputs
 
-    def _with_drifts(
-        self, outputs: Iterable[NewRecord], predictions: Iterable[Prediction], consumed: Iterable[int]
+    def _with_found(
+        self,
+        outputs: Sequence[NewRecord],
+        predictions: Sequence[Prediction],
+        consumed: Sequence[int],
+        alerts: Sequence[tuple[int, NewRecord]],
     ) -> Iterator[NewRecord]:
-        """Each prediction, where it is published, and after it what the detectors found by it."""
-        for output, prediction, number in zip_longest(outputs, predictions, consumed):
+        """Each prediction, where it is published, and after it what detectors and monitors found by it."""
+        for place, (output, prediction, number) in enumerate(zip_longest(outputs, predictions, consumed)):
             if output is not None:
                 yield output
             yield from self._drifts(prediction, number)
+            yield from (alert for at, alert in alerts if at == place)
+
+    def _watch(
+        self,
+        events: Sequence[Event],
+        truths: Sequence[str | None],
+        posteriors: Posteriors,
+        ages: Sequence[int],
+        consumed: Sequence[int],
+        now: float,
+    ) -> list[tuple[int, NewRecord]]:
+        """What the monitors find by events that were predicted just now."""
+        self._hears_labels |= any(truth is not None for truth in truths)
+        predicted = posteriors.labels()
+        right = [
+            -1 if truth is None or label is None else int(truth == label)
+            for truth, label in zip(truths, predicted, strict=True)
+        ]
+        confidence = np.minimum(posteriors.probabilities.max(axis=1, initial=0.0), 1.0)
+        seen = Seen(predicted, truths, np.array(right, np.int8), confidence, consumed)
+        return self._watched(seen, [event.id for event in events], ages, now)
+
+    def _watched(
+        self, seen: Seen, ids: Sequence[str], ages: Sequence[int], now: float
+    ) -> list[tuple[int, NewRecord]]:
+        """What the monitors find by some events, and by which of them."""
+        return [
+            (at, self._alert(found, ids[at], int(seen.numbers[at]), ages[at], now))
+            for at, found in self.monitors.observe(seen)
+        ]
+
+    def _alert(
+        self, found: Mapping[str, Any], event_id: str, consumed: int, age: int, now: float
+    ) -> NewRecord:
+        """What a monitor found by an event, or by a silence, once so many records were consumed."""
+        model = ModelInfo(self.settings.name, age)
+        alert = Alert(id=event_id, events=consumed, model=model, ts=now, **found)
+        self.tally.alerts[alert.monitor, alert.kind, alert.state] += 1
+        return NewRecord(self.settings.alerts, self.settings.name.encode(), encode_alert(alert))
 
     def _unseen(self, ages: Sequence[int], known: Ints) -> Iterable[float | None]:
         """P(a label that was never learned) of each event, where predictions tell it."""

@@ -42,6 +42,7 @@ class Committed:
         at: when it was visible, seconds since the epoch.
         latencies: of each record, seconds from its timestamp in the log to `at`.
         drifts: detector -> drifts published.
+        alerts: (monitor, kind, state) -> alerts published.
         records: what was consumed.
     """
 
@@ -54,6 +55,7 @@ class Committed:
     at: float
     latencies: Sequence[float]
     drifts: Mapping[str, int] = field(default_factory=dict)
+    alerts: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     records: Sequence[Record] = ()
 
 

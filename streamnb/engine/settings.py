@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from streamnb.wire.schema import EventSchema
 
 ROOM_EVERY = 128
@@ -42,6 +44,32 @@ class LabelSettings:
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
+class MonitorSettings(msgspec.Struct, frozen=True):
+    """What one monitor watches, see `streamnb.engine.monitors`.
+
+    Attributes:
+        name: what alerts call it.
+        kind: "error-rate", "class-rate", "calibration", "no-events" or "no-labels".
+        tolerated: up to which rate, or between which rates, all is well; of calibration, the error.
+        alarming: from which rate on there has to be an alarm; as many as there are of `tolerated`.
+        label: the class, of a class rate.
+        of: whether its rate is one of "predictions" or of "labels".
+        after: a silence, seconds.
+        false_alarm: the probability that any of its alarms is false.
+        miss: the probability that an alarm takes longer than stated.
+    """
+
+    name: str
+    kind: str
+    tolerated: tuple[float, ...] = ()
+    alarming: tuple[float, ...] = ()
+    label: str = ""
+    of: str = "predictions"
+    after: float = 0.0
+    false_alarm: float = 0.01
+    miss: float = 0.05
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a learner does beside learning.
@@ -51,6 +79,7 @@ class Settings:
         predictions: topic of predictions.
         metrics: topic of reports.
         dead_letters: topic of refused records.
+        alerts: topic of what monitors find.
         name: what predictions call the model.
         report_every: records between two reports.
         report_seconds: a commit also reports where the last report is this old.
@@ -61,6 +90,7 @@ class Settings:
         unseen: whether a prediction says how probable a label is that was never learned.
         pruning: what is forgotten, and when.
         detectors: who watches the predictions for drift; see `streamnb.model.evaluation.drift`.
+        monitors: who tells what is out of bounds.
         max_bytes: of a prediction with its key, and of a report; 0 is no limit.
         letter_bytes: of a dead letter, where its topic takes less than usual; 0 is what is usual.
         top: the most classes whose probabilities a prediction tells; 0 is all, whatever they take.
@@ -73,6 +103,7 @@ class Settings:
     predictions: str = "predictions"
     metrics: str = "metrics"
     dead_letters: str = "dead-letters"
+    alerts: str = "alerts"
     name: str = "default"
     report_every: int = 1000
     report_seconds: float = 1.0
@@ -83,6 +114,7 @@ class Settings:
     unseen: bool = False
     pruning: Pruning = Pruning()
     detectors: tuple[str, ...] = ()
+    monitors: tuple[MonitorSettings, ...] = ()
     max_bytes: int = 0
     letter_bytes: int = 0
     top: int = 0

@@ -13,6 +13,7 @@ from streamnb.model.encoding.data_frame import Column, Columns
 from streamnb.model.encoding.layout import Layout
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.encoding.vocabulary import Vocabulary
+from streamnb.model.evaluation.change_test import ChangeTest, Observations
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.hidden_markov.baum_welch import baum_welch
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
@@ -36,6 +37,9 @@ def warm() -> None:
     for label in ("a", "b", "c"):
         posteriors = model.predict_then_learn_many([x, x], [label, None])
         scores.update_many(posteriors.probabilities, np.array([0, -1], dtype=np.int64))
+    heard = Observations(np.arange(1), np.ones(1, np.bool_), np.full(1, 0.1), np.full(1, 0.5))
+    next(ChangeTest(0.5).observe(heard, np.ones(1)), None)
+    ChangeTest(0.5).bayes_factor  # noqa: B018  it is what is compiled
     model.predict_proba_one(x)
     copy = model.copying()
     model.learn_one(x, "c")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from streamnb.errors import MalformedEvent
-from streamnb.events import Drift, Event, MetricsReport, Prediction, Verdict, Withdrawal
+from streamnb.events import Alert, Drift, Event, MetricsReport, Prediction, Verdict, Withdrawal
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.event_rules import EARLIEST, LATEST, refuse_ahead, refuse_label_record, refuse_odd_time
@@ -382,6 +382,16 @@ def encode_predictions(predictions: Sequence[Prediction]) -> list[bytes]:
             if one.count(b"null") != (prediction.label is None) + (prediction.probability is None):
                 encode_prediction(prediction)  # another null may be a number that is not finite
     return encoded
+
+
+def encode_alert(alert: Alert) -> bytes:
+    """The record of the alerts topic. Raises ValueError, with the path, for a number that is not finite."""
+    return _encode(alert)
+
+
+def decode_alert(raw: bytes) -> Alert:
+    """The alert in a record; unknown fields are ignored. Raises `MalformedEvent`."""
+    return _convert(parse(raw, len(raw)), Alert)
 
 
 def encode_metrics(report: MetricsReport | Drift) -> bytes:

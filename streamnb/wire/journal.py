@@ -83,6 +83,8 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         floor: adopt only, whether events were forgotten: no state before is to come back.
         strays: foreign only, the offsets that are passed over.
         work: commit only, steps of what takes longer than one commit, made after its slices.
+        silence: commit only, monitors of silences of up to so many seconds were asked: it was looked whether
+            anything waits to be read.
     """
 
     version: int
@@ -105,6 +107,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     reading: int = 1
     strays: tuple[int, ...] = ()
     work: int = 0
+    silence: float = 0.0
 
     @property
     def events(self) -> int:

@@ -34,6 +34,7 @@ from streamnb.events import (
     HypothesisScore,
     MetricsReport,
     ModelInfo,
+    MonitorReport,
     PosteriorReport,
     ReliabilityBin,
     Scores,
@@ -60,6 +61,10 @@ COMMITS = st.builds(
     predicted=st.dictionaries(st.none() | LABELS, COUNTS),
     dead_letters=st.dictionaries(st.sampled_from(REASONS), COUNTS),
     drifts=st.dictionaries(st.sampled_from(DETECTORS), COUNTS),
+    alerts=st.dictionaries(
+        st.tuples(st.sampled_from("ab"), st.just("error-rate"), st.sampled_from(["raised", "cleared"])),
+        COUNTS,
+    ),
     seconds=st.floats(0, 100),
     at=st.floats(0, 2e9),
     latencies=st.lists(LATENCIES, max_size=30) | st.lists(LATENCIES).map(tuple),
@@ -112,6 +117,9 @@ VERDICTS = VerdictReport(
 )
 
 
+MONITORS = (MonitorReport("errors", "error-rate", True, 1.5), MonitorReport("silent", "no-events", False))
+
+
 def tell_everything(sensor):
     sensor.entered(WorkerState.RUNNING)
     sensor.recovered(1.5, 100)
@@ -120,11 +128,13 @@ def tell_everything(sensor):
         "predicted": {None: 1},
         "dead_letters": {"missing": 1},
         "drifts": {"ddm": 1},
+        "alerts": {("errors", "error-rate", "raised"): 1},
     }
     sensor.committed(commit(**told))
     curve = (ReliabilityBin(0.9, 1.0, 0.95, 0.9, 9),)
     told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR)
-    sensor.reported(replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),), verdicts=VERDICTS))
+    told = replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),), verdicts=VERDICTS)
+    sensor.reported(replace(told, monitors=MONITORS))
     sensor.remembered(MemoryUse({"words": Part(700, 800)}, 3, 4.5))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)
@@ -168,10 +178,30 @@ def test_totals_are_the_sums_of_what_was_told(commits):
         known = series(samples, name).keys() - {"(none)", "(other)"}
         for key in known:
             assert series(samples, name)[key] == sum(counts.get(key, 0) for counts in told)
+    alerts = {key: value for key, value in samples.items() if key[0] == "streamnb_alerts_total"}
+    for key, value in alerts.items():
+        of = tuple(dict(key[1:])[label] for label in ("monitor", "kind", "state"))
+        assert value == sum(one.alerts.get(of, 0) for one in commits)
+    assert sum(alerts.values()) == sum(sum(one.alerts.values()) for one in commits)
     assert samples["streamnb_commit_duration_seconds_count",] == len(commits)
     assert samples["streamnb_commit_duration_seconds_sum",] == pytest.approx(sum(c.seconds for c in commits))
     assert samples["streamnb_last_commit_timestamp_seconds",] == commits[-1].at
     assert samples["streamnb_journal_record",] == commits[-1].n
+
+
+def test_a_monitor_is_shown_as_the_last_report_tells_it_and_no_more_once_it_is_gone():
+    sensor = PrometheusSensor()
+    told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)] * 2)
+    sensor.reported(replace(told, monitors=MONITORS))
+    errors, silent = ((("kind", one.kind), ("monitor", one.name)) for one in MONITORS)
+    shown = {key: value for key, value in scrape(sensor).items() if key[0].startswith("streamnb_monitor")}
+    assert shown == {
+        ("streamnb_monitor_raised", *errors): 1.0,
+        ("streamnb_monitor_raised", *silent): 0.0,
+        ("streamnb_monitor_bayes_factor", *errors): 1.5,
+    }
+    sensor.reported(told)
+    assert not any(key[0].startswith("streamnb_monitor") for key in scrape(sensor))
 
 
 @given(st.lists(st.lists(LATENCIES | st.sampled_from([0.005, 1.0, 3600.0])), min_size=1, max_size=5))

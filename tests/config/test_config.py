@@ -24,8 +24,11 @@ from streamnb.config import (
     Config,
     HypothesisConfig,
     Secret,
+    changes,
     config_hash,
     load,
+    restored,
+    shaping_of,
     show,
     variable,
 )
@@ -45,6 +48,7 @@ from streamnb.config.values import (
     parse_duration,
     parse_size,
 )
+from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import ConfigError
 from streamnb.events import DETECTORS
 from streamnb.model.attributes.nearest import nearest
@@ -403,6 +407,19 @@ def test_topics_of_events_keep_their_order_and_are_told_apart_by_key(tmp_path):
         ("dead_letters", "dead-letters"), ("journal", "journal"),
     ]  # fmt: skip
     assert Config().topics.events == ("events",)
+
+
+def test_monitors_have_a_topic_and_none_is_there_without_them(tmp_path):
+    assert ("alerts", "alerts") not in Config().topics.names
+    made = loaded("monitors = [{name='a', kind='no-events', after='1m'}]", tmp_path)
+    assert made.topics.names[-1] == ("alerts", "alerts")
+    assert restored(shaping_of(made)).topics.alerts == "alerts"
+    assert wiring.settings(made).monitors == (MonitorSettings("a", "no-events", after=60.0),)
+    own = loaded("monitors = [{name='a', kind='no-events', after='1m'}]\n[topics]\nalerts = 'mine'", tmp_path)
+    assert own.topics.names[-1] == ("alerts", "mine")
+    assert [
+        change.key for change in changes(shaping_of(Config()), shaping_of(own)) if not change.allowed
+    ] == []
 
 
 # The client of Kafka
@@ -969,6 +986,49 @@ FILE_ERRORS = [
     ("[posterior]\nseed = -1", "posterior.seed is -1; expected an integer of 0 or more"),
     ("[predictions]\nhypotheses = 1", "predictions.hypotheses is 1; expected true or false"),
     ("[predictions]\nunseen = 1", "predictions.unseen is 1; expected true or false"),
+    # monitors
+    (
+        "monitors = [{kind='no-events'}]",
+        'monitors[0].name is missing; expected a table such as { name = "silent", kind = "no-events", after = "10m" }',
+    ),
+    ("monitors = [{name='a', kind='no-events'}]", 'monitors[0].after is missing, which kind = "no-events" needs'),
+    ("monitors = [{name='a', kind='error-rate', tolerated=0.1}]", 'monitors[0].alarming is missing, which kind = "error-rate" needs'),
+    (
+        "monitors = [{name='a', kind='error-rate', tolerated=0.1, alarming=0.2, after='1m'}]",
+        'monitors[0].after has no meaning with kind = "error-rate"; expected kind = "no-events" or "no-labels"',
+    ),
+    (
+        "monitors = [{name='a', kind='error-rate', tolerated=0.2, alarming=0.2}]",
+        "monitors[0].alarming is 0.2; expected more than monitors[0].tolerated, or two numbers outside of it",
+    ),
+    (
+        "monitors = [{name='a', kind='error-rate', tolerated=[0.1, 0.2], alarming=[0.05, 0.3]}]",
+        "monitors[0].tolerated is [0.1, 0.2]; expected one number",
+    ),
+    (
+        "monitors = [{name='a', kind='class-rate', label='x', tolerated=[0.1, 0.2], alarming=0.3}]",
+        "monitors[0].alarming is [0.3]; expected as many numbers as monitors[0].tolerated has",
+    ),
+    (
+        "monitors = [{name='a', kind='class-rate', label='x', tolerated=[0.1, 0.2], alarming=[0.1, 0.3]}]",
+        "monitors[0].alarming is [0.1, 0.3]; expected more than monitors[0].tolerated, or two numbers outside of it",
+    ),
+    (
+        "monitors = [{name='a', kind='class-rate', label='x', tolerated=[0.2, 0.1], alarming=[0.1, 0.3]}]",
+        "monitors[0].tolerated is [0.2, 0.1]; expected the lower and then the upper bound",
+    ),
+    (
+        "monitors = [{name='a', kind='no-events', after='1m'}, {name='a', kind='no-labels', after='1m'}]",
+        'monitors[1].name is "a"; expected another name than monitors[0] has',
+    ),
+    (
+        "monitors = [" + ", ".join(f"{{name='{i}', kind='no-events', after='1m'}}" for i in range(101)) + "]",
+        "monitors has 101 tables; expected 100 at most",
+    ),
+    (
+        "monitors = [{name='a', kind='no-events', after='1m'}]\n[topics]\nlabels = 'alerts'",
+        'topics.labels is "alerts"; expected another name than topics.alerts has',
+    ),
 ]  # fmt: skip
 
 
@@ -1186,6 +1246,21 @@ CLIENT_TABLES = st.fixed_dictionaries(
 )
 
 
+MONITOR_TABLES = [
+    {"name": "errors", "kind": "error-rate", "tolerated": 0.01, "alarming": 0.05, "miss": 0.1},
+    {
+        "name": "spam",
+        "kind": "class-rate",
+        "label": "s",
+        "of": "labels",
+        "tolerated": [0.1, 0.3],
+        "alarming": [0.05, 0.4],
+    },
+    {"name": "sure", "kind": "calibration", "tolerated": 0.05, "alarming": 0.15, "false_alarm": 0.001},
+    {"name": "quiet", "kind": "no-labels", "after": "1d"},
+]
+
+
 @st.composite
 def files(draw):
     """A configuration file, as the values that TOML gives."""
@@ -1200,6 +1275,7 @@ def files(draw):
     return {
         "attributes": [] if hypotheses else draw(ATTRIBUTE_LISTS),
         "hypotheses": hypotheses,
+        "monitors": draw(st.sampled_from([[], MONITOR_TABLES])),
         "log": {
             "url": draw(st.sampled_from(["sqlite:///" + draw(NAMES) + ".db", "kafka://a:1,[::1]:2"])),
             "client": draw(st.sampled_from(["kafka-python", "librdkafka"])),
@@ -1305,7 +1381,7 @@ CHANGES = {
     "log.url": "sqlite:///y.db", "log.client": "librdkafka", "log.session_timeout": "1s", "log.hang_timeout": "1s", "kafka.client": "{ ssl_cafile = 'x' }",
     "kafka.username": "u", "kafka.password": "w", "kafka.password_file": "f", "kafka.token_file": "t", "kafka.key_password_file": "k", "kafka.transaction_timeout": "1s",
     "kafka.give_up_after": "1s", "topics.events": "e", "topics.predictions": "p", "topics.metrics": "m",
-    "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.partitions": "2", "topics.replication": "2",
+    "topics.dead_letters": "d", "topics.journal": "j", "topics.labels": "l", "topics.alerts": "a", "topics.partitions": "2", "topics.replication": "2",
     "topics.retention": "1d",
     "events.id": "$.i", "events.label": "$.l", "events.ts": "$.t", "events.max_bytes": "2MiB", "events.letter_bytes": "9KiB", "events.entity": "$.e", "events.clock": "event", "events.repeats": "skip",
     "attributes": '[{name="text", kind="text"}]', "model.name": "other", "model.kind": "naive_bayes", "model.alpha": "2", "model.m": "2",
@@ -1319,6 +1395,7 @@ CHANGES = {
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
     "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "scorers.group": "g", "scorers.behind": "1", "drift.detectors": "adwin",
+    "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
 }  # fmt: skip
 BESIDE = {

@@ -33,7 +33,7 @@ from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.cli import build_parser
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed, WorkerState
-from streamnb.engine.settings import LabelSettings
+from streamnb.engine.settings import LabelSettings, MonitorSettings
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.stats.memory_use import MemoryUse, Part
 
@@ -130,7 +130,8 @@ class Source:
         self._endpoints = Endpoints(("127.0.0.1", 0), health, self.sensor.web_app())
         self.address = "{}:{}".format(*self._endpoints.address)
         model = BayesOptimalNB({"text": "text"}, switching_rate=0.01)
-        self.learner = new_learner(model=model, labels=LabelSettings("labels"))
+        monitor = MonitorSettings("mine", "error-rate", (0.98,), (0.99,))
+        self.learner = new_learner(model=model, labels=LabelSettings("labels"), monitors=(monitor,))
         self._n = 0
         self.sensor.entered(WorkerState.RUNNING)
         self.sensor.recovered(0.5, 0)
@@ -155,6 +156,7 @@ class Source:
                 time.time(),
                 [0.1] * 50,
                 {"ddm": 1},
+                {("mine", "error-rate", "raised"): 1},
             )
         )
         self.sensor.reported(self.learner.report(time.time()))

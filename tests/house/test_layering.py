@@ -61,6 +61,7 @@ ROOMS = {
         "sensor": 1,
         "labels": 1,
         "known_classes": 0,
+        "monitors": 1,
         "admission": 2,
         "learner": 3,
         "journal": 4,

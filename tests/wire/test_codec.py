@@ -38,11 +38,13 @@ from streamnb.events import (
 from streamnb.wire import codec
 from streamnb.wire.codec import (
     Rules,
+    decode_alert,
     decode_event,
     decode_label,
     decode_labels,
     decode_metrics,
     decode_prediction,
+    encode_alert,
     encode_event,
     encode_metrics,
     encode_prediction,
@@ -753,6 +755,7 @@ def test_every_json_example_of_the_page_has_a_known_kind():
         "json withdrawal",
         "json prediction",
         "json metrics",
+        "json alerts",
         "json dead-letter",
         "json journal",
         "csv",
@@ -779,7 +782,11 @@ def test_input_examples_of_the_page_are_read_whole(kind, decode):
 
 @pytest.mark.parametrize(
     ("kind", "decode", "encode"),
-    [("prediction", decode_prediction, encode_prediction), ("metrics", decode_metrics, encode_metrics)],
+    [
+        ("prediction", decode_prediction, encode_prediction),
+        ("metrics", decode_metrics, encode_metrics),
+        ("alerts", decode_alert, encode_alert),
+    ],
 )
 def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
     for block in blocks(f"json {kind}"):
@@ -788,13 +795,18 @@ def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
 
 
 def test_the_examples_of_the_page_agree_with_themselves():
-    report, weighing, late, drift = (decode_metrics(block.encode()) for block in blocks("json metrics"))
+    report, weighing, late, drift, watched = (
+        decode_metrics(block.encode()) for block in blocks("json metrics")
+    )
     assert late.verdicts.judged == late.cumulative.events == sum(row.events for row in late.verdicts.delays)
     assert late.verdicts.coverage == pytest.approx(late.verdicts.judged / late.verdicts.served, abs=1e-4)
     assert sum(map(sum, late.confusion)) == late.verdicts.judged
     assert decode_label(blocks("json withdrawal")[0].encode()) == Withdrawal("bot7", 1790000000.0)
     assert sum(map(sum, report.confusion)) == report.cumulative.events
     assert drift.detector in DETECTORS
+    alert = decode_alert(blocks("json alerts")[0].encode())
+    assert (alert.monitor, alert.kind) in {(one.name, one.kind) for one in watched.monitors}
+    assert alert.bayes_factor >= 1 / alert.false_alarm
     posterior = weighing.posterior
     assert sum(h.posterior for h in posterior.hypotheses) == sum(h.prior for h in posterior.hypotheses) == 1
     assert posterior.loss - min(h.loss for h in posterior.hypotheses) == pytest.approx(posterior.regret)

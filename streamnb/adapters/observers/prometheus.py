@@ -62,6 +62,14 @@ class PrometheusSensor(Sensor):
         self._predicted = counter("streamnb_predictions_total", "Predictions published.", ["label"])
         self._refused = counter("streamnb_dead_letters_total", "Records refused.", ["reason"])
         self._drifts = counter("streamnb_drifts_total", "Drifts found and published.", ["detector"])
+        of_monitors = ["monitor", "kind"]
+        self._alerts = counter("streamnb_alerts_total", "Alerts published.", [*of_monitors, "state"])
+        gauge = partial(Gauge, registry=self._metrics)
+        self._raised = gauge(
+            "streamnb_monitor_raised", "1 while the alarm of a monitor is raised.", of_monitors
+        )
+        text = "Of out of bounds against within, of a monitor; while its alarm is raised, of the way back."
+        self._bayes_factor = gauge("streamnb_monitor_bayes_factor", text, of_monitors)
 
     def _measure_commits(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
@@ -140,6 +148,8 @@ class PrometheusSensor(Sensor):
                 self._refused.labels(self._reasons.bounded(reason)).inc(count)
             for detector, count in commit.drifts.items():
                 self._drifts.labels(detector).inc(count)
+            for told, count in commit.alerts.items():
+                self._alerts.labels(*told).inc(count)
             self._commit.observe(commit.seconds)
             self._latency.observe(commit.latencies)
             self._committed_at.set(commit.at)
@@ -149,6 +159,12 @@ class PrometheusSensor(Sensor):
         """Keep what it says of quality, and the model's extent."""
         with self._lock:
             self._quality.set(report)
+            for gauge in (self._raised, self._bayes_factor):
+                gauge.clear()  # of monitors that are no more
+            for one in report.monitors:
+                self._raised.labels(one.name, one.kind).set(one.raised)
+                if one.bayes_factor is not None:
+                    self._bayes_factor.labels(one.name, one.kind).set(one.bayes_factor)
             self._attributes.set(report.attributes)
             self._classes.set(report.classes)
 

@@ -8,15 +8,20 @@ import tomllib
 
 from streamnb.cli import wiring
 from streamnb.config import config_hash, given, show, without_effect
+from streamnb.engine.learner import Learner
+from streamnb.engine.monitors import delays
+
+_LATER = 1_000_000  # observations before a change
 
 
 def run(options: argparse.Namespace) -> int:
     """Load the configuration, build what can be built without touching a log, and show it where asked to.
 
-    `lint` also reads the files that it names, and tells what has no effect; 1 where there is any.
+    `lint` also reads the files that it names, and tells how soon monitors raise their alarms, and what has no
+    effect; 1 where there is any.
     """
     config = wiring.load_config(options)
-    wiring.learner(config)
+    learner = wiring.learner(config)
     idle: list[str] = []
     if options.action == "lint":
         if config.log.is_kafka:
@@ -28,9 +33,25 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         answer = {"valid": True, "hash": digest}
         answer |= {"config": tomllib.loads(text)} if options.action == "show" else {}
-        print(json.dumps(answer | ({"without_effect": idle} if options.action == "lint" else {})))
+        more = {"without_effect": idle, "delays": _delays(learner)}
+        print(json.dumps(answer | (more if options.action == "lint" else {})))
     elif options.action == "show":
         print(text)
     else:
-        print("\n".join([*idle, f"valid (hash {digest[:16]})"]))
+        told = [
+            f"monitor {monitor}, {direction}: {first:,} observations after a change at the beginning, and "
+            f"{later:,} after one behind a million"
+            for monitor, delays in (_delays(learner) if options.action == "lint" else {}).items()
+            for direction, (first, later) in delays.items()
+        ]
+        print("\n".join([*told, *idle, f"valid (hash {digest[:16]})"]))
     return 1 if idle else 0
+
+
+def _delays(learner: Learner) -> dict[str, dict[str, tuple[int, int]]]:
+    """Monitor -> direction -> within how many observations of a change its first alarm is raised."""
+    found = {}
+    for monitor in learner.settings.monitors:
+        first, later = delays(monitor, 0), delays(monitor, _LATER)
+        found[monitor.name] = {direction: (first[direction], later[direction]) for direction in first}
+    return found

@@ -28,8 +28,7 @@ def run(options: argparse.Namespace) -> int:
             for record in islice(records, options.limit):
                 sys.stdout.buffer.write(_line(record) + b"\n")
         except UnknownTopic as error:
-            topics = config.topics
-            known = *topics.read, topics.predictions, topics.metrics, topics.dead_letters, topics.journal
+            known = [name for _, name in config.topics.names]
             raise UnknownTopic(f"{error}{did_you_mean(options.topic, known)}") from error
     sys.stdout.flush()  # here, where a reader that has gone is no error in the interpreter's end
     return 0

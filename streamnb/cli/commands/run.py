@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 def _say_where(config: Config, options: argparse.Namespace) -> None:
     """What it reads and writes; and, where nothing was configured, how to feed it, and see what it says."""
     topics, url = config.topics, printable(config.log.url)
-    written = f"{topics.predictions}, {topics.metrics}, {topics.dead_letters}, {topics.journal}"
+    written = ", ".join(name for _, name in topics.names if name not in topics.read)
     print(f"{url}: reads {', '.join(topics.read)}, writes {written}", file=sys.stderr)
     if options.config is None and not options.until_end:
         print(

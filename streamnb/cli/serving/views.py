@@ -86,6 +86,8 @@ class Views:
         if report is None:
             yield missing(_NO_REPORT)
             return
+        if raised := [one.name for one in report.monitors if one.raised]:
+            yield tag("p", f"Alarms: {', '.join(raised)}", class_="trouble")
         marks = [(drift.events, f"drift: {drift.detector} at {drift.id}") for drift in watch.drifts]
         yield card(charts.accuracy(list(watch.points), report, marks), wide=True)
         yield card(charts.log_loss(list(watch.points), report, marks))

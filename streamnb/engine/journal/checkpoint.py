@@ -49,15 +49,15 @@ class Checkpoint:
         outputs: Sequence[NewRecord],
         now: float,
         work: int = 0,
+        silence: float = 0.0,
     ) -> tuple[Checkpoint, Transaction]:
         """The next checkpoint, after `records` and steps of `work`, and the transaction that makes it so."""
         slices = tuple(_slices(records))
         positions = dict(self.positions)
         for part in slices:
             positions[Partition(part.topic, part.partition)] = part.next
-        return self.next(
-            "commit", identity, now, positions=positions, outputs=outputs, slices=slices, work=work
-        )
+        more = {"slices": slices, "work": work, "silence": silence}
+        return self.next("commit", identity, now, positions=positions, outputs=outputs, **more)
 
     def next(
         self,

@@ -31,7 +31,7 @@ def processed(
     """`replay`, of records that have been read."""
     if record.kind != "commit":
         return []
-    return learner.process(records, record.now, alive, work=record.work)
+    return learner.process(records, record.now, alive, work=record.work, silence=record.silence)
 
 
 class SliceReader:

@@ -85,13 +85,17 @@ class FirstVerdict(NamedTuple):
 
     Attributes:
         id: of the event.
+        label: what it is.
         is_right: whether it was predicted right; None where an empty model met it.
+        confidence: the probability of what was predicted.
         age: how many events the model had learned before it predicted.
         place: of the verdict among the records.
     """
 
     id: str
+    label: str
     is_right: bool | None
+    confidence: float
     age: int
     place: int
 

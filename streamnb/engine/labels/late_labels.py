@@ -283,9 +283,11 @@ class LateLabels:
     ) -> Iterable[FirstVerdict]:
         """What there is to tell of events that were scored for the first time."""
         ages = self.pending.column("age", numbers)
-        columns = (column.tolist() for column in (score.truth, score.predicted, ages))
-        for verdict, place, truth, predicted, age in zip(verdicts, places, *columns, strict=True):
-            yield FirstVerdict(verdict.id, None if predicted == NOTHING else truth == predicted, age, place)
+        columns = (column.tolist() for column in (score.truth, score.predicted, score.confidence, ages))
+        for verdict, place, truth, predicted, confidence, age in zip(verdicts, places, *columns, strict=True):
+            is_right = None if predicted == NOTHING else truth == predicted
+            label = self.scoring.names.names[truth]
+            yield FirstVerdict(verdict.id, label, is_right, confidence, age, place)
 
     def _hear(self, number: int, words: Words, heard: Heard, at: int, teacher: Teacher, taken: Taken) -> None:
         """Any verdict."""

@@ -62,6 +62,12 @@ class Score(NamedTuple):
     predicted: Ints
     terms: Ints
 
+    @property
+    def confidence(self) -> Floats:
+        """float64[n], the probability of what was predicted."""
+        confidence: Floats = self.terms[:, _CONFIDENCE] / _SCALE
+        return confidence
+
     def at(self, places: slice | Array) -> Score:
         """Those at some places."""
         return Score(self.truth[places], self.predicted[places], self.terms[places])

@@ -129,12 +129,14 @@ class Replays:
 
     def _finish_outputs(self, learner: Learner, *, is_whole: bool) -> None:
         """What is there of the outputs beside what was replayed."""
-        reports, seen = learner.settings.metrics, self.seen
+        reports, seen = {learner.settings.metrics, learner.settings.alerts}, self.seen
         goes_on = self.log.offsets(seen.journal)[1] > seen.end_offset
         one = seen.machines_since(-1) <= {self.identity.machine}
 
         def told(topic: str) -> bool:
-            return topic != reports and self.findings.count(PREDICTIONS) + self.findings.count(LETTERS) > 0
+            return (
+                topic not in reports and self.findings.count(PREDICTIONS) + self.findings.count(LETTERS) > 0
+            )
 
         passed_over = "" if is_whole and one else "what was learned earlier, or elsewhere, is not replayed"
         if seen.rollbacks and not passed_over:

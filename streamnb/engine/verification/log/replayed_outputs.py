@@ -8,7 +8,7 @@ asked for yet.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -31,7 +31,7 @@ class _Model(msgspec.Struct):
 
 
 class _Said(msgspec.Struct):
-    """What tells a prediction, a report or a drift from others."""
+    """What tells a prediction, a report, a drift or an alert from others."""
 
     ts: float
     model: _Model
@@ -73,11 +73,13 @@ class ReplayedOutputs:
             else:
                 self._tell(output, found)
 
-    def finish(self, reports: str, *, is_all: bool, passed_over: str, told: Callable[[str], bool]) -> None:
+    def finish(
+        self, reports: Container[str], *, is_all: bool, passed_over: str, told: Callable[[str], bool]
+    ) -> None:
         """Tell what is missing and what is too many, and that all else is equal.
 
         Args:
-            reports: the topic of reports, of which nobody else says whether all are there.
+            reports: the topics of reports and alerts, of which nobody else says whether all are there.
             is_all: whether every commit there is was expected, so that no other record can be the model's.
             passed_over: which commits were not replayed, if any.
             told: whether somebody else has told what is missing in a topic.
@@ -96,7 +98,7 @@ class ReplayedOutputs:
             for error in window.errors:
                 self._findings.differs(OUTPUTS, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
             left = window.left(self._names)
-            if topic == reports and is_all and not window.is_full:
+            if topic in reports and is_all and not window.is_full:
                 for one in left:
                     self._tell_other(one)
             else:
@@ -248,7 +250,7 @@ def _models(name: Name) -> set[str]:
 
 
 def _what(output: NewRecord | Record) -> Name | None:
-    """Of a prediction, report or drift: its commit, event and kind, and its model; None for anything else."""
+    """Of a prediction, report, drift or alert: its commit, event, kind and model; None for anything else."""
     try:
         said = _said(output.value)
     except (msgspec.MsgspecError, UnicodeDecodeError):

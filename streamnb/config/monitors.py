@@ -1,0 +1,100 @@
+"""Who tells what is out of bounds, as ``[[monitors]]`` tables declare it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from streamnb.config.kinds import NAME, PROPORTION, STRING, Kind, duration, refused
+from streamnb.config.sections import Section, read_entries, tables
+from streamnb.config.values import literal
+from streamnb.errors import ConfigError
+
+MOST = 100
+"""Monitors of one stream: each hears every event."""
+
+_RATES = {"tolerated", "alarming", "false_alarm", "miss"}
+_OWN: dict[str, set[str]] = {
+    "error-rate": _RATES,
+    "class-rate": _RATES | {"label", "of"},
+    "calibration": _RATES,
+    "no-events": {"after"},
+    "no-labels": {"after"},
+}
+"""Kind -> the keys that it has beside name and kind."""
+_REQUIRED = ("tolerated", "alarming", "label", "after")
+
+
+def _rates(value: object) -> tuple[float, ...] | None:
+    given = value if isinstance(value, list) else [value]
+    found = tuple(rate for one in given if (rate := PROPORTION.parse(one)) is not None)
+    return found if len(found) == len(given) and len(found) in {1, 2} else None
+
+
+_BOUNDS = Kind(
+    "rate, or two",
+    "a number between 0 and 1, both excluded, or a list of two: the lower and the upper bound",
+    _rates,
+    lambda rates: literal(rates[0] if len(rates) == 1 else list(rates)),
+)
+
+
+class MonitorConfig(Section, frozen=True):
+    """One monitor; a key that its kind does not have keeps its default.
+
+    Attributes: see `streamnb.engine.settings.MonitorSettings`.
+    """
+
+    name: Annotated[str, NAME]
+    kind: Literal["error-rate", "class-rate", "calibration", "no-events", "no-labels"]
+    tolerated: Annotated[tuple[float, ...] | None, _BOUNDS] = None
+    alarming: Annotated[tuple[float, ...] | None, _BOUNDS] = None
+    label: Annotated[str | None, STRING] = None
+    of: Literal["predictions", "labels"] | None = None
+    after: Annotated[float | None, duration(above_zero=True)] = None
+    false_alarm: Annotated[float | None, PROPORTION] = None
+    miss: Annotated[float | None, PROPORTION] = None
+
+
+def _read_table(key: str, table: object) -> MonitorConfig:
+    expected = 'a table such as { name = "silent", kind = "no-events", after = "10m" }'
+    values = read_entries(MonitorConfig, key, table, expected)
+    for name in ("name", "kind"):
+        if name not in values:
+            raise ConfigError(f"{key}.{name} is missing; expected {expected}")
+    kind = values["kind"]
+    for name in values.keys() - _OWN[kind] - {"name", "kind"}:
+        owners = " or ".join(literal(owner) for owner, own in _OWN.items() if name in own)
+        raise ConfigError(
+            f"{key}.{name} has no meaning with kind = {literal(kind)}; expected kind = {owners}"
+        )
+    for name in _REQUIRED:
+        if name in _OWN[kind] and name not in values:
+            raise ConfigError(f"{key}.{name} is missing, which kind = {literal(kind)} needs")
+    defaults: dict[str, Any] = {"of": "predictions", "false_alarm": 0.01, "miss": 0.05}
+    monitor = MonitorConfig(**{name: one for name, one in defaults.items() if name in _OWN[kind]} | values)
+    _check_bounds(key, monitor)
+    return monitor
+
+
+def _check_bounds(key: str, monitor: MonitorConfig) -> None:
+    """Refuse what is alarming and lies within what is tolerated."""
+    tolerated, alarming = monitor.tolerated, monitor.alarming
+    if tolerated is None or alarming is None:
+        return
+    if len(tolerated) == 2 and (monitor.kind != "class-rate" or tolerated[0] >= tolerated[1]):
+        expected = "the lower and then the upper bound" if monitor.kind == "class-rate" else "one number"
+        raise refused(f"{key}.tolerated", list(tolerated), expected)
+    if len(alarming) != len(tolerated):
+        raise refused(f"{key}.alarming", list(alarming), f"as many numbers as {key}.tolerated has")
+    is_outside = alarming[-1] > tolerated[-1] and (len(alarming) == 1 or alarming[0] < tolerated[0])
+    if not is_outside:
+        found = alarming[0] if len(alarming) == 1 else list(alarming)
+        raise refused(f"{key}.alarming", found, f"more than {key}.tolerated, or two numbers outside of it")
+
+
+def _check(key: str, monitors: tuple[Any, ...]) -> None:
+    if len(monitors) > MOST:
+        raise ConfigError(f"{key} has {len(monitors)} tables; expected {MOST} at most")
+
+
+MONITORS = tables("monitors", _read_table, _check)
