@@ -25,7 +25,7 @@ from streamnb.cli.evaluation.seen_fields import (
 from streamnb.cli.printable import of, printable
 from streamnb.errors import MalformedEvent
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.attributes.nearest import did_you_mean, nearest
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.paths import render_path
 from streamnb.wire.schema import EventSchema
@@ -190,10 +190,12 @@ class OddFields:
 
     def _misspelt(self) -> Found:
         """Fields of a question that nothing reads, and whose names are near to what it does not have."""
-        missing = [render_path(keys) for keys in self._places if keys not in self.seen]
+        missing = {keys[-1]: render_path(keys) for keys in self._places if keys not in self.seen}
         for path in self.seen:
-            if path not in self._read and (hint := did_you_mean(render_path(path), missing)):
-                yield f"misspelt {path}", f"{render_path(path)} is not read{hint}"
+            near = None if path in self._read else nearest(path[-1], missing)
+            if near is not None:
+                hint = f"{render_path(path)} is not read; did you mean {missing[near]}?"
+                yield f"misspelt {path}", hint
 
     def _unread(self) -> Found:
         """Fields beside `features`, which is where attributes stand while none is declared."""
