@@ -269,7 +269,8 @@ def test_a_score_is_what_the_learner_would_say_next_and_teaches_nothing(options)
     """Whatever is cut where; what is no event is passed over, and counted by nobody."""
     given = {**options, "model": BayesOptimalNB({"text": Text()})} if "model" in options else options
     learner = new_learner(detectors=("ddm",), unseen=True, **given)
-    rows = records([*RAWS[:120], b"no event", *RAWS[120:200]])
+    raws = RAWS[: 24 if "model" in options else 200]  # a digest of a mixture takes its time
+    rows = records([*raws[:20], b"no event", *raws[20:]])
     for row in rows:
         before = learner.consumed, learner.dead_letters, digests(learner)
         made, taken = learner.score([row], 1.0, 7)
@@ -279,7 +280,7 @@ def test_a_score_is_what_the_learner_would_say_next_and_teaches_nothing(options)
             one["model"]["journal"] = 7
         assert [json.loads(one.value) for one in made] == said
     whole, taken = learner.score(rows, 1.0, 7)
-    assert (len(whole), taken) == (200, 201)
+    assert (len(whole), taken) == (len(raws), len(rows))
     parts, left = [], rows
     while left:
         made, taken = learner.score(left, 1.0, 7, most_bytes=1)

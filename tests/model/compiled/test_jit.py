@@ -219,7 +219,7 @@ STOPPED = "stopped while the kernels were prepared; nothing is lost"
 def test_what_is_told_to_stop_in_code_that_is_made_of_text_ends_as_it_says():
     """numba compiles such code; where KeyboardInterrupt leaves it, Python ends by the signal whoever caught that."""
     told = 'exec("import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)")'
-    program = f"from streamnb.cli.commands.run import _Stop; print(_Stop().interrupts(lambda: {told}))"
+    program = f"from streamnb.cli.stopping import Stop; print(Stop().interrupts(lambda: {told}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
