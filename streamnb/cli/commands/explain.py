@@ -12,7 +12,7 @@ from typing import Any
 from streamnb.cli import served, wiring
 from streamnb.cli.answers import explained
 from streamnb.cli.asked import asked
-from streamnb.cli.commands.predict import say_what_is_odd
+from streamnb.cli.evaluation.odd_fields import say_what_is_odd
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError, SnapshotError
@@ -72,7 +72,7 @@ def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, An
     if event is None:
         text = _standard_input() if options.event == "-" else options.event
         event = model.event(text)
-        say_what_is_odd(model, text)
+        say_what_is_odd(model.schema, text)
     answer = {**explained(model, event, options.against, options.top), "snapshot": model.told}
     model.say()
     if options.at is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamnb.cli.asked import Asked, asked
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
-from streamnb.cli.evaluation.odd_fields import OddFields
+from streamnb.cli.evaluation.odd_fields import OddFields, say_what_is_odd
 from streamnb.cli.evaluation.seen_fields import how_to_read, named, unread_texts
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, LogError, MalformedEvent
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     answers: Iterable[dict[str, Any]]
     if not is_file:
         event = model.event(options.event)
-        say_what_is_odd(model, options.event)
+        say_what_is_odd(model.schema, options.event)
         if strange := model.strange(event):
             raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
         answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
@@ -45,13 +45,6 @@ def run(options: argparse.Namespace) -> int:
         refused |= "refused" in answer
         print(json.dumps(answer) if options.json else _line(answer))
     return int(refused)
-
-
-def say_what_is_odd(model: Asked, text: str) -> None:
-    """Of the fields of one event that is asked about."""
-    odd = OddFields(model.schema, learns=False)
-    odd.look(text.encode())
-    odd.say(is_over=True)
 
 
 def _is_file(given: str) -> bool:

@@ -263,3 +263,10 @@ class OddFields:
         if times.n and times.types <= {int, float} and max(times.values) < _TOO_EARLY:
             text = f"the times at {ts_place} are all before 1990: expected are seconds since the epoch"
             yield "early times", text
+
+
+def say_what_is_odd(schema: EventSchema, text: str) -> None:
+    """Of the fields of one event that is asked about."""
+    odd = OddFields(schema, learns=False)
+    odd.look(text.encode())
+    odd.say(is_over=True)
