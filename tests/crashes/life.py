@@ -27,10 +27,13 @@ from streamnb.cli import wiring
 from streamnb.config import load
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Sensor
+from streamnb.engine.settings import MonitorSettings
 from streamnb.errors import SnapshotError, StreamnbError
 from streamnb.worker import Pace
 
 REPORT_EVERY = 30
+MONITOR = MonitorSettings("a", "class-rate", (0.02,), (0.3,), label="a", of="labels", false_alarm=0.2)
+"""A third of the labels are: it raises its alarm after a few."""
 TURN = 0.001
 PATIENCE = 20  # seconds
 
@@ -73,6 +76,8 @@ def live(order):
 def fresh_learner(kind="hypotheses"):
     """One whose state depends on the order of events: it weighs hypotheses, draws among them, and forgets.
 
+    What it sees raises an alarm.
+
     Or one of any classifier: two naive Bayes models, of which one learns from events without a label, too.
     Or one of chains of entities, of which there are more than are kept.
     """
@@ -90,7 +95,7 @@ def fresh_learner(kind="hypotheses"):
         Hypothesis("presence", half_life=3600.0),
     ]
     model = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.01, prediction="gibbs", seed=7)
-    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9)
+    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9, monitors=(MONITOR,))
 
 
 def _serve(order, folder, seams, clock, came):

@@ -19,12 +19,12 @@ from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
 from streamnb.engine.ports import NewRecord
-from streamnb.wire.codec import decode_metrics
+from streamnb.wire.codec import decode_alert, decode_metrics
 from streamnb.wire.journal import decode_journal
 
 COMMIT_EVENTS = 20
 PATIENCE = 30  # seconds
-TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journal": 1}
+TOPICS = {"events": 1, "predictions": 1, "metrics": 1, "dead-letters": 1, "journal": 1, "alerts": 1}
 
 
 class Stream:
@@ -44,6 +44,8 @@ class Stream:
         self.digests = digests(self.alone)  # once: many attempts ask at a time, and a state has one copy
         self.predictions = predictions(outputs)
         self.malformed = sorted(output.value for output in outputs if output.topic == "dead-letters")
+        self.alerts = _alerts(output.value for output in outputs if output.topic == "alerts")
+        assert bool(self.alerts) == (kind == "hypotheses")
         self.reports = _reports(output.value for output in outputs if output.topic == "metrics")
 
     def keys(self):
@@ -155,7 +157,10 @@ class Stage:
         assert len(found) == len(reports), "a report was made twice"
         regular = [events for events in sorted(self.stream.reports) if events % REPORT_EVERY == 0]
         assert [events for events in sorted(found) if events % REPORT_EVERY == 0] == regular
+        alerts = _alerts(alert.value for alert in read_topic(log, "alerts"))
+        assert len(alerts) == len(self.stream.alerts)
         if self.stream.partitions == 1:
+            assert alerts == self.stream.alerts
             assert all(found[events] == self.stream.reports[events] for events in regular)
 
     def _check_journal(self, log):
@@ -182,6 +187,11 @@ def _reports(values):
     """Events -> the report made after so many."""
     found = [timeless(decode_metrics(value)) for value in values]
     return {report["events"]: report for report in found}
+
+
+def _alerts(values):
+    """Of any time: the monitor, its state, and by what."""
+    return [(one.monitor, one.state, one.events) for one in map(decode_alert, values)]
 
 
 def _counts(learner):
