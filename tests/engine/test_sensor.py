@@ -22,7 +22,7 @@ from service import (
     read_topic,
     records,
 )
-from topics_of_logs import add_partitions, delete_topic
+from topics_of_logs import add_partitions, made_anew
 
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.journal.snapshot_store import NoSnapshots
@@ -204,8 +204,7 @@ def test_a_topic_made_anew_is_noticed(open_log, tmp_path, monkeypatch):
     worker = new_worker(open_log(), tmp_path / "s")
     worker.start("deceived")
     worker.run(until_end=True)
-    delete_topic(log, "events")
-    log.create_topic("events", 1)
+    made_anew(open_log, "events")
     with pytest.raises((JournalError, OutOfRange, UnknownTopic), match=r"made a(new|gain)|no topic|are gone"):
         worker.run()
     worker.close()
