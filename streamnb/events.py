@@ -412,12 +412,13 @@ class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A monitor has found that something is out of bounds, or within them again.
+    """A monitor has found that something is out of bounds, or within them again; or a new class.
 
     Attributes:
         monitor: its name.
-        kind: "error-rate", "class-rate", "calibration", "no-events" or "no-labels".
-        state: "raised" or "cleared".
+        kind: "error-rate", "class-rate", "calibration", "no-events", "no-labels" or "new-class".
+        state: "raised" or "cleared"; "discovered" of a new class.
+        label: the class, where it is new.
         direction: "above", "below", "overconfident" or "underconfident"; "" of a silence.
         id: the event by which it was found; "" of a silence.
         events: records consumed until then, of every sort, this one included.
@@ -436,6 +437,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     monitor: str
     kind: str
     state: str
+    label: str = ""
     direction: str = ""
     id: str = ""
     events: int

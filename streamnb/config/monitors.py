@@ -19,6 +19,7 @@ _OWN: dict[str, set[str]] = {
     "calibration": _RATES,
     "no-events": {"after"},
     "no-labels": {"after"},
+    "new-class": set(),
 }
 """Kind -> the keys that it has beside name and kind."""
 _REQUIRED = ("tolerated", "alarming", "label", "after")
@@ -45,7 +46,7 @@ class MonitorConfig(Section, frozen=True):
     """
 
     name: Annotated[str, NAME]
-    kind: Literal["error-rate", "class-rate", "calibration", "no-events", "no-labels"]
+    kind: Literal["error-rate", "class-rate", "calibration", "no-events", "no-labels", "new-class"]
     tolerated: Annotated[tuple[float, ...] | None, _BOUNDS] = None
     alarming: Annotated[tuple[float, ...] | None, _BOUNDS] = None
     label: Annotated[str | None, STRING] = None

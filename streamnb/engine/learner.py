@@ -375,7 +375,11 @@ class Learner:
         earliest = self.late.pending.horizon.passing(times)
         places: list[int] = []
         admission = self._admission
-        has_room = admission.has_room_for_verdicts({one.label for one in said if isinstance(one, Verdict)})
+        labels = {one.label for one in said if isinstance(one, Verdict)}
+        has_room = admission.has_room_for_verdicts(labels)
+        # So that it is known which verdict begins a class, perhaps by taking back what stood before another.
+        known = self._known.follow(self.model.classes).columns
+        one_by_one = not has_room or (self.monitors.tell_classes and not labels <= known.keys())
 
         def take() -> None:
             verdicts: Any = [said[place] for place in places]
@@ -384,7 +388,7 @@ class Learner:
             outputs.extend(self._taken(heard, now, alive))
             places.clear()
 
-        if has_room and set(map(type, said)) == {Verdict}:  # as they mostly are
+        if not one_by_one and set(map(type, said)) == {Verdict}:  # as they mostly are
             places += range(len(said))
         for place, one in enumerate(said[len(places) :]):
             if isinstance(one, Verdict):
@@ -392,7 +396,7 @@ class Learner:
                     outputs.append(self._dead_letter(records[place], admission.refused()))
                     continue
                 places.append(place)
-                if not has_room:  # the next one is decided by what this one teaches
+                if one_by_one:  # without room, the next one is decided by what this one teaches
                     take()
             elif isinstance(one, MalformedEvent):
                 outputs.append(self._dead_letter(records[place], one))
@@ -413,7 +417,7 @@ class Learner:
     ) -> Iterator[NewRecord]:
         if not heard.verdicts or self.late is None:
             return
-        learned = self._n_learned
+        learned, learned_before, classes = self._n_learned, self.model.n_events, len(self.model.classes)
         self._hears_labels = True
         taken = self.late.take(heard, self.model, alive)
         self.tally.learned.update(taken.learned)
@@ -437,6 +441,12 @@ class Learner:
             numbers = [self.consumed + place + 1 for place in places]
             seen = Seen((), labels, np.array(told, np.int8), np.array(confidence), numbers)
             yield from (alert for _, alert in self._watched(seen, ids, ages, now))
+        if self.monitors.tell_classes:
+            said = [
+                (one.id, one.label, self.consumed + place + 1, learned_before)
+                for one, place in zip(heard.verdicts, heard.places, strict=True)
+            ]
+            yield from (alert for _, alert in self._discovered(classes, said, now))
 
     def _process_part(
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
@@ -549,7 +559,7 @@ class Learner:
         """Predict and learn events that came after `consumed` other records."""
         events, records, places, _ = arrived
         evidence = self._evidence(events[0]) if self.settings.evidence else None
-        learned, n_learned = self.model.n_events, self._n_learned
+        learned, n_learned, classes = self.model.n_events, self._n_learned, len(self.model.classes)
         said: list[tuple[Said, ...]] = []
         truths: list[Truth | None] = []
         labels, weights = [event.label for event in events], [event.weight for event in events]
@@ -574,7 +584,11 @@ class Learner:
         self._prune(n_learned)
         self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
         consumed = [self.consumed + place + 1 for place in places]
-        alerts = self._watch(events, labels, posteriors, ages, consumed, now) if self.monitors else []
+        alerts = []
+        if self.monitors:
+            alerts = self._watch(events, labels, posteriors, ages, consumed, now)
+            named = list(zip([event.id for event in events], labels, consumed, ages, strict=True))
+            alerts += self._discovered(classes, named, now)
         is_published = self.settings.by == "learner"
         if not (is_published or self.drift.names):
             return [alert for _, alert in alerts]
@@ -734,6 +748,22 @@ class Learner:
             (at, self._alert(found, ids[at], int(seen.numbers[at]), ages[at], now))
             for at, found in self.monitors.observe(seen)
         ]
+
+    def _discovered(
+        self, before: int, said: Sequence[tuple[str, str | None, int, int]], now: float
+    ) -> list[tuple[int, NewRecord]]:
+        """What is told of classes beyond the first so many, and by which of the things that were said.
+
+        Of each of these: the event, its label, the records consumed until then, and the model's age. A single
+        one may begin a class that it does not name, where it takes back what stood before that.
+        """
+        alerts: list[tuple[int, NewRecord]] = []
+        for label in self.model.classes[before:]:
+            at = next((at for at, (_, one, *_) in enumerate(said) if one == label), 0)
+            event_id, _, consumed, age = said[at]
+            told = self.monitors.discovered(label)
+            alerts += [(at, self._alert(found, event_id, consumed, age, now)) for found in told]
+        return alerts
 
     def _alert(
         self, found: Mapping[str, Any], event_id: str, consumed: int, age: int, now: float

@@ -7,6 +7,8 @@ says does not depend on how a stream is cut.
 A monitor of a silence compares times of commits, which are journalled. It raises its alarm in a commit only
 where the learner has looked whether anything waits to be read (`asked`), and the journal says so: a learner
 that was away, and has yet to read what came meanwhile, does not take that for a silence.
+
+A monitor of new classes tells once of each class that the model begins to have, and has nothing to end.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.change_test import KEPT, ChangeTest, Observations, needed
 
 SILENCES = ("no-events", "no-labels")
+NEW_CLASS = "new-class"
 _TESTS = "tests"
 _CERTAIN = 0.999  # beyond this nothing is more frequent than tolerated
 
@@ -91,8 +94,8 @@ def _heard(settings: MonitorSettings, direction: str, x: Truths, said: Floats) -
 
 
 def directions(settings: MonitorSettings) -> tuple[str, ...]:
-    """The directions in which a monitor of a rate looks; none of one of a silence."""
-    if settings.kind in SILENCES:
+    """The directions in which a monitor of a rate looks; none of another one."""
+    if settings.kind in {*SILENCES, NEW_CLASS}:
         return ()
     if settings.kind == "calibration":
         return ("overconfident", "underconfident")
@@ -203,6 +206,36 @@ class _SilenceMonitor:
         )
 
 
+class _ClassMonitor:
+    """New classes: each is told once, see `Monitors.discovered`; there is nothing to remember."""
+
+    tests: Mapping[str, ChangeTest] = {}
+
+    def __init__(self, settings: MonitorSettings) -> None:
+        self.settings = settings
+
+    def observe(self, _: Seen) -> Iterator[Found]:
+        """What is predicted tells it nothing."""
+        yield from ()
+
+    def report(self) -> MonitorReport:
+        """It is never raised."""
+        return MonitorReport(self.settings.name, self.settings.kind, False)
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load(self, state: Mapping[str, Any], _: Iterator[Floats]) -> None:
+        """Nothing to go on from."""
+
+
+def _made(settings: MonitorSettings) -> _RateMonitor | _SilenceMonitor | _ClassMonitor:
+    if settings.kind == NEW_CLASS:
+        return _ClassMonitor(settings)
+    return (_SilenceMonitor if settings.kind in SILENCES else _RateMonitor)(settings)
+
+
 class Monitors:
     """Some monitors, each of which hears all that it asks for.
 
@@ -211,7 +244,7 @@ class Monitors:
     """
 
     def __init__(self, settings: Sequence[MonitorSettings] = ()) -> None:
-        self._monitors = [(_SilenceMonitor if s.kind in SILENCES else _RateMonitor)(s) for s in settings]
+        self._monitors = [_made(one) for one in settings]
         self._silences = [one for one in self._monitors if isinstance(one, _SilenceMonitor)]
 
     def __len__(self) -> int:
@@ -221,6 +254,17 @@ class Monitors:
         """What is found by some events, in their order."""
         found = [one for monitor in self._monitors for one in monitor.observe(seen)]
         return sorted(found, key=lambda one: one[0])  # the sort is stable
+
+    @property
+    def tell_classes(self) -> bool:
+        """Whether anyone asks for new classes."""
+        return any(one.settings.kind == NEW_CLASS for one in self._monitors)
+
+    def discovered(self, label: str) -> Iterator[dict[str, Any]]:
+        """What is told of a class that the model has from now on."""
+        for one in self._monitors:
+            if one.settings.kind == NEW_CLASS:
+                yield _named(one.settings, "discovered") | {"label": label}
 
     def overdue(self, now: float) -> list[float]:
         """The silences, in seconds, of the monitors that should be asked at a time."""

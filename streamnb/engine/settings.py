@@ -49,7 +49,7 @@ class MonitorSettings(msgspec.Struct, frozen=True):
 
     Attributes:
         name: what alerts call it.
-        kind: "error-rate", "class-rate", "calibration", "no-events" or "no-labels".
+        kind: "error-rate", "class-rate", "calibration", "no-events", "no-labels" or "new-class".
         tolerated: up to which rate, or between which rates, all is well; of calibration, the error.
         alarming: from which rate on there has to be an alarm; as many as there are of `tolerated`.
         label: the class, of a class rate.

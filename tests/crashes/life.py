@@ -32,8 +32,11 @@ from streamnb.errors import SnapshotError, StreamnbError
 from streamnb.worker import Pace
 
 REPORT_EVERY = 30
-MONITOR = MonitorSettings("a", "class-rate", (0.02,), (0.3,), label="a", of="labels", false_alarm=0.2)
-"""A third of the labels are: it raises its alarm after a few."""
+MONITORS = (
+    MonitorSettings("a", "class-rate", (0.02,), (0.3,), label="a", of="labels", false_alarm=0.2),
+    MonitorSettings("new", "new-class"),
+)
+"""A third of the labels are a: the first raises its alarm after a few, and the second finds three classes."""
 TURN = 0.001
 PATIENCE = 20  # seconds
 
@@ -95,7 +98,7 @@ def fresh_learner(kind="hypotheses"):
         Hypothesis("presence", half_life=3600.0),
     ]
     model = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.01, prediction="gibbs", seed=7)
-    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9, monitors=(MONITOR,))
+    return new_learner(model=model, report_every=REPORT_EVERY, report_seconds=1e9, monitors=MONITORS)
 
 
 def _serve(order, folder, seams, clock, came):

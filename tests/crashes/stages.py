@@ -190,8 +190,8 @@ def _reports(values):
 
 
 def _alerts(values):
-    """Of any time: the monitor, its state, and by what."""
-    return [(one.monitor, one.state, one.events) for one in map(decode_alert, values)]
+    """Of any time: the monitor, what it found, and by what."""
+    return [(one.monitor, one.state, one.label, one.events) for one in map(decode_alert, values)]
 
 
 def _counts(learner):

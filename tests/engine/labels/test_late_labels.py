@@ -25,10 +25,12 @@ from service import digests, model_digest, predictions
 
 from streamnb.engine.labels.scoring import DELAYS
 from streamnb.engine.ports import Record
-from streamnb.engine.settings import Pruning
+from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
+from streamnb.wire.codec import decode_alert
 
 FOREVER = 1e9  # seconds
+NEW_CLASSES = (MonitorSettings("new", "new-class"),)
 FEW = settings(max_examples=20)  # each is a whole life
 SEEDS = st.integers(0, 10**6).map(random.Random)
 
@@ -45,6 +47,10 @@ def process(records, cuts=(10**6,), **options):
 
 def served(outputs):
     return [json.loads(output.value) for output in outputs if output.topic == "predictions"]
+
+
+def discovered(outputs):
+    return [decode_alert(output.value) for output in outputs if output.topic == "alerts"]
 
 
 def letters(outputs):
@@ -118,12 +124,36 @@ def test_how_records_are_cut_is_unobservable(rng, cuts, repeats):
     stream = random_stream(rng)
     records = stream.records + [rng.choice(stream.records) for _ in range(20)]
     memory, window = rng.choice([(1 << 28, FOREVER), (6000, 50.0)])
-    options = {"repeats": repeats, "memory": memory, "window": window}
+    options = {"repeats": repeats, "memory": memory, "window": window, "monitors": NEW_CLASSES}
     whole, expected = process(records, **options)
     parts, got = process(records, cuts, **options)
     assert predictions(expected) == predictions(got)
     assert letters(expected) == letters(got)
+    assert discovered(expected) == discovered(got)
+    assert [alert.label for alert in discovered(got)] == whole.model.classes
     assert digests(whole) == digests(parts)
+
+
+@pytest.mark.parametrize("topic", ["labels", None])
+def test_a_new_class_is_told_once_by_what_named_it_first(topic):
+    """Also by a label that corrects another, and by one that holds because another was taken back."""
+    stream = Stream()
+    for i, label in enumerate(["a", None, "b", "a"]):
+        stream.event(f"e{i}", "w1 w2", label)
+    told = [("a", "e0", 1, 0), ("b", "e2", 3, 1)]
+    if topic:
+        stream.verdict("e0", "c", "x")
+        stream.verdict("e1", "c", "high")
+        stream.verdict("e1", "d", "low")  # it waits
+        stream.verdict("e3", "x", "low", weight=0.0)
+        stream.verdict("e1", None, "high")
+        told += [("c", "e0", 5, 3), ("d", "e1", 9, 4)]
+    labels = {"labels": LabelSettings(topic, ranks={"high": 1, "x": 1, "low": -1}) if topic else None}
+    outputs = late_learner(**labels, monitors=NEW_CLASSES).process(stream.records, 1.0)
+    assert [(one.label, one.id, one.events, one.model.events) for one in discovered(outputs)] == told
+    assert {one.state for one in discovered(outputs)} == {"discovered"}
+    others = (MonitorSettings("silent", "no-events", after=60.0),)
+    assert not discovered(late_learner(**labels, monitors=others).process(stream.records, 1.0))
 
 
 @FEW
