@@ -296,8 +296,11 @@ class Learner:
             self.late = None  # before labels came apart
         copy, reported = self.copying(), self._reported
         parts = copy.parts() | ({} if self.consumed else {"model": Part(*model.state())})
+        before = self.model
         self.settings, self.model = settings, model
         self.load(parts, copy.segments())
+        if self.consumed and self.rules.count_room_changes:
+            self.model.change_room(before)
         self._reported = reported
         self.drift.choose(settings.detectors)
         self.monitors.choose(settings.monitors)

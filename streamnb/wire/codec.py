@@ -33,12 +33,13 @@ from streamnb.wire.values import (
     undeclared,
 )
 
-READING = 3
+READING = 4
 """The rules by which events are read and counted; raised where the same bytes come to mean something else.
 
 The journal holds it: what an earlier version learned by other rules is not counted again by these. Since 3,
 label records and odd times (`wire.event_rules`) are refused, and a log that begins goes by its own clock;
-what was learned by earlier rules is replayed without that.
+what was learned by earlier rules is replayed without that. Since 4, a budget of memory that becomes another
+is taken down, so that what there was no room for is not taken back later; events are read as by 3.
 """
 
 
@@ -52,6 +53,15 @@ class Rules(NamedTuple):
 
     now: int = READING
     first: int = READING
+
+    @property
+    def count_room_changes(self) -> bool:
+        """Whether it is taken down in the state that there is other room than before."""
+        return self.now > 3
+
+    def read_as(self, now: int) -> bool:
+        """Whether events are read as by other rules."""
+        return now == self.now or min(now, self.now) > 2
 
     def go_by_log(self, schema: EventSchema) -> bool:
         """Whether the log's clock counts, beside the times of events."""

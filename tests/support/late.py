@@ -65,6 +65,7 @@ def random_stream(
     sources=("a", "b", None),
     classes="xyz",
     weights=(None, None, 0, 0.5, 2),
+    more_features=0,
 ):
     """Events whose verdicts come early, late, again, from several sources, as null and with other weights."""
     stream = Stream()
@@ -76,6 +77,7 @@ def random_stream(
         if kind == "event":
             text = " ".join(rng.choices(WORDS, k=rng.randrange(7)))
             label = rng.choice(classes) if rng.random() < labelled else None
+            chosen = rng.sample(range(more_features), k=rng.randrange(more_features + 1)) if more_features else []
             stream.event(
                 next(left),
                 text,
@@ -83,6 +85,7 @@ def random_stream(
                 subject=rng.choice(WORDS),
                 colour=rng.choice("rg"),
                 size=rng.gauss(0, 1),
+                **{f"more{i}": rng.choice([float(i), f"v{i}"]) for i in chosen},
             )
         else:
             label = rng.choice(classes) if rng.random() < 0.8 else None

@@ -95,9 +95,9 @@ def recover(
     if at is None:
         refuse_changes(end, identity)
     _Replay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
+    learner.rules = end.origin.rules if at is not None else end.origin.rules._replace(now=READING)
     if at is None and end.origin.config_hash != identity.config_hash:
         configure(learner, identity, identity.shaping)
-    learner.rules = end.origin.rules if at is not None else end.origin.rules._replace(now=READING)
     return end
 
 

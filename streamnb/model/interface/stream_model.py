@@ -56,6 +56,9 @@ class Unbounded:
     def make_room(self, classes: int) -> None:
         """Nothing is forgotten."""
 
+    def change_room(self, before: StreamModel) -> None:
+        """There was room for all, and is."""
+
 
 class StreamModel(Protocol):
     """A model that learns from a stream, strictly in order, and can be put down and taken up.
@@ -157,6 +160,12 @@ class StreamModel(Protocol):
         """Forget what matters least, where so many classes leave too little room for more.
 
         What it does depends on what was learned and on bytes that it was given, and on nothing else.
+        """
+
+    def change_room(self, before: StreamModel) -> None:
+        """Say that what it has learned so far was learned by another, which could take other memory.
+
+        What there was no room for then is not taken back by `unlearn_many` now.
         """
 
     @property

@@ -14,9 +14,10 @@ from river import base
 
 from streamnb.errors import UndeclaredTextWarning, UnlearnError
 from streamnb.model.attributes.attributes import Attribute, Nominal, Text
-from streamnb.model.attributes.kinds import KINDS
+from streamnb.model.attributes.kinds import CONTINUOUS, KINDS
 from streamnb.model.attributes.ranges import is_missing
 from streamnb.model.attributes.signatures import Array, Flags, State, Times, Weights
+from streamnb.model.attributes.values import as_event
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Batch, Encoded
@@ -25,7 +26,7 @@ from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.targets import Targets, Taught
 from streamnb.model.interface.evidence import Explanation, Item, Items
 from streamnb.model.interface.predictions import Posteriors
-from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings
+from streamnb.model.interface.stream_model import Corrections, Events, Labels, Prunings, StreamModel
 from streamnb.model.naive_bayes.kernels import unlearn_events
 from streamnb.model.naive_bayes.room import NEWEST, Room
 from streamnb.model.naive_bayes.state_copy import StateCopy
@@ -238,10 +239,11 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         Raises UnlearnError at the first event that the counts show was never learned so. What came before it
         is unlearned, it and what comes after it is not.
         """
-        events = Taught.of(xs, ys, ws, prunings)
+        events = self._as_learned(Taught.of(xs, ys, ws, prunings))
         encoded = self._encode_earlier(events.xs)
         # There is an attribute that was never learned, and not for want of room: of which event?
-        is_unknown = encoded.skipped and self._statistics.room is None
+        was_short = self._statistics.room is not None or self._statistics.room_changes
+        is_unknown = encoded.skipped and not was_short
         if is_unknown and len(events.xs) > 1:
             for x, y, w, number in events.each():
                 self.unlearn_many([x], [y], [w], prunings=None if number is None else [number])
@@ -292,6 +294,11 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         """
         self._statistics.hold(len(self._statistics.classes))
         return self._statistics.has_room(classes, n_bytes, words)
+
+    def change_room(self, before: StreamModel) -> None:
+        """Go on with what another model learned, in the memory that this one may take; see `StreamModel`."""
+        if isinstance(before, CountingModel):
+            self._statistics.change_room(before._statistics.room)  # noqa: SLF001  of this class
 
     def make_room(self, classes: int) -> None:
         """Forget what matters least, where so many classes leave too little room; see `Statistics`."""
@@ -396,6 +403,24 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
             return self._encode(xs, ys, ws, ts)
         finally:
             self._reader = reader
+
+    def _as_learned(self, events: Taught) -> Taught:
+        """Without the attributes for which there was no room, and is since the room became another."""
+        if events.prunings is None or not self._statistics.room_changes:
+            return events
+        groups, fields = self._statistics.layout.groups, self._statistics.layout.fields
+
+        def learned(x: Any, known: tuple[int, int]) -> Any:
+            def is_own(name: Any, value: Any) -> bool:
+                kind = self._reader.kind(name, value)
+                if kind == CONTINUOUS:
+                    return fields.get(name, -1) < known[1]
+                return groups.get((kind, name), -1) < known[0]
+
+            return {name: value for name, value in as_event(x).items() if is_own(name, value)}
+
+        known = map(self._statistics.attributes_learned, events.prunings.tolist())
+        return events._replace(xs=list(map(learned, events.xs, known)))
 
     def _in_order(self, encoded: Encoded, most: int, step: Callable[[int], int], *, learn: bool) -> None:
         """Let `step` take events in order, from the one that it is given on.

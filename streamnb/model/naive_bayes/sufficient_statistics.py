@@ -6,7 +6,9 @@ they are read (smoothing, priors) is the model's affair, so that several models 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -62,6 +64,17 @@ class Moment(NamedTuple):
     variance: float
 
 
+class RoomChange(NamedTuple):
+    """When other memory than before was given: after how many prunings, and what was known by then.
+
+    Of what was learned before, all rows, groups and fields met since had no part.
+    """
+
+    prunings: int
+    groups: int
+    fields: int
+
+
 class Statistics(Growable):
     """Classes, attributes and their counts and moments, grown as they are met.
 
@@ -79,6 +92,7 @@ class Statistics(Growable):
         survivors: int64[P], of the rows that there were before each of P prunings, how many are left. Rows
             stay in the order in which they were met, so these are the first ones.
         room: how many rows and attributes there may be; None is any number.
+        room_changes: when that became another number.
         forgotten: how many rows went for want of room, and their weight (units); in no state.
     """
 
@@ -96,6 +110,7 @@ class Statistics(Growable):
         self.decayed = Decayed(sources.decays)
         self.survivors = np.zeros(0, dtype=np.int64)
         self.room: Room | None = None
+        self.room_changes: tuple[RoomChange, ...] = ()
         self.forgotten = 0, 0
         self._copy: StateCopy | None = None  # one that is not done yet
 
@@ -318,6 +333,25 @@ class Statistics(Growable):
             self.vocabulary.allow(self.room.rows(classes), self.room.long_bytes)
             self.layout.most = self.room.attributes(classes)
 
+    def change_room(self, before: Room | None) -> None:
+        """Take down that up to now there was another room.
+
+        It counts as a pruning that forgot nothing: what was met before has a row among the survivors, and
+        what there was no room for has none, however much room there is now.
+        """
+        if before != self.room:
+            self.settle()
+            self.survivors = np.append(self.survivors, self.vocabulary.size)
+            known = len(self.layout.groups), len(self.layout.fields)
+            self.room_changes += (RoomChange(self.survivors.size, *known),)
+
+    def attributes_learned(self, prunings: int) -> tuple[int, int]:
+        """Of an event that was learned after so many prunings: how many groups and fields may be its own."""
+        place = bisect_right(self.room_changes, prunings, key=attrgetter("prunings"))
+        if place == len(self.room_changes):
+            return len(self.layout.groups), len(self.layout.fields)
+        return self.room_changes[place][1:]
+
     @property
     def memory_use(self) -> MemoryUse:
         """What rows take of their room, and which were forgotten."""
@@ -459,6 +493,7 @@ class Statistics(Growable):
             "groups": [[kind, plain_attribute(name)] for kind, name in self.layout.groups],
             "fields": [plain_attribute(name) for name in self.layout.fields],
             **({} if self.sources == Sources() else {"sources": self.sources.described()}),
+            **({"room_changes": list(map(list, self.room_changes))} if self.room_changes else {}),
         }
 
     @classmethod
@@ -474,6 +509,7 @@ class Statistics(Growable):
         for name in checked_attributes(meta["fields"]):
             statistics.layout.field(name, adds=True)
         statistics._load(arrays)
+        statistics._load_room_changes(meta.get("room_changes", ()))
         return statistics
 
     def _load(self, arrays: Mapping[str, Array]) -> None:
@@ -500,6 +536,14 @@ class Statistics(Growable):
             self.presence.load(found["presence"], found["texts"], self._groups)
         if self.sources.decays:
             self.decayed.load(found, G, F, K)
+
+    def _load_room_changes(self, found: Any) -> None:
+        """Those of a state. Raises SnapshotError where they do not rise, or are more than there is now."""
+        most = self.survivors.size, len(self.layout.groups), len(self.layout.fields)
+        rows = np.array([(0, 0, 0), *found, most])
+        if rows.shape[1:] != (3,) or rows.dtype != np.int64 or np.any(np.diff(rows, axis=0) < 0):
+            raise SnapshotError(f"room_changes: {found!r} does not rise up to {most}")
+        self.room_changes = tuple(RoomChange(*change) for change in found)
 
     def _expected(self, groups: int) -> dict[str, Expected]:
         """The arrays of a state."""

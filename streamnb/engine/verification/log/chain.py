@@ -284,7 +284,7 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
         seen.rollbacks[record.n] = record.to
     if record.kind == "program":
         seen.program = record.n
-        if record.reading != step.before.origin.reading:
+        if not step.before.origin.rules.read_as(record.reading):
             seen.unread = record.n
     if record.kind == "adopt":
         seen.adopted = record.n

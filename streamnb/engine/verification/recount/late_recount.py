@@ -21,12 +21,13 @@ from streamnb.engine.settings import ROOM_EVERY, LabelSettings
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.model.attributes.weights import HEAVIEST, UNIT
-from streamnb.wire.codec import IN_EVENT
+from streamnb.wire.codec import IN_EVENT, Rules
 
 _SPEAKERS, _SOURCES = 4, 1000  # at most, on one event and in all
 _EVENT_BYTES, _SPEAKER_BYTES, _EARLY_BYTES = 256, 800, 200  # docs/labels.md, "How long events wait"
 _SWEPT = 256  # events worked through in a step
 _size = msgspec.msgpack.encode
+_NEWEST = Rules()
 
 
 class _Word(NamedTuple):
@@ -82,8 +83,12 @@ class LateRecount:
     _sweeps: dict[str, int] = field(default_factory=dict)
     _told: tuple[int, int] = 0, 0
 
-    def take(self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan) -> None:
+    def take(
+        self, records: Iterable[tuple[Record, Read]], work: int, plan: RecountPlan, rules: Rules = _NEWEST
+    ) -> None:
         """Count what one journal record processed, with its steps of work, under this configuration."""
+        if rules.count_room_changes:
+            self.recount.change_room(plan)
         self._plan = plan
         if plan.settings.labels is not None:
             self._settings = plan.settings.labels

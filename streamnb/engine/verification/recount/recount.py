@@ -116,6 +116,9 @@ class Recount:
         self.unlearned = 0
         self.prunings = 0
         self._born: dict[Row, int] = {}  # after how many prunings a row was met, where after any
+        self._room: Room | None = None
+        self._changed = 0  # after how many prunings there was this room; it counts as one itself
+        self._since: dict[Group, int] = {}  # the same of an attribute, when it was met
         self.classes: dict[str, int] = defaultdict(int)
         self.rows: dict[Row, dict[str, int]] = {}
         self.totals: dict[Group, dict[str, int]] = {}
@@ -163,6 +166,13 @@ class Recount:
             self.make_room(classes, plan)
         self.held = classes
         return True
+
+    def change_room(self, plan: RecountPlan) -> None:
+        """Where there is another room now, what was learned before has no part in what is met from here on."""
+        if plan.room != self._room and self.consumed:
+            self.prunings += 1
+            self._changed = self.prunings
+        self._room = plan.room
 
     def make_room(self, classes: int, plan: RecountPlan) -> None:
         """Where too little is left for so many classes, forget the lightest rows, and of equals the oldest.
@@ -213,17 +223,19 @@ class Recount:
             if name == plan.entity:
                 continue
             kind = plan.kind(name, value)
+            known = name in self.fields if kind == _CONTINUOUS else (kind, name) in self._groups
+            if prunings is not None and not (known and self._since.get((kind, name), 0) <= prunings):
+                continue
+            if not known and not self._has_room(self.fields if kind == _CONTINUOUS else self._groups, plan):
+                continue
+            if not known and self._changed:
+                self._since[kind, name] = self._changed
             if kind == _CONTINUOUS:
-                is_taken_back = prunings is not None
-                if name not in self.fields and (is_taken_back or not self._has_room(self.fields, plan)):
-                    continue
                 self.fields.add(name)
                 self.moments[name, label].add(min(max(float(value), -LARGEST), LARGEST), weight)
                 if not self.moments[name, label].n:
                     del self.moments[name, label]
             else:
-                if (kind, name) not in self._groups and not self._has_room(self._groups, plan):
-                    continue
                 group = self.group(kind, name)
                 words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
                 self._count(group, words, change)

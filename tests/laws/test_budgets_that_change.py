@@ -1,0 +1,70 @@
+"""Law of a budget of memory that is raised, lowered or taken away between learning and correcting.
+
+An event takes back what it taught, and nothing of what there was no room for when it was learned, whatever
+room there is by now: no learner is stopped by that, and a recount from the log finds the same.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from late import late_learner, random_stream
+from service import predictions
+
+from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, Text, Tree
+from streamnb.cli import main, wiring
+from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.snapshot_store import NoSnapshots
+from streamnb.engine.ports import NewRecord
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.slices import _read
+from streamnb.engine.verification.recount.comparison import LearnedState, compare
+from streamnb.engine.verification.recount.late_recount import LateRecount
+from streamnb.engine.verification.recount.recount import Recount, RecountPlan
+from streamnb.model.naive_bayes.room import Room
+from streamnb.wire.codec import Rules
+
+MODELS = {
+    "naive_bayes": lambda: NaiveBayes({"text": "text", "subject": Text(event_model="bernoulli")}),
+    "chains": lambda: HiddenMarkovNB({"text": "text"}, entity="subject"),
+    "mixture": lambda: BayesOptimalNB(
+        {"text": "text", "subject": "text"}, [Hypothesis(), Hypothesis("presence"), Tree()]
+    ),
+}
+ROOMS = None, Room(600, 2 << 17), Room(1500, 1 << 17), Room(4000, 3 << 17), Room(1 << 20, 99 << 17)
+"""With place for a few words and attributes, for some more, and for all."""
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    """Whether memory is short, so that a few events show what many would."""
+    for module in ("admission", "learner", "verification.recount.recount", "verification.recount.late_recount"):
+        monkeypatch.setattr(f"streamnb.engine.{module}.ROOM_EVERY", 16)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6))
+def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name, seed):
+    rng, findings = random.Random(seed), Findings()
+    left = random_stream(rng, 80, 200, classes="rstu", more_features=4).records
+    learner, late = late_learner(MODELS[name](), repeats="skip"), LateRecount(Recount())
+    while left:
+        size = rng.randrange(60)
+        part, left = left[:size], left[size:]
+        model = MODELS[name]()
+        model.statistics.room = rng.choice(ROOMS)
+        learner.reconfigure(learner.settings, model)
+        plan = RecountPlan.of(learner.settings, learner.model)
+        learner.process(part, 1.0)
+        late.take([(one, _read(one, learner.settings, Rules())) for one in part], 0, plan)
+        compare(late.recount, LearnedState.of(learner), "recount", len(left), findings)
+        assert findings.all() == []
+    again = late_learner(MODELS[name]())
+    again.load(learner.parts(), learner.copying().segments())
+    assert again.model.state()[0] == learner.model.state()[0]
