@@ -14,12 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from late import late_learner, random_stream
-from service import predictions
 
 from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, Text, Tree
 from streamnb.cli import main, wiring
-from streamnb.engine.journal.recovery import recover
-from streamnb.engine.journal.snapshot_store import NoSnapshots
+from streamnb.config import load
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.log.slices import _read
@@ -27,7 +25,7 @@ from streamnb.engine.verification.recount.comparison import LearnedState, compar
 from streamnb.engine.verification.recount.late_recount import LateRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.model.naive_bayes.room import Room
-from streamnb.wire.codec import Rules
+from streamnb.wire.codec import READING, Rules
 
 MODELS = {
     "naive_bayes": lambda: NaiveBayes({"text": "text", "subject": Text(event_model="bernoulli")}),
@@ -43,12 +41,17 @@ ROOMS = None, Room(600, 2 << 17), Room(1500, 1 << 17), Room(4000, 3 << 17), Room
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
     """Whether memory is short, so that a few events show what many would."""
-    for module in ("admission", "learner", "verification.recount.recount", "verification.recount.late_recount"):
+    for module in (
+        "admission",
+        "learner",
+        "verification.recount.recount",
+        "verification.recount.late_recount",
+    ):
         monkeypatch.setattr(f"streamnb.engine.{module}.ROOM_EVERY", 16)
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10**6))
 def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name, seed):
     rng, findings = random.Random(seed), Findings()
@@ -68,3 +71,45 @@ def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name,
     again = late_learner(MODELS[name]())
     again.load(learner.parts(), learner.copying().segments())
     assert again.model.state()[0] == learner.model.state()[0]
+
+
+def said(n, label, ids="e"):
+    """Events with words and attributes of their own, and more of both than the smaller budget has room for."""
+    return [
+        {
+            "id": f"{ids}{i}",
+            "text": " ".join(f"w{i}x{j}" for j in range(200)),
+            "features": {f"n{i}": float(i), f"v{i}": "v"},
+            "label": label,
+        }
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["naive_bayes", "mixture"])
+def test_a_budget_is_raised_old_labels_are_corrected_and_all_is_verified(kind, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    corrections = [{"id": f"{ids}{i}", "label": "c"} for ids in "ef" for i in range(40)]
+    lives = [
+        ("1MiB", "events", said(40, "a")),
+        ("64MiB", "events", said(40, "b", "f")),
+        ("64MiB", "labels", corrections),
+        ("1MiB", "labels", [{**one, "label": "d"} for one in corrections]),
+    ]
+    for module in ("entries", "recovery"):  # the first life is of a version that took no change down
+        monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", 3)
+    for budget, topic, lines in lives:
+        config = load(
+            None, {}, flags := [f"model.kind={kind}", "topics.labels=labels", f"memory.budget={budget}"]
+        )
+        given = [word for flag in flags for word in ("--set", flag)]
+        with closing(wiring.open_log(config)) as log:
+            log.append([NewRecord(topic, None, json.dumps(line).encode()) for line in lines])
+        assert main(["run", "--until-end", *given]) == 0
+        for module in ("entries", "recovery"):
+            monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", READING)
+    capsys.readouterr()
+    assert main(["verify", "--json", *given]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verified"]
+    assert any("as their labels changed" in finding["text"] for finding in found["findings"])

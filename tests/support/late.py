@@ -77,7 +77,9 @@ def random_stream(
         if kind == "event":
             text = " ".join(rng.choices(WORDS, k=rng.randrange(7)))
             label = rng.choice(classes) if rng.random() < labelled else None
-            chosen = rng.sample(range(more_features), k=rng.randrange(more_features + 1)) if more_features else []
+            chosen = (
+                rng.sample(range(more_features), k=rng.randrange(more_features + 1)) if more_features else []
+            )
             stream.event(
                 next(left),
                 text,

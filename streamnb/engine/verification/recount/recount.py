@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -168,7 +168,7 @@ class Recount:
         return True
 
     def change_room(self, plan: RecountPlan) -> None:
-        """Where there is another room now, what was learned before has no part in what is met from here on."""
+        """Where there is another room now, what was learned so far has no part in what is met later."""
         if plan.room != self._room and self.consumed:
             self.prunings += 1
             self._changed = self.prunings
@@ -223,13 +223,8 @@ class Recount:
             if name == plan.entity:
                 continue
             kind = plan.kind(name, value)
-            known = name in self.fields if kind == _CONTINUOUS else (kind, name) in self._groups
-            if prunings is not None and not (known and self._since.get((kind, name), 0) <= prunings):
+            if not self._is_counted((kind, name), plan, prunings):
                 continue
-            if not known and not self._has_room(self.fields if kind == _CONTINUOUS else self._groups, plan):
-                continue
-            if not known and self._changed:
-                self._since[kind, name] = self._changed
             if kind == _CONTINUOUS:
                 self.fields.add(name)
                 self.moments[name, label].add(min(max(float(value), -LARGEST), LARGEST), weight)
@@ -240,9 +235,19 @@ class Recount:
                 words = [_as_text(value)] if kind == NOMINAL else _WORDS.findall(str(value).lower())
                 self._count(group, words, change)
 
-    def _has_room(self, attributes: Sized, plan: RecountPlan) -> bool:
-        """Whether there may be one more attribute beside these."""
-        return plan.room is None or len(attributes) < plan.room.attributes(self.held)
+    def _is_counted(self, attribute: Group, plan: RecountPlan, prunings: int | None) -> bool:
+        """Whether there is room for an attribute, or was when what is taken back was learned."""
+        kind, name = attribute
+        is_number = kind == _CONTINUOUS
+        is_known = name in self.fields if is_number else attribute in self._groups
+        if prunings is not None:
+            return is_known and self._since.get(attribute, 0) <= prunings
+        there = len(self.fields if is_number else self._groups)
+        if is_known or not (plan.room is None or there < plan.room.attributes(self.held)):
+            return is_known
+        if self._changed:
+            self._since[attribute] = self._changed
+        return True
 
     def group(self, kind: int, name: str) -> Group:
         """A group, and its totals."""
