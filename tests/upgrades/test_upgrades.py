@@ -25,7 +25,7 @@ from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.verification.findings import CheckResult, Findings
 from streamnb.engine.verification.verify import verify
 from streamnb.errors import JournalError
-from streamnb.wire.codec import decode_event
+from streamnb.wire.codec import READING, decode_event
 from streamnb.wire.journal import START, decode_journal, encode_journal, seal
 from streamnb.wire.snapshot import Part
 from streamnb.worker import Worker
@@ -240,7 +240,9 @@ def test_an_older_program_is_refused(left, monkeypatch):
     store = SnapshotFolder(folder / "log.db.snapshots")
     drained(SqliteLog(folder / "log.db"), store, config)
     monkeypatch.setattr("streamnb.engine.journal.recovery.READING", 1)
-    with pytest.raises(JournalError, match=r"reads events by rules 3.*this program knows 1.*run streamnb"):
+    with pytest.raises(
+        JournalError, match=rf"reads events by rules {READING}.*this program knows 1.*run streamnb"
+    ):
         drained(SqliteLog(folder / "log.db"), store, config)
 
 
