@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from streamnb.model.mixture.components import ByteSoftmax as ByteSoftmax
     from streamnb.model.mixture.components import Pool as Pool
     from streamnb.model.mixture.components import Softmax as Softmax
+    from streamnb.model.mixture.components import OneDependence as OneDependence
     from streamnb.model.mixture.components import Tree as Tree
     from streamnb.model.mixture.hypotheses import Hypothesis as Hypothesis
     from streamnb.model.mixture.single_members import CalibratedNB as CalibratedNB
@@ -83,7 +84,7 @@ _HOMES = {
     "linear.sigmoid_unit": ("SigmoidUnit",),
     "mixture.bayes_optimal": ("BayesOptimalClassifier",),
     "mixture.bayes_optimal_nb": ("BayesOptimalNB",),
-    "mixture.components": ("ByteSoftmax", "Pool", "Softmax", "Tree"),
+    "mixture.components": ("ByteSoftmax", "OneDependence", "Pool", "Softmax", "Tree"),
     "mixture.hypotheses": ("Hypothesis",),
     "mixture.single_members": ("CalibratedNB", "LogOpinionPool", "SoftmaxRegression"),
     "naive_bayes.linear_view": ("LinearView",),

@@ -41,6 +41,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "byte_softmax": {"rate": 0.6, "first_bytes": 2000},
     "pool": {"variance": 0.1, "calibrated": False},
     "tree": {"prior_weight": 20.0},
+    "one_dependence": {"prior_weight": 5.0},
 }
 """Kind -> the keys that not all kinds have, with their defaults."""
 _NOT_NAIVE: dict[str, Any] = dict.fromkeys(("density", "calibrated"))
@@ -54,8 +55,8 @@ class HypothesisConfig(Section, frozen=True):
     counts; smoothing is taken whole: alpha, or m with p.
 
     Attributes:
-        kind: "naive_bayes", "softmax", "byte_softmax", "pool" or "tree"; see `streamnb.model.mixture` for
-            all but the first.
+        kind: "naive_bayes", "softmax", "byte_softmax", "pool", "tree" or "one_dependence"; see
+            `streamnb.model.mixture` for all but the first.
         likelihood: how texts are read; see `streamnb.model.mixture.hypotheses.Hypothesis`.
         alpha: added to every count.
         m: equivalent sample size of the m-estimate, in place of alpha.
@@ -69,12 +70,12 @@ class HypothesisConfig(Section, frozen=True):
         first_bytes: how many bytes of a text are read by a softmax regression on bytes.
         pairs: whether pairs of adjacent words and of attributes are features of a softmax regression.
         variance: of a pool's weights before anything is learned.
-        prior_weight: what P(value | label) counts beside the pairs of a tree, in examples.
+        prior_weight: what P(value | label) counts beside pairs of values, in examples.
         weight: relative prior probability of the hypothesis itself; 0 for one that is not weighed.
         name: what predictions, metrics and reports call it; None says how it reads.
     """
 
-    kind: Literal["naive_bayes", "softmax", "byte_softmax", "pool", "tree"] = "naive_bayes"
+    kind: Literal["naive_bayes", "softmax", "byte_softmax", "pool", "tree", "one_dependence"] = "naive_bayes"
     likelihood: Literal["multinomial", "presence", "bernoulli", "complement"] | None = None
     alpha: Annotated[float | None, ABOVE_ZERO] = None
     m: Annotated[float | None, ABOVE_ZERO] = None
@@ -108,7 +109,7 @@ class HypothesisConfig(Section, frozen=True):
     @property
     def is_opinion(self) -> bool:
         """Whether a pool takes it in."""
-        return self.kind in {"softmax", "byte_softmax", "tree"} or (
+        return self.kind in {"softmax", "byte_softmax", "tree", "one_dependence"} or (
             self.kind == "naive_bayes" and bool(self.calibrated)
         )
 
@@ -188,7 +189,7 @@ def _check(key: str, hypotheses: Sequence[HypothesisConfig]) -> None:
     """Refuse a pool of nothing, bytes that are read otherwise, and none of any weight."""
     for i, hypothesis in enumerate(hypotheses):
         if hypothesis.kind == "pool" and not any(other.is_opinion for other in hypotheses):
-            kinds = 'of kind "softmax", "byte_softmax" or "tree" or with calibrated = true'
+            kinds = 'of kind "softmax", "byte_softmax", "tree" or "one_dependence" or with calibrated = true'
             raise refused(f"{key}[{i}].kind", "pool", f"a hypothesis beside it to pool, {kinds}")
     read = [(i, h.first_bytes) for i, h in enumerate(hypotheses) if h.first_bytes is not None]
     for i, first_bytes in read:

@@ -129,6 +129,25 @@ class Tree:
         return self.name or f"tree prior_weight={self.prior_weight:g}"
 
 
+@dataclass(frozen=True)
+class OneDependence(Tree):
+    """Averaged one-dependence estimators over numbers and nominal values: see `trees.averaged`.
+
+    It reads the counts of a `Tree` beside it that has as many values and as much memory; without one it has
+    counts of its own.
+
+    Attributes:
+        prior_weight, max_values, memory, weight, name: as of a `Tree`.
+    """
+
+    prior_weight: float = 5.0
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is: ``one-dependence prior_weight=5``."""
+        return self.name or f"one-dependence prior_weight={self.prior_weight:g}"
+
+
 AnyHypothesis = Hypothesis | Softmax | ByteSoftmax | Pool | Tree
 
 

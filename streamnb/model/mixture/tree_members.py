@@ -24,17 +24,23 @@ from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
-from streamnb.model.mixture.components import AnyHypothesis, Tree
+from streamnb.model.mixture.components import AnyHypothesis, OneDependence, Tree
 from streamnb.model.naive_bayes.sufficient_statistics import Statistics
+from streamnb.model.trees.averaged import averaged_log_odds
 from streamnb.model.trees.kernels import TreeReading, score_factors
 from streamnb.model.trees.tree_model import TreeModel
 from streamnb.model.trees.value_codes import MISSING, UNKNOWN, KeyColumn, magnitudes
 
 _ALPHA = 1.0
+_NOBODY = -1
+_WEIGHTS = ("prior_weight", "averaged_prior_weight")
+"""What a state calls that of a tree, and of who averages over the same counts."""
 
 
 class TreeOpinions:
-    """The tree hypotheses among others, each with counts of its own. Texts are left out.
+    """The tree hypotheses among others, each with counts of its own, and those that average over counts.
+
+    Texts are left out.
 
     Args:
         hypotheses: all hypotheses; other ones are passed over.
@@ -42,7 +48,12 @@ class TreeOpinions:
 
     def __init__(self, hypotheses: Sequence[AnyHypothesis]) -> None:
         self._trees = [h for h in hypotheses if isinstance(h, Tree)]
-        self._models = [TreeModel(tree.max_values, tree.memory) for tree in self._trees]
+        self._readers = _readers(self._trees)
+        self._models = [
+            TreeModel(self._trees[t].max_values, self._trees[t].memory, grows=tree != _NOBODY)
+            for tree, averaged in self._readers
+            for t in [max(tree, averaged)]
+        ]
         self._texts: dict[int, str] = {}  # of the rows of a vocabulary
         self._seen: tuple[Vocabulary, int] | None = None
 
@@ -55,14 +66,16 @@ class TreeOpinions:
         """Log P(class, event) of every event by all learned before it, shape (trees, n, K); then learn it."""
         batch = encoded.batch
         n, K = batch.label.size, len(statistics.classes)
-        found = np.empty((len(self._models), n, K))
+        found = np.empty((len(self._trees), n, K))
         if not self._models:
             return found
         columns = self._columns(encoded, statistics)
         labels = batch.label if learn else np.full(n, -1)
-        for t, model in enumerate(self._models):
+        for readers, model in zip(self._readers, self._models, strict=True):
             codes = model.encoded(columns, labels >= 0)
-            model.run(codes, labels, batch.weight, K, self._reading(t, K), learn=learn, joints=found[t])
+            joints, averages = (None if t == _NOBODY else found[t] for t in readers)
+            reading, asked = self._reading(readers, K), {"joints": joints, "averages": averages}
+            model.run(codes, labels, batch.weight, K, reading, learn=learn, **asked)
         return found
 
     def unlearn(self, encoded: Encoded, statistics: Statistics) -> int:
@@ -98,7 +111,7 @@ class TreeOpinions:
         Returns float64[trees, n].
         """
         one, other = classes
-        found = np.zeros((len(self._models), parts.label.size))
+        found = np.zeros((len(self._trees), parts.label.size))
         if not self._models:
             return found
         columns, K = self._columns(encoded, statistics), len(statistics.classes)
@@ -106,42 +119,62 @@ class TreeOpinions:
         D = np.count_nonzero(np.diff(parts.item_rows))
         owners = [groups[g] for g in parts.item_group[:D].tolist()]
         owners += [(CONTINUOUS, fields[f]) for f in parts.value_field.tolist()]
-        for t, model in enumerate(self._models):
+        for readers, model in zip(self._readers, self._models, strict=True):
             codes = model.coded.encode(columns, np.zeros(1, dtype=np.bool_))
+            reading, tables = self._reading(readers, K), model.counts.tables
             factors = np.ones((codes.shape[1], K))
-            score_factors(model.counts.tables, codes, 0, self._reading(t, K), factors)
-            for i, owner in enumerate(owners):
-                number = model.coded.numbers.get(owner)
-                if number is not None and codes[0, number] != MISSING:
-                    found[t, i] = np.log(factors[number, one] / factors[number, other])
-            weights = model.counts.tables.classes
-            found[t, -1] = np.log(weights[one] / weights[other])
+            score_factors(tables, codes, 0, reading, factors)
+            told = (
+                np.log(factors[:, one] / factors[:, other]),
+                averaged_log_odds(tables, codes[0], reading, classes),
+            )
+            for t, odds in zip(readers, told, strict=True):
+                if t == _NOBODY:
+                    continue
+                for i, owner in enumerate(owners):
+                    number = model.coded.numbers.get(owner)
+                    if number is not None and codes[0, number] != MISSING:
+                        found[t, i] = odds[number]
+                found[t, -1] = np.log(tables.classes[one] / tables.classes[other])
         return found
 
     def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
         """Of all trees: JSON-able values, and arrays."""
         states = [model.state() for model in self._models]
         described = [
-            {**meta, "prior_weight": tree.prior_weight}
-            for tree, (meta, _) in zip(self._trees, states, strict=True)
+            meta | weights for weights, (meta, _) in zip(self._prior_weights(), states, strict=True)
         ]
         arrays = {f"{t}_{name}": array for t, (_, own) in enumerate(states) for name, array in own.items()}
         return described, arrays
 
     def load(self, described: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array]) -> None:
         """Replace everything by a state. Raises ValueError for one of other trees, and SnapshotError."""
-        own = [(tree.prior_weight, tree.max_values) for tree in self._trees]
-        if [(meta.get("prior_weight"), meta.get("max_values")) for meta in described] != own:
+        own = [
+            {"max_values": model.coded.most, **weights}
+            for model, weights in zip(self._models, self._prior_weights(), strict=True)
+        ]
+        names = ("max_values", *_WEIGHTS)
+        if [{name: meta[name] for name in names if name in meta} for meta in described] != own:
             raise ValueError("a state of other trees than the hypotheses")
         self._models = [
-            TreeModel.from_state(tree.memory, meta, named(arrays, f"{t}_"))
-            for t, (tree, meta) in enumerate(zip(self._trees, described, strict=True))
+            TreeModel.from_state(
+                model.counts.memory, meta, named(arrays, f"{t}_"), grows=model.counts.grows
+            )
+            for t, (model, meta) in enumerate(zip(self._models, described, strict=True))
         ]
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _reading(self, t: int, classes: int) -> TreeReading:
-        return TreeReading(_ALPHA * UNIT, self._trees[t].prior_weight * UNIT, np.zeros(classes), LEARNED)
+    def _reading(self, readers: tuple[int, int], classes: int) -> TreeReading:
+        m, averaged_m = (self._trees[t].prior_weight * UNIT for t in readers)  # that of nobody is not read
+        return TreeReading(_ALPHA * UNIT, m, averaged_m, np.zeros(classes), LEARNED)
+
+    def _prior_weights(self) -> list[dict[str, float]]:
+        """Of those that read each table of counts, as a state calls them."""
+        return [
+            {name: self._trees[t].prior_weight for name, t in zip(_WEIGHTS, readers, strict=True) if t != _NOBODY}
+            for readers in self._readers
+        ]
 
     def _columns(self, encoded: Encoded, statistics: Statistics) -> list[KeyColumn]:
         """The nominal and continuous attributes of a batch."""
@@ -178,6 +211,21 @@ class TreeOpinions:
         if text is None:
             text = self._texts[row] = vocabulary.key(row).decode()
         return text
+
+
+def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:
+    """Of each table of counts: which hypothesis reads it along a tree, and which averages; else `_NOBODY`."""
+    found = {t: _NOBODY for t, h in enumerate(trees) if not isinstance(h, OneDependence)}
+    alone = []
+    for t, h in enumerate(trees):
+        if isinstance(h, OneDependence):
+            room = h.max_values, h.memory
+            free = (i for i in found if found[i] == _NOBODY and (trees[i].max_values, trees[i].memory) == room)
+            if (tree := next(free, _NOBODY)) == _NOBODY:
+                alone.append((_NOBODY, t))
+            else:
+                found[tree] = t
+    return [*found.items(), *alone]
 
 
 def _own_text(tokens: Tokens | None, item: int) -> Any:

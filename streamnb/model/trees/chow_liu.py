@@ -156,6 +156,6 @@ class ChowLiuTree(TreeEstimator, base.Estimator):  # type: ignore[misc]  # River
         """Log P(x) of each event, learned in order where they are to be."""
         joints = np.empty((labels.size, _ONE_CLASS))
         m, alpha = float(self.prior_weight * UNIT), float(self.alpha * UNIT)
-        reading = TreeReading(alpha, m, np.zeros(_ONE_CLASS), UNIFORM)
+        reading = TreeReading(alpha, m, m, np.zeros(_ONE_CLASS), UNIFORM)
         self._model.run(codes, labels, weights, _ONE_CLASS, reading, learn=learn, joints=joints)
         return np.where(np.isfinite(joints[:, 0]), joints[:, 0], 0.0)  # before the first there is no class

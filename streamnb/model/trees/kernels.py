@@ -28,6 +28,7 @@ from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.compiled.vectors import copy_to
 from streamnb.model.naive_bayes.scoring import score_priors
 from streamnb.model.numerics.logspace import normalise
+from streamnb.model.trees.averaged import score_averaged
 
 _SMALL = 1e-200  # a product of factors, of which none is below 1e-100, is taken apart below this
 
@@ -73,14 +74,41 @@ class TreeReading(NamedTuple):
     Attributes:
         alpha: added to every count, units.
         m: what P(a | v) counts beside the events that have the parent's value, units.
+        averaged_m: the same where all parents are averaged, see `averaged`.
         prior: float64[K], relative weights of the classes where they are given.
         prior_mode: LEARNED, UNIFORM or GIVEN.
     """
 
     alpha: float
     m: float
+    averaged_m: float
     prior: Floats
     prior_mode: int
+
+
+@bundle
+class TreeScratch(NamedTuple):
+    """Room to work in.
+
+    Attributes:
+        factors, products, joint: float64[K].
+        misses: int64[K], zero.
+        work, found: of `score_averaged`.
+    """
+
+    factors: Floats
+    products: Floats
+    joint: Floats
+    misses: Ints
+    work: Floats
+    found: Ints
+
+    @classmethod
+    def of(cls, d: int, K: int) -> TreeScratch:
+        """For events of d attributes and K classes."""
+        vectors = np.empty((3, K))
+        work, found = np.empty((4, d, K)), np.empty((2, d), dtype=np.int64)
+        return cls(*vectors, np.zeros(K, dtype=np.int64), work, found)
 
 
 @inlined
@@ -222,10 +250,10 @@ def run_tree(
     weights: Any,
     until: int,
     learn: bool,
-    work: Any,
-    misses: Any,
+    scratch: TreeScratch,
     joints: Any,
     probabilities: Any,
+    averages: Any,
 ) -> int:
     """From event `first` on: predict, then learn, strictly in order.
 
@@ -238,21 +266,23 @@ def run_tree(
         weights: int64[n], units.
         until: after so many events that were learned it stops, for the tree is due.
         learn: whether to learn those that have a label.
-        work: float64[3, K], to work in.
-        misses: int64[K], zero.
+        scratch: to work in.
         joints: float64[n, K], log P(k, event); without rows it is not asked for.
         probabilities: float64[n, K], P(k | event); the same.
+        averages: float64[n, K], log P(k, event) without a tree, see `averaged`; the same.
 
     Returns the event to go on with.
     """
     learned = 0
     for e in range(first, labels.size):
         if joints.shape[0] or probabilities.shape[0]:
-            _score_event(tables, codes, e, reading, work[0], work[1], work[2])
+            _score_event(tables, codes, e, reading, scratch.factors, scratch.products, scratch.joint)
             if joints.shape[0]:
-                copy_to(joints[e], work[2])
+                copy_to(joints[e], scratch.joint)
             if probabilities.shape[0]:
-                normalise(work[2], misses, probabilities[e])
+                normalise(scratch.joint, scratch.misses, probabilities[e])
+        if averages.shape[0]:
+            score_averaged(tables, codes, e, reading, scratch.work, scratch.found, averages[e])
         if learn and labels[e] >= 0:
             count_event(tables, codes, e, labels[e], weights[e])
             learned += 1

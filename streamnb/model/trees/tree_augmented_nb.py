@@ -277,9 +277,11 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
     _multiclass = True
 
     def _reading(self) -> TreeReading:
+        m = float(self.prior_weight * UNIT)
         return TreeReading(
             float(self.alpha * UNIT),
-            float(self.prior_weight * UNIT),
+            m,
+            m,
             prior_weights(self.prior, self._classes),
             prior_mode(self.prior),
         )

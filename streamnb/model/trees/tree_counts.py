@@ -35,6 +35,7 @@ from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.trees.kernels import (
     TreeReading,
+    TreeScratch,
     TreeTables,
     fill_given,
     move_pairs,
@@ -69,6 +70,7 @@ class TreeCounts:
 
     Args:
         memory: of the pairs, bytes, spare capacity included.
+        grows: whether a tree is made of them; else there is none.
 
     Attributes:
         sizes: int64[d], how many codes each attribute has.
@@ -78,8 +80,8 @@ class TreeCounts:
         ranks: int64[d] or more, the place of each attribute in an order that does not hang on when it came.
     """
 
-    def __init__(self, memory: int) -> None:
-        self.memory = memory
+    def __init__(self, memory: int, *, grows: bool = True) -> None:
+        self.memory, self.grows = memory, grows
         self.sizes: Counts = np.zeros(0, dtype=np.int64)
         self.classes = 0
         self.events = 0
@@ -140,6 +142,7 @@ class TreeCounts:
         learn: bool = False,
         joints: Floats | None = None,
         probabilities: Floats | None = None,
+        averages: Floats | None = None,
     ) -> None:
         """Predict events in order, and learn those that have a label; for all of them there is room."""
         self._settle()
@@ -147,10 +150,11 @@ class TreeCounts:
         nothing = np.empty((0, K))
         joints = nothing if joints is None else joints
         probabilities = nothing if probabilities is None else probabilities
-        work, misses, done = np.empty((3, K)), np.zeros(K, dtype=np.int64), 0
+        averages = nothing if averages is None else averages
+        scratch, done = TreeScratch.of(codes.shape[1], K), 0
         while done < labels.size:
             due = moments(self.events)
-            until, filled = due - self.events, (work, misses, joints, probabilities)
+            until, filled = due - self.events, (scratch, joints, probabilities, averages)
             stop = run_tree(done, self.tables, reading, codes, labels, weights, until, learn, *filled)
             if learn:
                 self.events += int(np.count_nonzero(labels[done:stop] >= 0))
@@ -206,6 +210,9 @@ class TreeCounts:
         It hangs on nothing but them: equal edges are told apart by rank, and an attribute without a count,
         that is still to come or was unlearned, has no edge.
         """
+        self._is_stale = False
+        if not self.grows:
+            return
         information, weight = self._information()
         order = self._ranked()
         # To a millionth of a nat, so that what is equal ties, whatever the order in which it was summed.
@@ -213,7 +220,6 @@ class TreeCounts:
         parents, found = np.full(len(weight), -1), maximum_spanning_tree(told)
         parents[order] = np.where(found >= 0, order[found], -1)
         self._plant(parents)
-        self._is_stale = False
 
     def state(self) -> dict[str, Array]:
         """All counts, without spare capacity, and the parents."""
@@ -233,10 +239,10 @@ class TreeCounts:
 
     @classmethod
     def from_state(
-        cls, memory: int, sizes: Counts, meta: Mapping[str, Any], arrays: Mapping[str, Array]
+        cls, memory: int, sizes: Counts, meta: Mapping[str, Any], arrays: Mapping[str, Array], *, grows: bool
     ) -> TreeCounts:
         """Of a `state`, with its number of events and of attributes in pairs. Raises SnapshotError."""
-        counts = cls(memory)
+        counts = cls(memory, grows=grows)
         counts.events = count(meta, "events")
         counts.paired = count(meta, "paired", least=-1)
         K = np.size(arrays["class_weights"])

@@ -42,12 +42,13 @@ class TreeModel:
     Args:
         max_values: values of an attribute that have counts of their own.
         memory: of the counts of pairs, bytes.
+        grows: whether a tree is made of them.
     """
 
-    def __init__(self, max_values: int, memory: int) -> None:
+    def __init__(self, max_values: int, memory: int, *, grows: bool = True) -> None:
         check_capacity(max_values, memory)
         self.coded = CodedValues(max_values)
-        self.counts = TreeCounts(memory)
+        self.counts = TreeCounts(memory, grows=grows)
 
     def encode(self, xs: Iterable[Any], kinds: Kinds, adds: Flags) -> Codes:
         """Events as codes; what those bring that add gets numbers. Shape (n, attributes)."""
@@ -74,36 +75,37 @@ class TreeModel:
         learn: bool,
         joints: Floats | None = None,
         probabilities: Floats | None = None,
+        averages: Floats | None = None,
     ) -> None:
         """Predict events in order, and learn them; see `kernels.run_tree`."""
         sizes = self.coded.sizes
         if not learn or self.counts.fitting(sizes, classes) == self.counts.paired:
             self.counts.reserve(sizes, classes)
-            self.counts.run(
-                codes, labels, weights, reading, learn=learn, joints=joints, probabilities=probabilities
-            )
+            asked = {"joints": joints, "probabilities": probabilities, "averages": averages}
+            self.counts.run(codes, labels, weights, reading, learn=learn, **asked)
             return
         # Memory is about to be spent: pairs are dropped at the event that needs it, and not before.
         for e in range(labels.size):
             one = slice(e, e + 1)
             found = self._predict_one(codes[one], reading)
-            for asked, row in zip((joints, probabilities), found, strict=True):
-                if asked is not None:
-                    asked[e] = -np.inf if asked is joints else 0.0
-                    asked[e, : row.size] = row
+            for filled, row in zip((joints, probabilities, averages), found, strict=True):
+                if filled is not None:
+                    filled[e] = 0.0 if filled is probabilities else -np.inf
+                    filled[e, : row.size] = row
             if labels[e] >= 0:
                 self._learn_one(codes[one], labels[one], weights[one], reading)
         self.counts.reserve(sizes, classes)
 
-    def _predict_one(self, codes: Codes, reading: TreeReading) -> tuple[Floats, Floats]:
-        """Log P(class, event) and P(class | event), by what has been counted so far."""
+    def _predict_one(self, codes: Codes, reading: TreeReading) -> Floats:
+        """What there may be asked of an event, by what has been counted so far. Shape (3, K)."""
         sizes, K = self.counts.sizes, self.counts.classes
         known = codes[:, : sizes.size]
         known = np.where(known < sizes, known, REST).astype(np.int32)
-        joints, shares, nobody = np.empty((1, K)), np.empty((1, K)), np.full(1, -1)
+        found, nobody = np.empty((3, 1, K)), np.full(1, -1)
         reading = reading._replace(prior=reading.prior[:K].copy())
-        self.counts.run(known, nobody, nobody, reading, joints=joints, probabilities=shares)
-        return joints[0], shares[0]
+        asked = dict(zip(("joints", "probabilities", "averages"), found, strict=True))
+        self.counts.run(known, nobody, nobody, reading, **asked)
+        return found[:, 0]
 
     def _learn_one(self, codes: Codes, labels: Ints, weights: Ints, reading: TreeReading) -> None:
         """Reserve what an event brings, and for nothing that comes after it; then learn it."""
@@ -175,11 +177,13 @@ class TreeModel:
 
     @classmethod
     @reading("a tree", ValueError)
-    def from_state(cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> TreeModel:
+    def from_state(
+        cls, memory: int, meta: Mapping[str, Any], arrays: Mapping[str, Array], *, grows: bool = True
+    ) -> TreeModel:
         """Of a `state`. Raises SnapshotError where it is none."""
-        model = cls(meta["max_values"], memory)
+        model = cls(meta["max_values"], memory, grows=grows)
         model.coded = CodedValues.from_description(meta["max_values"], meta["attributes"])
-        model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays)
+        model.counts = TreeCounts.from_state(memory, model.coded.sizes, meta, arrays, grows=grows)
         model._rank()
         return model
 
