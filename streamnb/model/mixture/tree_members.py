@@ -20,7 +20,7 @@ from streamnb.model.attributes.kinds import CONTINUOUS, NOMINAL
 from streamnb.model.attributes.priors import LEARNED
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
-from streamnb.model.compiled.arrays import Floats
+from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.encoding.batch import Batch, Encoded
 from streamnb.model.encoding.tokenizer import Tokens
 from streamnb.model.encoding.vocabulary import Vocabulary
@@ -178,39 +178,45 @@ class TreeOpinions:
 
     def _columns(self, encoded: Encoded, statistics: Statistics) -> list[KeyColumn]:
         """The nominal and continuous attributes of a batch."""
-        batch, n = encoded.batch, encoded.batch.label.size
-        event = np.repeat(np.arange(n), np.diff(batch.event_items))
-        columns = []
-        for number, (kind, name) in enumerate(statistics.layout.groups):
-            items = np.flatnonzero(batch.item_group == number) if kind == NOMINAL else np.empty(0, np.intp)
-            if items.size:
-                keys: list[Any] = [None] * n
-                rows = batch.rows[batch.item_rows[items]].tolist()
-                for item, e, row in zip(items.tolist(), event[items].tolist(), rows, strict=True):
-                    if row >= 0:
-                        keys[e] = self._text_of(statistics.vocabulary, row)
-                    else:
-                        keys[e] = _own_text(encoded.tokens, item) if batch.label[e] >= 0 else UNKNOWN
-                columns.append(KeyColumn(kind, name, keys))
-        event = np.repeat(np.arange(n), np.diff(batch.event_values))
-        found = magnitudes(batch.value)
-        for number, name in enumerate(statistics.layout.fields):
-            values = np.flatnonzero(batch.value_field == number)
-            if values.size:
-                keys = [None] * n
-                for e, key in zip(event[values].tolist(), found[values].tolist(), strict=True):
-                    keys[e] = key
-                columns.append(KeyColumn(CONTINUOUS, name, keys))
-        return columns
+        batch, n, layout = encoded.batch, encoded.batch.label.size, statistics.layout
+        groups, fields = list(layout.groups), list(layout.fields)
+        texts, group = self._texts_of(statistics.vocabulary), batch.item_group.tolist()
+        rows = batch.rows.take(batch.item_rows[:-1], mode="clip").tolist() if batch.rows.size else [-1] * len(group)
+        keys: dict[int, list[Any]] = {g: [None] * n for g in set(group) if groups[g][0] == NOMINAL}
+        for item, (e, g, row) in enumerate(zip(_owners(batch.event_items), group, rows, strict=True)):
+            if g in keys:
+                text = texts.get(row)
+                if text is None:
+                    text = self._new_text(encoded, statistics.vocabulary, e, item, row)
+                keys[g][e] = text
+        field, found = batch.value_field.tolist(), magnitudes(batch.value).tolist()
+        numbers: dict[int, list[Any]] = {f: [None] * n for f in set(field)}
+        for e, f, key in zip(_owners(batch.event_values), field, found, strict=True):
+            numbers[f][e] = key
+        return [KeyColumn(*groups[g], of) for g, of in keys.items()] + [
+            KeyColumn(CONTINUOUS, fields[f], of) for f, of in numbers.items()
+        ]
 
-    def _text_of(self, vocabulary: Vocabulary, row: int) -> str:
-        """The nominal value of a row."""
+    def _texts_of(self, vocabulary: Vocabulary) -> dict[int, str]:
+        """The nominal values of rows, as far as they have been read."""
         if (vocabulary, vocabulary.moves) != self._seen:  # pruned, or loaded
             self._seen, self._texts = (vocabulary, vocabulary.moves), {}
-        text = self._texts.get(row)
-        if text is None:
+        return self._texts
+
+    def _new_text(self, encoded: Encoded, vocabulary: Vocabulary, e: int, item: int, row: int) -> Any:
+        """The nominal value of an item of event e that was not read before."""
+        if row >= 0:
             text = self._texts[row] = vocabulary.key(row).decode()
-        return text
+            return text
+        return _own_text(encoded.tokens, item) if encoded.batch.label[e] >= 0 else UNKNOWN
+
+
+def _owners(ends: Ints) -> list[int]:
+    """The event of each item; of a single event arrays would cost more than all else."""
+    if ends.size == 2:  # noqa: PLR2004
+        return [0] * int(ends[1])
+    owners: list[int] = np.repeat(np.arange(ends.size - 1), np.diff(ends)).tolist()
+    return owners
 
 
 def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:

@@ -79,8 +79,10 @@ class TreeModel:
     ) -> None:
         """Predict events in order, and learn them; see `kernels.run_tree`."""
         sizes = self.coded.sizes
-        if not learn or self.counts.fitting(sizes, classes) == self.counts.paired:
-            self.counts.reserve(sizes, classes)
+        has_room = sizes is self.counts.sizes and classes == self.counts.classes
+        if has_room or not learn or self.counts.fitting(sizes, classes) == self.counts.paired:
+            if not has_room:
+                self.counts.reserve(sizes, classes)
             asked = {"joints": joints, "probabilities": probabilities, "averages": averages}
             self.counts.run(codes, labels, weights, reading, learn=learn, **asked)
             return

@@ -112,11 +112,14 @@ class CodedValues:
         self.most = most
         self.numbers: dict[tuple[int, Hashable], int] = {}
         self.codes: list[dict[Key, int]] = []
+        self._sizes: Ints | None = None
 
     @property
     def sizes(self) -> Ints:
-        """How many codes each attribute has, the REST among them."""
-        return np.array([len(codes) for codes in self.codes], dtype=np.int64)
+        """How many codes each attribute has, the REST among them; the same array until there are more."""
+        if self._sizes is None:
+            self._sizes = np.array([len(codes) for codes in self.codes], dtype=np.int64)
+        return self._sizes
 
     @property
     def ranks(self) -> Ints:
@@ -136,6 +139,7 @@ class CodedValues:
         number = self.numbers.setdefault((kind, name), len(self.codes))
         if number == len(self.codes):
             self.codes.append({None: MISSING})
+            self._sizes = None
         return number
 
     def code(self, attribute: int, key: Key, *, adds: bool) -> int:
@@ -146,6 +150,7 @@ class CodedValues:
             if not adds or key is UNKNOWN or len(codes) > self.most:
                 return REST
             found = codes[key] = len(codes)
+            self._sizes = None
         return found
 
     def encode(self, columns: Sequence[KeyColumn], adds: Flags) -> Codes:
@@ -156,7 +161,7 @@ class CodedValues:
             adds: bool[n], whether what an event brings is given numbers: it is going to be learned.
         """
         self._number(columns, adds)
-        matrix = np.full((adds.size, len(self.codes)), MISSING, dtype=np.int32)
+        codes: list[list[Any]] = [[MISSING] * adds.size] * len(self.codes)
         for kind, name, keys in columns:
             number = self.numbers.get((kind, name))
             if number is None:
@@ -167,8 +172,8 @@ class CodedValues:
                 for e, code in enumerate(found):
                     if code is None:
                         found[e] = self.code(number, keys[e], adds=bool(adds[e]))
-            matrix[:, number] = found
-        return matrix
+            codes[number] = found
+        return np.array(codes, dtype=np.int32).reshape(len(codes), adds.size).T.copy()
 
     def adopt(self, other: CodedValues) -> tuple[Ints, list[Ints]]:
         """Add all of `other`: the number of each of its attributes here, and of each of its codes."""
@@ -213,7 +218,7 @@ class CodedValues:
 
 def magnitudes(values: Floats) -> Ints:
     """Sign, power of two and first digits of finite numbers, as one integer each. Minus zero is zero."""
-    return (np.clip(values, -LARGEST, LARGEST) + 0.0).view(np.int64) >> _SHIFT
+    return (np.minimum(np.maximum(values, -LARGEST), LARGEST) + 0.0).view(np.int64) >> _SHIFT
 
 
 def key_columns(xs: Any, kinds: Kinds) -> list[KeyColumn]:
