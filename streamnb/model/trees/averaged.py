@@ -16,11 +16,13 @@ Machine Learning 58(1).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.weights import UNIT
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.naive_bayes.scoring import score_priors
@@ -29,20 +31,42 @@ from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
 LEAST_MET = 30 * UNIT
 """Examples that have had a value before it is a parent."""
 _SOME = 8  # factors, of which none is below 2^-110, whose product is no less than 2^-1000
+_NO_POWER = -(1 << 30)
+
+
+@bundle
+class AveragedScratch(NamedTuple):
+    """Room for one event that has V values of attributes that are counted in pairs, up to d, and K classes.
+
+    Attributes:
+        attributes: int64[d], whose values they are.
+        is_parent: bool[d].
+        bases: float64[K, d], m P(a | v).
+        inverses: float64[K, d], 1 / (n_bv + m).
+        products: float64[K, d], what is said given each.
+        powers: int64[K, d], of two that belong to the products.
+        counts: float64[d, K, d], n_abv of each two of them.
+    """
+
+    attributes: Ints
+    is_parent: Flags
+    bases: Floats
+    inverses: Floats
+    products: Floats
+    powers: Ints
+    counts: Floats
+
+    @classmethod
+    def of(cls, d: int, K: int) -> AveragedScratch:
+        """For events of d attributes and K classes."""
+        numbers, flags, powers = np.empty(d, np.int64), np.empty(d, np.bool_), np.empty((K, d), np.int64)
+        return cls(numbers, flags, *np.empty((3, K, d)), powers, np.empty((d, K, d)))
 
 
 @inlined
-def _take_apart(products: Any, powers: Any) -> None:
-    """Move powers of two from products (K,) to `powers`."""
-    for k in range(products.size):
-        powers[k] += power_of(products[k])
-        products[k] = mantissa_of(products[k])
-
-
-@inlined
-def _read_values(tables: Any, codes: Any, e: int, reading: Any, work: Any, found: Any, joint: Any) -> int:
-    """Read P(a | v) and n_bv of every value of event e; how many there are that are counted in pairs."""
-    known, paired = 0, tables.pair_first.shape[0]
+def _read_values(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> Any:
+    """Read P(a | v) and n_bv of every value of event e; how many are counted in pairs, and how many parents."""
+    V, parents, paired, m = 0, 0, tables.pair_first.shape[0], reading.averaged_m
     for a in range(codes.shape[1]):
         if codes[e, a] < 0:
             continue
@@ -53,47 +77,55 @@ def _read_values(tables: Any, codes: Any, e: int, reading: Any, work: Any, found
             continue
         for k in range(joint.size):
             count, spread = tables.values[row, k], reading.alpha * tables.live[a]
-            work[2, known, k] = (count + reading.alpha) / (tables.classes[k] + spread)
-            work[0, known, k] = reading.averaged_m * work[2, known, k]
-            work[1, known, k] = 1.0 / (count + reading.averaged_m)
-            work[3, known, k] = 0.0
+            base = (count + reading.alpha) / (tables.classes[k] + spread)
+            if a < paired:
+                scratch.bases[k, V], scratch.inverses[k, V] = m * base, 1.0 / (count + m)
+                scratch.products[k, V], scratch.powers[k, V] = base, 0
+            else:
+                joint[k] += math.log(base)
         if a < paired:
-            found[0, known], found[1, known] = a, met >= LEAST_MET
-            known += 1
-        else:
-            for k in range(joint.size):
-                joint[k] += math.log(work[2, known, k])
-    return known
+            scratch.attributes[V], scratch.is_parent[V] = a, met >= LEAST_MET
+            parents += met >= LEAST_MET
+            V += 1
+    return V, parents
 
 
 @inlined
-def _multiply_pairs(tables: Any, codes: Any, e: int, work: Any, found: Any, known: int) -> None:
-    """Multiply the products of all parents by what each of the other values says given them."""
-    bases, inverses, products, powers = work[0], work[1], work[2], work[3]
-    rows, pairs = tables.rows, tables.pairs
-    for i in range(known):
-        first, v = tables.pair_first[found[0, i]], codes[e, found[0, i]]
-        _take_apart(products[i], powers[i])
-        for j in range(i + 1, known):
-            b = found[0, j]
+def _gather(tables: Any, codes: Any, e: int, V: int, scratch: Any) -> None:
+    """Fill counts[i, k, j] = n_abv of values i and j of event e, for i != j; each pair is read once."""
+    pairs, rows, counts = tables.pairs, tables.rows, scratch.counts
+    for i in range(V):
+        a = scratch.attributes[i]
+        first, v = tables.pair_first[a], codes[e, a]
+        for j in range(i + 1, V):
+            b = scratch.attributes[j]
             row = first[b] + v * rows[b] + codes[e, b]
-            for k in range(products.shape[1]):
+            for k in range(counts.shape[1]):
                 count = float(pairs[row, k])
-                products[i, k] *= (count + bases[j, k]) * inverses[i, k]
-                products[j, k] *= (count + bases[i, k]) * inverses[j, k]
-            if (j - i) % _SOME == 0:
-                _take_apart(products[i], powers[i])
-        if i % _SOME == _SOME - 1:
-            for j in range(i + 1, known):
-                _take_apart(products[j], powers[j])
-    for i in range(known):
-        _take_apart(products[i], powers[i])
+                counts[i, k, j] = count
+                counts[j, k, i] = count
+
+
+@inlined
+def _multiply(V: int, scratch: Any) -> None:
+    """Multiply the product of every parent by what each of the other values says given it."""
+    for i in range(V):
+        for k in range(scratch.bases.shape[0]):
+            counts, products, inverses = scratch.counts[i, k], scratch.products[k], scratch.inverses[k]
+            base, own = scratch.bases[k, i], products[i]
+            counts[i] = 0.0
+            for j in range(V):
+                products[j] *= (counts[j] + base) * inverses[j]
+            products[i] = own
+            if i % _SOME == _SOME - 1 or i == V - 1:
+                powers = scratch.powers[k]
+                for j in range(V):
+                    powers[j] += power_of(products[j])
+                    products[j] = mantissa_of(products[j])
 
 
 @kernel
-def score_averaged(
-    tables: Any, codes: Any, e: int, reading: Any, work: Any, found: Any, joint: Any
-) -> None:
+def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> None:
     """joint[k] = log P(k, event), on average over the parents; -inf for a class without examples.
 
     Args:
@@ -101,30 +133,28 @@ def score_averaged(
         codes: int32[n, d].
         e: the event.
         reading: `TreeReading`.
-        work: float64[4, d, K], to work in: m P(a | v), 1 / (n_bv + m), and products with their powers of two.
-        found: int64[2, d], the same: which attributes are known, and whether they are parents.
+        scratch: to work in.
         joint: float64[K], is filled.
     """
     score_priors(tables.classes, tables.classes, reading.prior_mode, reading.prior, joint)
-    known = _read_values(tables, codes, e, reading, work, found, joint)
-    parents = 0
-    for i in range(known):
-        parents += found[1, i]
+    V, parents = _read_values(tables, codes, e, reading, scratch, joint)
+    products, powers = scratch.products, scratch.powers
     if parents == 0:
-        for i in range(known):
-            for k in range(joint.size):
-                joint[k] += math.log(work[2, i, k])
+        for k in range(joint.size):
+            for i in range(V):
+                joint[k] += math.log(products[k, i])
         return
-    _multiply_pairs(tables, codes, e, work, found, known)
+    _gather(tables, codes, e, V, scratch)
+    _multiply(V, scratch)
     for k in range(joint.size):
-        top = -np.inf
-        for i in range(known):
-            if found[1, i]:
-                top = max(top, work[3, i, k])
+        top = np.int64(_NO_POWER)
+        for i in range(V):
+            if scratch.is_parent[i]:
+                top = max(top, powers[k, i])
         total = 0.0
-        for i in range(known):
-            if found[1, i]:
-                total += math.ldexp(work[2, i, k], int(work[3, i, k] - top))
+        for i in range(V):
+            if scratch.is_parent[i]:
+                total += math.ldexp(products[k, i], max(powers[k, i] - top, _NO_POWER))
         joint[k] += math.log(total / parents) + top * LN2
 
 

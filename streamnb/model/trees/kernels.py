@@ -28,7 +28,7 @@ from streamnb.model.compiled.jit import allocating, inlined, kernel
 from streamnb.model.compiled.vectors import copy_to
 from streamnb.model.naive_bayes.scoring import score_priors
 from streamnb.model.numerics.logspace import normalise
-from streamnb.model.trees.averaged import score_averaged
+from streamnb.model.trees.averaged import AveragedScratch, score_averaged
 
 _SMALL = 1e-200  # a product of factors, of which none is below 1e-100, is taken apart below this
 
@@ -93,22 +93,19 @@ class TreeScratch(NamedTuple):
     Attributes:
         factors, products, joint: float64[K].
         misses: int64[K], zero.
-        work, found: of `score_averaged`.
+        averaged: for what is averaged.
     """
 
     factors: Floats
     products: Floats
     joint: Floats
     misses: Ints
-    work: Floats
-    found: Ints
+    averaged: AveragedScratch
 
     @classmethod
     def of(cls, d: int, K: int) -> TreeScratch:
         """For events of d attributes and K classes."""
-        vectors = np.empty((3, K))
-        work, found = np.empty((4, d, K)), np.empty((2, d), dtype=np.int64)
-        return cls(*vectors, np.zeros(K, dtype=np.int64), work, found)
+        return cls(*np.empty((3, K)), np.zeros(K, dtype=np.int64), AveragedScratch.of(d, K))
 
 
 @inlined
@@ -282,7 +279,7 @@ def run_tree(
             if probabilities.shape[0]:
                 normalise(scratch.joint, scratch.misses, probabilities[e])
         if averages.shape[0]:
-            score_averaged(tables, codes, e, reading, scratch.work, scratch.found, averages[e])
+            score_averaged(tables, codes, e, reading, scratch.averaged, averages[e])
         if learn and labels[e] >= 0:
             count_event(tables, codes, e, labels[e], weights[e])
             learned += 1
