@@ -21,7 +21,7 @@ from streamnb.model.hidden_markov.online_baum_welch import OnlineBaumWelch
 from streamnb.model.linear.linear_regression import LinearRegression
 from streamnb.model.linear.logistic_regression import LogisticRegression
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
-from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, Pool, Softmax, Tree
+from streamnb.model.mixture.components import AnyHypothesis, ByteSoftmax, OneDependence, Pool, Softmax, Tree
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.posterior.sequential import SequentialPosterior
@@ -63,6 +63,7 @@ def warm() -> None:
         Pool(),
         Pool(calibrated=True),
         Tree(),
+        OneDependence(),
     ]
     many = BayesOptimalNB({"text": "text"}, hypotheses, switching_rate=0.1, prediction="gibbs")
     for label in ("a", "b", "c"):

@@ -66,6 +66,29 @@ class Oracle:
                 total += math.log(self.probability(a, v, parent, keys.get(parent), y))
         return total
 
+    def averaged(self, x, y, m=5.0):
+        """The mean over all parents that 30 examples had; naive Bayes where there is none."""
+        keys = {a: v for a, v in self.keys(x).items() if v in self.known(a)}
+        n = {a: self.values[a, v, y] for a, v in keys.items()}
+        base = {
+            a: (n[a] + self.alpha) / (self.classes[y] + self.alpha * len(self.known(a))) for a in keys
+        }
+        said = []
+        for b, u in keys.items():
+            if sum(self.values[b, u, z] for z in self.classes) >= 30:
+                given = {a: (self.pairs[a, v, b, u, y] + m * base[a]) / (n[b] + m) for a, v in keys.items()}
+                said.append(sum(math.log(base[a] if a == b else given[a]) for a in keys))
+        said = said or [sum(map(math.log, base.values()))]
+        top = max(said)
+        prior = math.log(self.classes[y] / sum(self.classes.values()))
+        return prior + top + math.log(sum(math.exp(one - top) for one in said) / len(said))
+
+    def unlearn(self, x, y, w=1.0):
+        self.learn(x, y, -w)
+        for counts in (self.classes, self.attributes, self.values, self.pairs):
+            for key in [key for key, n in counts.items() if not n]:
+                del counts[key]
+
     def gain(self, a, b):
         """What an edge adds to the log likelihood of what was learned."""
         cells = {(v, u, y): n for (i, v, j, u, y), n in self.pairs.items() if (i, j) == (a, b) and n}

@@ -244,7 +244,7 @@ def test_a_mixture_with_a_tree_is_run_stopped_run_again_and_verified(tmp_path, m
 @pytest.mark.parametrize(("table", "said"), [
     ('{kind="tree", alpha=2}', "expected alpha with kind"),
     ('{kind="tree", prior_weight=0}', "a number from 1e-6 to 1e6"),
-    ("{prior_weight=2}", 'with kind = "tree" alone'),
+    ("{prior_weight=2}", 'with kind = "tree" or "one_dependence" alone'),
 ])  # fmt: skip
 def test_what_a_tree_does_not_have_is_refused(table, said):
     with pytest.raises(ConfigError, match=said):
