@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from streamnb.model.mixture.bayes_optimal import BayesOptimalClassifier as BayesOptimalClassifier
     from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB as BayesOptimalNB
     from streamnb.model.mixture.components import ByteSoftmax as ByteSoftmax
+    from streamnb.model.mixture.components import OneDependence as OneDependence
     from streamnb.model.mixture.components import Pool as Pool
     from streamnb.model.mixture.components import Softmax as Softmax
-    from streamnb.model.mixture.components import OneDependence as OneDependence
     from streamnb.model.mixture.components import Tree as Tree
     from streamnb.model.mixture.hypotheses import Hypothesis as Hypothesis
     from streamnb.model.mixture.single_members import CalibratedNB as CalibratedNB

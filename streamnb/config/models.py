@@ -22,7 +22,8 @@ from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 from streamnb.model.naive_bayes.room import NEWEST
 
 _NOT_NAIVE: dict[str, Callable[..., AnyHypothesis]] = {
-    "softmax": Softmax, "byte_softmax": ByteSoftmax, "pool": Pool, "tree": Tree, "one_dependence": OneDependence
+    "softmax": Softmax, "byte_softmax": ByteSoftmax, "pool": Pool, "tree": Tree,
+    "one_dependence": OneDependence,
 }  # fmt: skip
 """Kind of a hypothesis -> what makes it, of those that read no counts as naive Bayes does."""
 

@@ -70,9 +70,7 @@ class Oracle:
         """The mean over all parents that 30 examples had; naive Bayes where there is none."""
         keys = {a: v for a, v in self.keys(x).items() if v in self.known(a)}
         n = {a: self.values[a, v, y] for a, v in keys.items()}
-        base = {
-            a: (n[a] + self.alpha) / (self.classes[y] + self.alpha * len(self.known(a))) for a in keys
-        }
+        base = {a: (n[a] + self.alpha) / (self.classes[y] + self.alpha * len(self.known(a))) for a in keys}
         said = []
         for b, u in keys.items():
             if sum(self.values[b, u, z] for z in self.classes) >= 30:

@@ -141,9 +141,7 @@ class TreeOpinions:
     def state(self) -> tuple[list[dict[str, Any]], dict[str, Array]]:
         """Of all trees: JSON-able values, and arrays."""
         states = [model.state() for model in self._models]
-        described = [
-            meta | weights for weights, (meta, _) in zip(self._prior_weights(), states, strict=True)
-        ]
+        described = [meta | weights for weights, (meta, _) in zip(self._prior_weights(), states, strict=True)]
         arrays = {f"{t}_{name}": array for t, (_, own) in enumerate(states) for name, array in own.items()}
         return described, arrays
 
@@ -157,9 +155,7 @@ class TreeOpinions:
         if [{name: meta[name] for name in names if name in meta} for meta in described] != own:
             raise ValueError("a state of other trees than the hypotheses")
         self._models = [
-            TreeModel.from_state(
-                model.counts.memory, meta, named(arrays, f"{t}_"), grows=model.counts.grows
-            )
+            TreeModel.from_state(model.counts.memory, meta, named(arrays, f"{t}_"), grows=model.counts.grows)
             for t, (model, meta) in enumerate(zip(self._models, described, strict=True))
         ]
 
@@ -172,7 +168,11 @@ class TreeOpinions:
     def _prior_weights(self) -> list[dict[str, float]]:
         """Of those that read each table of counts, as a state calls them."""
         return [
-            {name: self._trees[t].prior_weight for name, t in zip(_WEIGHTS, readers, strict=True) if t != _NOBODY}
+            {
+                name: self._trees[t].prior_weight
+                for name, t in zip(_WEIGHTS, readers, strict=True)
+                if t != _NOBODY
+            }
             for readers in self._readers
         ]
 
@@ -181,7 +181,11 @@ class TreeOpinions:
         batch, n, layout = encoded.batch, encoded.batch.label.size, statistics.layout
         groups, fields = list(layout.groups), list(layout.fields)
         texts, group = self._texts_of(statistics.vocabulary), batch.item_group.tolist()
-        rows = batch.rows.take(batch.item_rows[:-1], mode="clip").tolist() if batch.rows.size else [-1] * len(group)
+        rows = (
+            batch.rows.take(batch.item_rows[:-1], mode="clip").tolist()
+            if batch.rows.size
+            else [-1] * len(group)
+        )
         keys: dict[int, list[Any]] = {g: [None] * n for g in set(group) if groups[g][0] == NOMINAL}
         for item, (e, g, row) in enumerate(zip(_owners(batch.event_items), group, rows, strict=True)):
             if g in keys:
@@ -213,7 +217,7 @@ class TreeOpinions:
 
 def _owners(ends: Ints) -> list[int]:
     """The event of each item; of a single event arrays would cost more than all else."""
-    if ends.size == 2:  # noqa: PLR2004
+    if ends.size == 2:
         return [0] * int(ends[1])
     owners: list[int] = np.repeat(np.arange(ends.size - 1), np.diff(ends)).tolist()
     return owners
@@ -226,7 +230,9 @@ def _readers(trees: Sequence[Tree]) -> list[tuple[int, int]]:
     for t, h in enumerate(trees):
         if isinstance(h, OneDependence):
             room = h.max_values, h.memory
-            free = (i for i in found if found[i] == _NOBODY and (trees[i].max_values, trees[i].memory) == room)
+            free = (
+                i for i in found if found[i] == _NOBODY and (trees[i].max_values, trees[i].memory) == room
+            )
             if (tree := next(free, _NOBODY)) == _NOBODY:
                 alone.append((_NOBODY, t))
             else:

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.compiler.bundles import bundle
-from streamnb.model.attributes.weights import UNIT
 from streamnb.model.attributes.signatures import Flags
+from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.compiled.jit import inlined, kernel
-from streamnb.model.naive_bayes.scoring import score_priors
 from streamnb.model.numerics.logspace import LN2, mantissa_of, power_of
 
 LEAST_MET = 30 * UNIT
@@ -59,13 +58,15 @@ class AveragedScratch(NamedTuple):
     @classmethod
     def of(cls, d: int, K: int) -> AveragedScratch:
         """For events of d attributes and K classes."""
-        numbers, flags, powers = np.empty(d, np.int64), np.empty(d, np.bool_), np.empty((K, d), np.int64)
-        return cls(numbers, flags, *np.empty((3, K, d)), powers, np.empty((d, K, d)))
+        attributes, powers = np.empty(d, dtype=np.int64), np.empty((K, d), dtype=np.int64)
+        bases, inverses, products = np.empty((3, K, d))
+        counts = np.empty((d, K, d))
+        return cls(attributes, np.empty(d, dtype=np.bool_), bases, inverses, products, powers, counts)
 
 
 @inlined
 def _read_values(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> Any:
-    """Read P(a | v) and n_bv of every value of event e; how many are counted in pairs, and how many parents."""
+    """Read P(a | v) and n_bv of every value of event e; how many are in pairs, and how many parents."""
     V, parents, paired, m = 0, 0, tables.pair_first.shape[0], reading.averaged_m
     for a in range(codes.shape[1]):
         if codes[e, a] < 0:
@@ -126,7 +127,7 @@ def _multiply(V: int, scratch: Any) -> None:
 
 @kernel
 def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, joint: Any) -> None:
-    """joint[k] = log P(k, event), on average over the parents; -inf for a class without examples.
+    """joint[k] += log P(event | k), on average over the parents.
 
     Args:
         tables: `TreeTables`.
@@ -134,9 +135,8 @@ def score_averaged(tables: Any, codes: Any, e: int, reading: Any, scratch: Any, 
         e: the event.
         reading: `TreeReading`.
         scratch: to work in.
-        joint: float64[K], is filled.
+        joint: float64[K], log P(k).
     """
-    score_priors(tables.classes, tables.classes, reading.prior_mode, reading.prior, joint)
     V, parents = _read_values(tables, codes, e, reading, scratch, joint)
     products, powers = scratch.products, scratch.powers
     if parents == 0:

@@ -105,7 +105,8 @@ class TreeScratch(NamedTuple):
     @classmethod
     def of(cls, d: int, K: int) -> TreeScratch:
         """For events of d attributes and K classes."""
-        return cls(*np.empty((3, K)), np.zeros(K, dtype=np.int64), AveragedScratch.of(d, K))
+        factors, products, joint = np.empty((3, K))
+        return cls(factors, products, joint, np.zeros(K, dtype=np.int64), AveragedScratch.of(d, K))
 
 
 @inlined
@@ -279,6 +280,7 @@ def run_tree(
             if probabilities.shape[0]:
                 normalise(scratch.joint, scratch.misses, probabilities[e])
         if averages.shape[0]:
+            score_priors(tables.classes, tables.classes, reading.prior_mode, reading.prior, averages[e])
             score_averaged(tables, codes, e, reading, scratch.averaged, averages[e])
         if learn and labels[e] >= 0:
             count_event(tables, codes, e, labels[e], weights[e])

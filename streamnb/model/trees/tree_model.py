@@ -105,8 +105,10 @@ class TreeModel:
         known = np.where(known < sizes, known, REST).astype(np.int32)
         found, nobody = np.empty((3, 1, K)), np.full(1, -1)
         reading = reading._replace(prior=reading.prior[:K].copy())
-        asked = dict(zip(("joints", "probabilities", "averages"), found, strict=True))
-        self.counts.run(known, nobody, nobody, reading, **asked)
+        joints, shares, averages = found
+        self.counts.run(
+            known, nobody, nobody, reading, joints=joints, probabilities=shares, averages=averages
+        )
         return found[:, 0]
 
     def _learn_one(self, codes: Codes, labels: Ints, weights: Ints, reading: TreeReading) -> None:
