@@ -97,6 +97,7 @@ def schema(config: Config) -> EventSchema:
         max_bytes=config.events.max_bytes,
         entity_path=(config.events.entity or "") if config.model.reads_entity else None,
         clock=config.events.clock,
+        aliases=config.classes.aliases,
     )
 
 

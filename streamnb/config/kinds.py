@@ -278,6 +278,13 @@ SOURCE_WEIGHTS = _table(
     _real("", lambda weight: 0.0 <= weight <= 1000.0).parse,
     all,
 )
+ALIASES = _table(
+    "table of label = label",
+    'a table of label = the label that it is read as, such as { spma = "spam" }, or = "" for none; what one '
+    "is read as is not read as another",
+    lambda label: label if isinstance(label, str) else None,
+    lambda aliases: "" not in aliases and not aliases.keys() & aliases.values(),
+)
 PARENTS = _table(
     "table of attribute = names",
     'a table of attribute = [names], such as { colour = ["label", "shape"] }',

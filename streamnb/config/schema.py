@@ -17,6 +17,7 @@ from streamnb.config.classifiers import CLASSIFIERS, ModelKind
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
 from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
+    ALIASES,
     JSON_PATH,
     LIMIT,
     NAME,
@@ -320,13 +321,15 @@ class MemoryConfig(Section, frozen=True):
 
 
 class ClassesConfig(Section, frozen=True):
-    """How many classes there may be.
+    """How many classes there may be, and what labels are read as.
 
     Attributes:
         max: an event or verdict with a label beyond so many becomes a dead letter; 0 is no limit.
+        aliases: label -> the one that it is read as; "" is no label.
     """
 
     max: Annotated[int, whole(0)] = 10_000
+    aliases: Annotated[dict[str, str], ALIASES] = msgspec.field(default_factory=dict)
 
 
 def _detectors(value: object) -> tuple[DetectorName, ...] | None:

@@ -11,7 +11,7 @@ import msgspec
 from streamnb.config.classifiers import CLASSIFIERS
 from streamnb.config.hypotheses import ONCE_FIRST_BYTES
 from streamnb.config.kinds import Kind
-from streamnb.config.schema import Config, ModelConfig
+from streamnb.config.schema import ClassesConfig, Config, ModelConfig
 from streamnb.config.sections import Section, members
 from streamnb.config.values import Secret
 from streamnb.model.naive_bayes.room import NEWEST
@@ -67,10 +67,15 @@ def shaping_of(config: Config) -> dict[str, Any]:
     for name in {name for kind in CLASSIFIERS.values() for name in kind.own}:  # those of its kind alone
         del shaping["model"][name]
     shaping["model"] |= config.model.own
+    _drop([shaping["classes"]], "aliases", {})  # journals without them are older
     for section, former in FORMER.items():
         for key, value in former.items():
             _drop([shaping[section]], key, value)
-    of = {"labels": config.keeps_events, "monitors": config.monitors, "classes": config.classes.max}
+    of = {
+        "labels": config.keeps_events,
+        "monitors": config.monitors,
+        "classes": config.classes != ClassesConfig(max=0),
+    }
     for name in [name for name, is_read in of.items() if not is_read]:  # journals without may be older
         del shaping[name]
     if config.memory.budget is None:  # journals without a budget are older

@@ -373,7 +373,7 @@ class Learner:
         """What verdicts change; the dead letters among them, and what detectors find by them."""
         assert self.late is not None  # noqa: S101
         outputs: list[NewRecord] = []
-        said = decode_labels([record.value for record in records], self.settings.schema.max_bytes)
+        said = decode_labels([record.value for record in records], self.settings.schema)
         times = _times(records)
         earliest = self.late.pending.horizon.passing(times)
         places: list[int] = []

@@ -70,7 +70,7 @@ class Rules(NamedTuple):
 
 _NEWEST = Rules()
 
-_DEFAULT_MAX_BYTES = EventSchema().max_bytes
+_USUAL = EventSchema()
 _FAULT = re.compile(
     r"(?:.* missing required field `(?P<missing>.*?)`|.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL
 )
@@ -145,6 +145,8 @@ def decode_event(
             msgspec.structs.force_setattr(event, "ts", recorded)
         else:
             refuse_ahead(event.ts, recorded, schema.ts_keys or ())
+    if event.label in schema.aliases:
+        msgspec.structs.force_setattr(event, "label", schema.named(event.label))
     return event
 
 
@@ -225,8 +227,22 @@ def _read_open(features: Any, claimed: frozenset[str]) -> dict[str, str | float 
     }
 
 
-def decode_label(raw: bytes, max_bytes: int = _DEFAULT_MAX_BYTES) -> Verdict | Withdrawal:
-    """What a record of the labels topic says. Raises `MalformedEvent`."""
+def decode_label(raw: bytes, schema: EventSchema = _USUAL) -> Verdict | Withdrawal:
+    """What a record of the labels topic says; of the schema, `max_bytes` and `aliases` are read.
+
+    Raises `MalformedEvent`.
+    """
+    said = _read_label(raw, schema.max_bytes)
+    return _named(said, schema) if isinstance(said, Verdict) else said
+
+
+def _named(said: Verdict, schema: EventSchema) -> Verdict:
+    if said.label in schema.aliases:
+        return msgspec.structs.replace(said, label=schema.named(said.label))
+    return said
+
+
+def _read_label(raw: bytes, max_bytes: int) -> Verdict | Withdrawal:
     plain = _read_plain_verdict(raw) if len(raw) <= max_bytes else None
     if plain is not None:
         return plain
@@ -249,15 +265,18 @@ def decode_label(raw: bytes, max_bytes: int = _DEFAULT_MAX_BYTES) -> Verdict | W
 
 
 def decode_labels(
-    raws: Sequence[bytes], max_bytes: int = _DEFAULT_MAX_BYTES
+    raws: Sequence[bytes], schema: EventSchema = _USUAL
 ) -> list[Verdict | Withdrawal | MalformedEvent]:
     """What each record of the labels topic says, or why it says nothing, as `decode_label` reads them."""
-    return [*_read_plain_verdicts(raws, max_bytes)] or [_said_by(raw, max_bytes) for raw in raws]
+    plain = _read_plain_verdicts(raws, schema.max_bytes)
+    if plain:
+        return [_named(one, schema) for one in plain]
+    return [_said_by(raw, schema) for raw in raws]
 
 
-def _said_by(raw: bytes, max_bytes: int) -> Verdict | Withdrawal | MalformedEvent:
+def _said_by(raw: bytes, schema: EventSchema) -> Verdict | Withdrawal | MalformedEvent:
     try:
-        return decode_label(raw, max_bytes)
+        return decode_label(raw, schema)
     except MalformedEvent as error:
         return error
 

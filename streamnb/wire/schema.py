@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -77,6 +78,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         max_bytes: the largest record that is still decoded.
         clock: "log" gives an event without a time that of its record, and refuses one far ahead of it;
             "event" knows the times of events alone; None is as the journal began, see `wire.codec.Rules`.
+        aliases: label -> what it is read as, in events and apart from them; "" is no label.
 
     Raises:
         ConfigError: a path that cannot be parsed, two attributes of one name, an attribute that bears the
@@ -91,6 +93,7 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
     max_bytes: int = 1 << 20
     entity_path: str | None = None
     clock: Literal["log", "event"] | None = None
+    aliases: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
         if self.open_features is None:
@@ -151,7 +154,10 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether this is the default schema, up to `max_bytes`, the clock, and an entity that is the key."""
-        return not self.entity_path and self == EventSchema(
-            max_bytes=self.max_bytes, entity_path=self.entity_path, clock=self.clock
-        )
+        """Whether this is the default schema, but for size, clock, aliases, and an entity that is the key."""
+        own = ("max_bytes", "entity_path", "clock", "aliases")
+        return not self.entity_path and self == EventSchema(**{name: getattr(self, name) for name in own})
+
+    def named(self, label: str | None) -> str | None:
+        """What a label is read as."""
+        return None if label is None else self.aliases.get(label, label) or None

@@ -541,17 +541,20 @@ def test_many_labels_at_once_are_read_as_one_after_the_other(raws):
 
     def alone(raw, length=0):
         try:
-            return decode_label(raw.ljust(length), 500)
+            return decode_label(raw.ljust(length), EventSchema(max_bytes=500))
         except MalformedEvent as error:
             return error.reason, error.path
 
-    together = decode_labels(raws, 500)
+    together = decode_labels(raws, EventSchema(max_bytes=500))
     found = [(one.reason, one.path) if isinstance(one, MalformedEvent) else one for one in together]
     assert found == list(map(alone, raws)) == [alone(raw, 300) for raw in raws]
 
 
 def test_a_label_of_a_few_bytes_may_be_too_long_as_well():
-    assert refusal(lambda raw: decode_label(raw, len(raw) - 1), PIECES[0]) == ("oversize", "$")
+    assert refusal(lambda raw: decode_label(raw, EventSchema(max_bytes=len(raw) - 1)), PIECES[0]) == (
+        "oversize",
+        "$",
+    )
 
 
 @pytest.mark.parametrize("more", [[], PIECES[:2]])

@@ -162,7 +162,7 @@ class _Replay:
         record = found._replace(headers=(*found.headers, (_WHENCE, letter.place.encode())))
         try:
             if topic == self._labels:
-                decode_label(record.value, self._schema.max_bytes)
+                decode_label(record.value, self._schema)
             else:
                 decode_event(record.value, self._schema, record.key, time.time())
         except MalformedEvent as error:

@@ -212,6 +212,8 @@ class LearningAnew(Learner):
         self._waiting.append(at)
         label = truths.labels[at]
         name = None if label == NONE else truths.names[label]
+        if truths.late is None:  # what waits for labels keeps the names under which it was learned
+            name = self.settings.schema.named(name)
         return msgspec.structs.replace(event, label=name, weight=truths.weights[at] if name else 1.0)
 
     def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002

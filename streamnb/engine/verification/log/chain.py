@@ -288,7 +288,8 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
             seen.unread = record.n
     if record.kind == "adopt":
         seen.adopted = record.n
-        if record.floor or record.config:
+        aliases = step.before.origin.config.get("classes", {}).get("aliases")
+        if record.floor or record.config or aliases:  # these hold of all that was learned anew
             seen.unread = record.n
     if record.kind == "loss":
         for partition, before in step.before.positions.items():

@@ -130,7 +130,7 @@ def _place(part: Slice, n: int) -> dict[str, str | int]:
 def _read(record: Record, settings: Settings, rules: Rules) -> Event | Verdict | Withdrawal | None:
     try:
         if settings.labels is not None and record.partition.topic == settings.labels.topic:
-            return decode_label(record.value, settings.schema.max_bytes)
+            return decode_label(record.value, settings.schema)
         return decode_event(record.value, settings.schema, record.key, record.timestamp, rules)
     except MalformedEvent:
         return None

@@ -1,0 +1,132 @@
+"""Labels that are read as other ones: from now on, and once a model is learned anew in all that was."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from late import LABELS, counts_of, effective_labels, learned, random_stream
+from service import TOPICS, AtOnce, model_digest, raw_events, read_topic
+from test_rebuild import LATE, append, processed, serving
+from verifying import configured, new_worker, told, verified
+
+from streamnb.cli import wiring
+from streamnb.engine.ports import NewRecord
+from streamnb.engine.rebuilding.rebuild import Rebuilding, Source
+from streamnb.engine.verification.findings import Findings
+from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
+from streamnb.wire.codec import decode_event, decode_label, decode_labels
+from streamnb.wire.schema import EventSchema
+
+ALIASES = {"a": "b", "c": "", "x": "y", "z": ""}
+SETS = "classes.aliases={a='b', c='', x='y', z=''}"
+
+
+def renamed(raw):
+    """The record as if it had been written so."""
+    try:
+        record = json.loads(raw)
+    except ValueError:
+        return raw
+    label = record.get("label")
+    return json.dumps(record | {"label": ALIASES.get(label, label) or None}).encode() if label else raw
+
+
+@given(
+    label=st.sampled_from(["a", "b", "c", "d", None]),
+    more=st.sampled_from(
+        [
+            {"features": {}},
+            {"text": "w"},
+            {"features": {"text": "w", "x": 2}},
+            {"text": "w", "ts": "2026-01-01T00:00:00Z"},
+        ]
+    ),
+    schema=st.sampled_from(
+        [EventSchema(aliases=ALIASES), EventSchema(id_path="$.id", ts_path=None, aliases=ALIASES)]
+    ),
+)
+def test_an_event_and_a_verdict_are_read_as_if_the_other_name_were_written(label, more, schema):
+    """On the fast road and on the other one."""
+    raw = json.dumps({"id": "e", "label": label} | more).encode()
+    plain = EventSchema(ts_path=schema.ts_path)
+    assert decode_event(raw, schema) == decode_event(renamed(raw), plain)
+    verdict = json.dumps({"id": "e", "label": label, "source": "s"}).encode()
+    withdrawal = b'{"withdraw": true, "source": "s"}'
+    assert decode_label(verdict, schema) == decode_label(renamed(verdict))
+    for others in ([verdict], [verdict, withdrawal]):
+        assert decode_labels(others, schema) == decode_labels(list(map(renamed, others)))
+
+
+def source(log, folder, *sets):
+    config = configured(*sets)
+    return Source(log, AtOnce(folder, 100), lambda: wiring.learner(config), wiring.identity(config))
+
+
+def run(log, folder, *sets):
+    with closing(new_worker(log, folder, *sets)) as worker:
+        worker.start("a learner")
+        worker.run(until_end=True)
+    return worker.learner
+
+
+@pytest.mark.parametrize("model", [["model.kind=naive_bayes"], []])
+def test_they_hold_from_now_on_and_of_all_once_the_model_is_learned_anew(open_log, tmp_path, model):
+    raws = raw_events(150, seed=5)
+    log, folder = open_log(**TOPICS), tmp_path / "snapshots"
+    log.append([NewRecord("events", None, raw) for raw in raws[:80]])
+    run(log, folder, *model)
+    log = open_log()
+    log.append([NewRecord("events", None, raw) for raw in raws[80:120]])
+    made = run(log, folder, *model, SETS)
+    known = open_log()
+    expected = wiring.learner(configured(*model))
+    read = [r._replace(value=renamed(r.value)) if r.offset >= 80 else r for r in read_topic(known, "events")]
+    expected.process(read, 1.0)
+    assert model_digest(made) == model_digest(expected)
+    assert told(verified(known, folder, *model, SETS)) == []
+    of = source(open_log(), folder, *model, SETS)
+    rebuilding = Rebuilding(of)
+    anew = wiring.learner(configured(*model))
+    anew.process([r._replace(value=renamed(r.value)) for r in read_topic(open_log(), "events")], 1.0)
+    assert rebuilding.rebuilt().digest == model_digest(anew)
+    with closing(new_worker(open_log(), folder, *model, SETS)) as worker:
+        worker.start("a learner")
+        worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
+        n = worker.adopt(rebuilding.rebuilt()).n
+    log = open_log()
+    log.append([NewRecord("events", None, raw) for raw in raws[120:]])
+    assert set(run(log, folder, *model, SETS).model.classes) == {"b"}
+    assert told(verified(open_log(), folder, *model, SETS)) == []
+    findings = Findings()
+    check_rebuilt(source(open_log(), folder, *model, SETS), n, findings)
+    assert findings.is_clean
+
+
+@pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)
+def test_labels_that_come_apart_are_corrected_across_the_change(open_log, tmp_path):
+    """What was learned under a former name is taken back under it."""
+    log, folder = open_log(**TOPICS, labels=1), tmp_path / "snapshots"
+    records = random_stream(random.Random(8), 100, 200).records
+    append(log, records[:150])
+    with closing(serving(log, folder, "model.kind=naive_bayes")) as worker:
+        worker.run(until_end=True)
+    before = Counter(record.partition for record in processed(open_log()))
+    log = open_log()
+    append(log, records[150:])
+    with closing(serving(log, folder, "model.kind=naive_bayes", SETS)) as worker:
+        worker.run(until_end=True)
+    known = processed(open_log())
+    read = [r._replace(value=renamed(r.value)) if r.offset >= before[r.partition] else r for r in known]
+    corrected = [r for r in read if r.partition == LABELS and r.offset >= before[LABELS]]
+    assert {json.loads(r.value).get("label") for r in corrected} == {"y", None}
+    assert counts_of(worker.learner.model) == counts_of(learned(read, effective_labels(read)))
+    assert set(worker.learner.model.classes) == {"x", "y", "z"}
+    assert told(verified(open_log(), folder, *LATE, "model.kind=naive_bayes", SETS)) == []
+    rebuilt = Rebuilding(source(open_log(), folder, *LATE, "model.kind=naive_bayes", SETS))
+    assert rebuilt.learned
