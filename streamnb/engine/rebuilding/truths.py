@@ -210,10 +210,12 @@ class LearningAnew(Learner):
             self.left_out.setdefault(record.partition, []).append(record.offset)
             raise MalformedEvent("left-out", "$", "")
         self._waiting.append(at)
+        if (
+            truths.late is None
+        ):  # its own, under the names of now; what waits keeps that by which it was learned
+            return event
         label = truths.labels[at]
         name = None if label == NONE else truths.names[label]
-        if truths.late is None:  # what waits for labels keeps the names under which it was learned
-            name = self.settings.schema.named(name)
         return msgspec.structs.replace(event, label=name, weight=truths.weights[at] if name else 1.0)
 
     def _predict_then_learn(self, arrived: Arrived, now: float) -> Iterable[NewRecord]:  # noqa: ARG002

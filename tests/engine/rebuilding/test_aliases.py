@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from late import LABELS, counts_of, effective_labels, learned, random_stream
 from service import TOPICS, AtOnce, model_digest, raw_events, read_topic
 from test_rebuild import LATE, append, processed, serving
-from verifying import configured, new_worker, told, verified
+from verifying import configured, journal_of, new_worker, told, verified
 
 from streamnb.cli import wiring
 from streamnb.engine.ports import NewRecord
@@ -75,6 +75,16 @@ def run(log, folder, *sets):
     return worker.learner
 
 
+def learn_anew(log, folder, *sets):
+    """Let a learner begin with this configuration, and take a model up that was learned anew; the record."""
+    with closing(new_worker(log, folder, *sets)) as worker:
+        worker.start("a learner")
+        rebuilding = Rebuilding(source(log, folder, *sets))
+        rebuilt = rebuilding.rebuilt()
+        worker._snapshots.offer(rebuilding.snapshot(rebuilt))
+        return worker.adopt(rebuilt).n
+
+
 @pytest.mark.parametrize("model", [["model.kind=naive_bayes"], []])
 def test_they_hold_from_now_on_and_of_all_once_the_model_is_learned_anew(open_log, tmp_path, model):
     raws = raw_events(150, seed=5)
@@ -90,22 +100,18 @@ def test_they_hold_from_now_on_and_of_all_once_the_model_is_learned_anew(open_lo
     expected.process(read, 1.0)
     assert model_digest(made) == model_digest(expected)
     assert told(verified(known, folder, *model, SETS)) == []
-    of = source(open_log(), folder, *model, SETS)
-    rebuilding = Rebuilding(of)
-    anew = wiring.learner(configured(*model))
-    anew.process([r._replace(value=renamed(r.value)) for r in read_topic(open_log(), "events")], 1.0)
-    assert rebuilding.rebuilt().digest == model_digest(anew)
-    with closing(new_worker(open_log(), folder, *model, SETS)) as worker:
-        worker.start("a learner")
-        worker._snapshots.offer(rebuilding.snapshot(rebuilding.rebuilt()))
-        n = worker.adopt(rebuilding.rebuilt()).n
-    log = open_log()
-    log.append([NewRecord("events", None, raw) for raw in raws[120:]])
-    assert set(run(log, folder, *model, SETS).model.classes) == {"b"}
-    assert told(verified(open_log(), folder, *model, SETS)) == []
-    findings = Findings()
-    check_rebuilt(source(open_log(), folder, *model, SETS), n, findings)
-    assert findings.is_clean
+    for sets, rename in ((SETS, renamed), ("classes.aliases={}", bytes)):  # and all is as before without them
+        n = learn_anew(open_log(), folder, *model, sets)
+        anew = wiring.learner(configured(*model))
+        anew.process([r._replace(value=rename(r.value)) for r in read_topic(open_log(), "events")], 1.0)
+        assert journal_of(open_log())[n].model == model_digest(anew)
+        findings = Findings()
+        check_rebuilt(source(open_log(), folder, *model, sets), n, findings)
+        assert findings.is_clean
+        open_log().append([NewRecord("events", None, raw) for raw in raws[120:]])
+        assert set(run(open_log(), folder, *model, sets).model.classes) == set(anew.model.classes)
+        assert told(verified(open_log(), folder, *model, sets)) == []
+    assert set(anew.model.classes) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("open_log", ["sqlite"], indirect=True)

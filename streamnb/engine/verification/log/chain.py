@@ -288,8 +288,9 @@ def _note(seen: Survey, step: Step, earliest: Mapping[Partition, int]) -> None:
             seen.unread = record.n
     if record.kind == "adopt":
         seen.adopted = record.n
-        aliases = step.before.origin.config.get("classes", {}).get("aliases")
-        if record.floor or record.config or aliases:  # these hold of all that was learned anew
+        # Those of then hold of all that was learned anew, and may be others than when it was learned first.
+        had_aliases = any(one.config.get("classes", {}).get("aliases") for one in seen.origins.values())
+        if record.floor or record.config or had_aliases:
             seen.unread = record.n
     if record.kind == "loss":
         for partition, before in step.before.positions.items():
