@@ -15,6 +15,7 @@ from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner, LearnerTally
 from streamnb.engine.ports import Log, Record
 from streamnb.errors import JournalError
+from streamnb.model.attributes.parameters import of
 
 _AT_ONCE = 1000
 _OUTPUT_BYTES = 16 << 20
@@ -55,7 +56,7 @@ def dry_run(
             met(part)
     tally, since = learner.tally, f"after journal record {at.n:,}" if at.n >= 0 else "from the beginning"
     print(
-        f"dry run: {taken:,} records {since}, {tally.predicted.total():,} predictions, "
+        f"dry run: {of(taken, 'record')} {since}, {of(tally.predicted.total(), 'prediction')}, "
         f"{tally.learned.total():,} learned in memory, {tally.dead_letters.total():,} dead letters; "
         "nothing was written",
         file=sys.stderr,

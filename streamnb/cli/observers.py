@@ -14,6 +14,7 @@ from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
 from streamnb.errors import Unavailable
 from streamnb.events import MetricsReport
+from streamnb.model.attributes.parameters import of
 
 _TICK_SECONDS = 1.0
 
@@ -72,7 +73,7 @@ class Ticker(Sensor):
         """Say what was known already."""
         self._total, self._told = events, time.monotonic()
         if events:
-            print(f"recovered {events:,} events in {seconds:.1f} s", file=sys.stderr)
+            print(f"recovered {of(events, 'event')} in {seconds:.1f} s", file=sys.stderr)
 
     def reported(self, report: MetricsReport) -> None:
         """Keep the scores for the line of this commit, and of those after it."""
@@ -99,7 +100,8 @@ class Ticker(Sensor):
         scores = f"accuracy {window.accuracy:.4f}  log loss {window.log_loss:.4f} of {last}"
         if not window.events:
             apart = self._report.verdicts
-            scores = "no label scored yet" if apart is None else f"{apart.pending:,} events wait for a label"
+            waiting = apart and f"{of(apart.pending, 'event')} without a label so far"
+            scores = waiting or "no label scored yet"
         print(
             f"{counted(self._report, self._total)} ({self._consumed / (now - self._told):,.0f}/s)  {scores}  "
             f"dead letters {self._dead_letters}  journal {commit.n}",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamnb.model.attributes.parameters import of
+
 if TYPE_CHECKING:
     from streamnb.events import MetricsReport
 
@@ -19,11 +21,6 @@ def printable(text: object) -> str:
     if told.isprintable():
         return told
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
-
-
-def of(n: int, what: str) -> str:
-    """So many of what has a plural in -s."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def counted(report: MetricsReport, records: int) -> str:

@@ -38,7 +38,7 @@ def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkey
             "events",
             {"id": "1", "text": "a"},
             "1 event (",
-            "1 events wait for a label",
+            "1 event without a label so far",
         ),
         (
             "labels",

@@ -22,6 +22,7 @@ from streamnb.cli.reports.text_tables import MOST_CLASSES, table
 from streamnb.config import Config
 from streamnb.engine.ports import Log
 from streamnb.errors import ConfigError
+from streamnb.model.attributes.parameters import of
 from streamnb.model.evaluation.paired import interval
 from streamnb.model.evaluation.progressive import ESCAPE
 
@@ -139,13 +140,13 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
         (name, answer[side]["accuracy"], answer[side]["log_loss"])
         for name, side in zip(names, ("configured", "against"), strict=True)
     ]
-    print(table(rows, (f"{answer['events']:,} events", "accuracy", "log loss")))
+    print(table(rows, (of(answer["events"], "event"), "accuracy", "log loss")))
     header = ("log loss differs by", "between", "", "accuracy differs by", "between", "")
     for title, part in (("over time", answer["over_time"]), ("by class", answer["by_class"][:MOST_CLASSES])):
         print()
         rows = [
             (
-                row.get("label", f"{row['events']:,} events"),
+                row.get("label", of(row["events"], "event")),
                 *(value for name in _BOUNDS for value in row[name].values()),
             )
             for row in part

@@ -16,6 +16,7 @@ from streamnb.engine.ports import Record
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import ConfigError
 from streamnb.events import Event
+from streamnb.model.attributes.parameters import of
 
 _FEW = 5
 
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return int(not isinstance(chosen, WithIds) or len(chosen.unmet) == len(chosen.ids))
-    tell(options, rebuilding, n, f"{rebuilding.forgotten:,} events forgotten; ")
+    tell(options, rebuilding, n, f"{of(rebuilding.forgotten, 'event')} forgotten; ")
     return 0
 
 

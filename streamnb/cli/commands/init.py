@@ -26,6 +26,7 @@ from streamnb.config.values import literal
 from streamnb.errors import ConfigError, MalformedEvent
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.event_csv import CsvColumns
 from streamnb.wire.paths import parse_path, render_path
 from streamnb.wire.values import moment
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(told | {"places": {name: render_path(path) for name, path in places.items()}}))
         return 0
-    found = f"{len(config.attributes)} attributes, by {len(raws):,} events"
+    found = f"{of(len(config.attributes), 'attribute')}, by {of(len(raws), 'event')}"
     print(f"{options.out}: {found}; {letters:,} dead letters under it")
     tally.print()
     return 0
@@ -165,7 +166,7 @@ def _proposed(
     places, text = found
     what = printable(options.file or f"topic {options.topic or given.topics.events[0]}")
     lines = [
-        f"# Proposed by `streamnb init` for {what}, by {n:,} events. Look through it; then",
+        f"# Proposed by `streamnb init` for {what}, by {of(n, 'event')}. Look through it; then",
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
     ]
     if options.file is not None:
@@ -182,7 +183,7 @@ def _proposed(
     for role in ("id", "label", "ts"):
         if role in places:
             one = seen[places[role]]
-            told = f"  # {len(one.values):,} classes, in {one.n:,} events" if role == "label" else ""
+            told = f"  # {len(one.values):,} classes, in {of(one.n, 'event')}" if role == "label" else ""
             lines.append(f"{role} = {literal(render_path(places[role]))}{told}")
         else:
             perhaps = _perhaps_labels(seen, n) if role == "label" else []

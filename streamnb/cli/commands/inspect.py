@@ -19,6 +19,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.reports import posterior_report
 from streamnb.errors import LogError
 from streamnb.events import PosteriorReport
+from streamnb.model.attributes.parameters import of
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.stream_model import StreamModel
@@ -157,7 +158,7 @@ def _finite(number: float) -> float:
 def print_description(description: dict[str, Any]) -> None:
     """The description as text."""
     print(
-        f"model {printable(description['model'])}: {description['learned']:,} events learned, "
+        f"model {printable(description['model'])}: {of(description['learned'], 'event')} learned, "
         f"{len(description['classes'])} classes, {description['attributes']:,} words and values"
     )
     if "posterior" in description:

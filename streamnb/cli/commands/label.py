@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from streamnb.adapters.event_files import open_counted
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import parts_of
-from streamnb.cli.printable import of, printable
+from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import MetricsReport, Verdict, Withdrawal
 from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, decode_metrics, encode_verdict
 
 _AT_ONCE = 1000

@@ -19,7 +19,7 @@ from streamnb.engine.ports import Log
 from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.errors import JournalError, NotElected
-from streamnb.model.attributes.parameters import brief
+from streamnb.model.attributes.parameters import brief, of
 from streamnb.wire.journal import JournalRecord
 from streamnb.worker import Worker
 
@@ -86,7 +86,7 @@ def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str)
         counts = {name: getattr(rebuilding, name) for name in ("to", "events", "learned", "forgotten")}
         print(json.dumps({"n": n, **counts}))
         return
-    learned = f"{rebuilding.learned:,} of {rebuilding.events:,} events learned anew"
+    learned = f"{rebuilding.learned:,} of {of(rebuilding.events, 'event')} learned anew"
     print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; taken up by record {n}")
 
 

@@ -17,10 +17,10 @@ from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import columns_of, decoded, events_of, origin_of, parts_of
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting
-from streamnb.cli.printable import of
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError
 from streamnb.events import Event
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.paths import parse_path
 from streamnb.wire.schema import ENTITY, EventSchema
 
@@ -53,11 +53,11 @@ def run(options: argparse.Namespace) -> int:
                 pass
     except LogError as error:
         if not stop():
-            surely = f"; {count:,} events were surely written to {topic}" if count else ""
+            surely = f"; {of(count, 'event')} were surely written to {topic}" if count else ""
             raise LogError(f"{error}{surely}") from error
     seconds = time.monotonic() - started
     if stop.signal:
-        print(f"streamnb: stopped after {count:,} events written to {topic}", file=sys.stderr)
+        print(f"streamnb: stopped after {of(count, 'event')} written to {topic}", file=sys.stderr)
         return 128 + stop.signal
     if not count:
         raise LogError(f"{options.file} holds no event: nothing was written to {topic}")

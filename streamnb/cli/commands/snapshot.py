@@ -23,6 +23,7 @@ from streamnb.engine.journal.history import each_alive, entries, is_on, last, pa
 from streamnb.engine.journal.recovery import recover, refuse_changes, standing
 from streamnb.engine.ports import Log
 from streamnb.errors import JournalError, LogError, NotElected, SnapshotError
+from streamnb.model.attributes.parameters import of
 
 _TRY_AGAIN_SECONDS = 0.2
 
@@ -147,10 +148,10 @@ def _plan(journal: _WholeJournal, end: Checkpoint, to: int) -> dict[str, Any]:
 
 
 def _print_plan(plan: Mapping[str, Any], target: StateAt) -> None:
-    print(f"from journal record {plan['from']} back to {plan['to']}: {target.learner.consumed:,} events")
+    print(f"from journal record {plan['from']} back to {plan['to']}: {of(target.learner.consumed, 'event')}")
     for name in ("undone", "restored"):
         if plan[name]["commits"]:
-            print(f"{name}: {plan[name]['commits']:,} commits with {plan[name]['events']:,} events")
+            print(f"{name}: {of(plan[name]['commits'], 'commit')} with {of(plan[name]['events'], 'event')}")
     stay = "the positions stay: what is undone is not learned again, and its predictions stay where they are"
     print(stay, flush=True)  # before it is done
 

@@ -14,7 +14,6 @@ from typing import Any, Self
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.forget import with_ids
-from streamnb.cli.printable import of
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
 from streamnb.config.models import model
@@ -25,6 +24,7 @@ from streamnb.engine.verification.findings import Findings, VerificationFinding
 from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, Verified, verify
+from streamnb.model.attributes.parameters import of
 
 _PROGRESS_SECONDS = 0.5
 

@@ -26,6 +26,7 @@ from streamnb.config.models import model as configured_model
 from streamnb.engine.reports import posterior_report
 from streamnb.errors import ConfigError
 from streamnb.events import Event, PosteriorReport, Scores
+from streamnb.model.attributes.parameters import of
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.interface.river_classifier import answer_of, teach_one
 from streamnb.model.interface.river_stream_model import RiverStreamModel
@@ -160,8 +161,8 @@ def _scored(name: str, scores: Scores) -> _Scored:
 
 def _show(answer: _Answer, tally: Tally) -> None:
     print(
-        f"{answer.events:,} events, {answer.scored:,} scored; {answer.hidden:,} labels hidden from learning "
-        f"(share {answer.share:g}, seed {answer.seed})"
+        f"{of(answer.events, 'event')}, {answer.scored:,} scored; {of(answer.hidden, 'label')} hidden from "
+        f"learning (share {answer.share:g}, seed {answer.seed})"
     )
     if answer.scored == 0:
         print("no labelled event has been scored")

@@ -22,10 +22,11 @@ from streamnb.cli.evaluation.seen_fields import (
     named,
     unread_texts,
 )
-from streamnb.cli.printable import of, printable
+from streamnb.cli.printable import printable
 from streamnb.errors import MalformedEvent
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean, nearest
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.paths import render_path
 from streamnb.wire.schema import EventSchema
@@ -208,7 +209,7 @@ class OddFields:
 
     def _absent(self) -> Found:
         """What stands in no event; of what need not be there, only where a field is alike."""
-        none = f"none of {self.n:,} events has"
+        none = f"none of {of(self.n, 'event')} has"
         for role, keys in self._roles.items():
             path = self._alike(keys)
             is_needed = self.expects_label if role == "label" else role == "id" or keys != ("ts",) or path
@@ -243,12 +244,11 @@ class OddFields:
         for path, place, one in self._open():
             numbers = one.n - one.strings if one.types & {int, float} else 0
             if one.strings and numbers:
-                text = f"{place} is a number in {numbers:,} events, and a string in {one.strings:,}, each of "
                 told = (
                     "leave cells empty that have none" if self._origin.is_table else "send it without quotes"
                 )
-                text += f"which is one value of many, and no number: {told}"
-                yield f"quoted {path}", text
+                text = f"{place} is a number in {of(numbers, 'event')}, and a string in {one.strings:,}, each"
+                yield f"quoted {path}", f"{text} of which is one value of many, and no number: {told}"
             elif one.quoted == one.n and one.differ:
                 text = f"{place} is a number in quotes, so that each is one value of many: send it without "
                 yield f"quoted {path}", f"{text}them, or {self._origin.init} declares what it is"
@@ -258,7 +258,7 @@ class OddFields:
         id_place, ts_place = (render_path(self._roles[role]) for role in ("id", "ts"))
         again = ids.n - len(ids.values)
         if again and ids.n <= MOST_VALUES:
-            text = f"{again:,} of {ids.n:,} events have an id at {id_place} that came before: each is "
+            text = f"{again:,} of {of(ids.n, 'event')} have an id at {id_place} that came before: each is "
             yield "repeated ids", f"{text}learned, but a later label or question means only one of them"
         if times.n and times.types <= {int, float} and max(times.values) < _TOO_EARLY:
             text = f"the times at {ts_place} are all before 1990: expected are seconds since the epoch"

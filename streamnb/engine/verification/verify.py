@@ -24,6 +24,7 @@ from streamnb.engine.verification.recount.late_recount import LateRecount
 from streamnb.engine.verification.recount.recount import Recount, RecountPlan
 from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.events import Event
+from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 
@@ -199,8 +200,8 @@ class _Recounting:
                 continue
             self._findings.unchecked(
                 RECOUNT,
-                f"{self.recount.consumed:,} events up to journal record {n}, whose events or journal are no "
-                "longer kept, or which another version read by other rules: the recount begins with the "
+                f"{of(self.recount.consumed, 'event')} up to journal record {n}, whose events or journal are "
+                "no longer kept, or which another version read by other rules: the recount begins with the "
                 "snapshot there",
                 record=n,
             )
@@ -252,7 +253,7 @@ class _Recounting:
             self._findings.unchecked(SLICES, f"{reader.gone:,} slices are no longer kept")
         if self._findings.count(SLICES):
             return
-        self._findings.ok(SLICES, f"{reader.slices:,} slices hold what was learned")
+        self._findings.ok(SLICES, f"what was learned is in {of(reader.slices, 'slice')}")
         lost = [n for n in sorted(reader.incomplete) if n > self.base and self.seen.counts(n)]
         if lost and (self.recount or self._late) is not None:
             self.recount = self._late = None

@@ -1,4 +1,4 @@
-"""What constructors are given: whether it is an integer, or a mapping, and how a message shows it."""
+"""What constructors are given: whether it is an integer or a mapping, and how a message shows them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ _SHOWN = 200  # characters of a value in a message
 def brief(value: str) -> str:
     """A value for a message: its beginning, and how long it is, where it is long."""
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}... ({len(value):,} characters)"
+
+
+def of(n: int, what: str) -> str:
+    """So many of what has a plural in -s, for a message."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def check_whole(name: str, number: Any, least: int, most: float = math.inf) -> None:

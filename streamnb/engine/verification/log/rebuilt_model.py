@@ -7,6 +7,7 @@ from streamnb.engine.rebuilding.rebuild import Rebuilding, Source, nothing
 from streamnb.engine.rebuilding.truths import Chosen
 from streamnb.engine.verification.findings import Findings
 from streamnb.errors import JournalError
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.snapshot import part_digest
 
 REBUILT = "learned anew"
@@ -53,5 +54,5 @@ def check_rebuilt(source: Source, adopted: int, findings: Findings, chosen: Chos
         without = sum(map(len, rebuilding.rebuilt().forgotten.values()))
         what = f", without the {without:,} events that were forgotten" if without else ""
         findings.ok(
-            REBUILT, f"{rebuilding.learned:,} events{what}: the same model, bit for bit", record=adopted
+            REBUILT, f"{of(rebuilding.learned, 'event')}{what}: the same model, bit for bit", record=adopted
         )

@@ -17,6 +17,7 @@ import msgspec
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
 from streamnb.engine.verification.findings import Findings, place
 from streamnb.errors import JournalError, LogError, OutOfRange
+from streamnb.model.attributes.parameters import of
 
 OUTPUTS = "outputs"
 _READ_AT_ONCE = 5000
@@ -106,7 +107,7 @@ class ReplayedOutputs:
         if rest and passed_over:
             self._findings.unchecked(OUTPUTS, f"{rest:,} records beside those of a replay: {passed_over}")
         if self._equal and not self._findings.count(OUTPUTS):
-            self._findings.ok(OUTPUTS, f"{self._equal:,} published records are the replay's, byte for byte")
+            self._findings.ok(OUTPUTS, f"{of(self._equal, 'record')} as published, byte for byte")
 
     @property
     def _names(self) -> set[str]:

@@ -17,6 +17,7 @@ from streamnb.engine.verification.findings import Findings
 from streamnb.engine.verification.recount.posterior_books import Books
 from streamnb.engine.verification.recount.recount import Group, Recount, Row
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.parameters import of
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Ints
@@ -80,7 +81,7 @@ class Compared:
     moments: int = 0
 
     def __str__(self) -> str:
-        return f"{self.counts:,} counts and {self.moments:,} moments equal"
+        return f"{of(self.counts, 'count')} and {of(self.moments, 'moment')} equal"
 
 
 class _Row(NamedTuple):
