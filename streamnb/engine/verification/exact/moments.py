@@ -1,7 +1,7 @@
 r"""Exact sums of the values of one cell, and how far Welford's recurrence may lie from them.
 
-A double is an integer divided by a power of two, so that sums of doubles and of their squares are exact as
-integers of a common scale: mean and M2 are then fractions without any error.
+A double is a multiple of 2^-1074, so that sums of doubles and of their squares are exact as whole numbers of
+such parts: mean and M2 are then fractions without any error.
 
 How far the learned moments may be from them, to first order in u = 2^-53 and with every term of higher order
 covered by N + 8 in place of N + 6 and by a factor 1 + g (Higham, Accuracy and Stability, section 3.1, for
@@ -39,6 +39,7 @@ from streamnb.model.attributes.weights import UNIT
 
 _ROUNDING = 2.0**-53
 _LEAST = 2.0**-1074
+_ONE = 1 << 1074  # in parts of the least double
 
 
 class ExactMoments:
@@ -48,13 +49,11 @@ class ExactMoments:
         n: weight in units of 1/1024 example.
     """
 
-    __slots__ = "n _first _lacks _largest _least _most _moved _ratio _scale _second _updates".split()
+    __slots__ = "n _first _lacks _largest _least _most _moved _ratio _second _updates".split()
 
     def __init__(self) -> None:
         self.n = 0
-        self._scale = 0  # sums are in units of 2^-scale and 4^-scale
-        self._first = 0
-        self._second = 0
+        self._first = self._second = 0  # the latter in parts of parts
         self._updates = 0
         self._largest = 0.0
         self._ratio = 2.0
@@ -65,25 +64,15 @@ class ExactMoments:
     def of(cls, n: int, mean: float, M2: float) -> Self:  # noqa: N803  the symbol of the formula
         """Sums of which these are the moments, taken as exact."""
         sums = cls()
-        part, whole = mean.as_integer_ratio()
-        spread, unit = M2.as_integer_ratio()
-        sums._refine(max(whole.bit_length(), (unit.bit_length() + 1) // 2))
         sums.n = n
-        mean_scaled = part << (sums._scale - whole.bit_length() + 1)
-        sums._first = n * mean_scaled
-        shift = 2 * sums._scale - unit.bit_length() + 1
-        sums._second = UNIT * (spread << shift) + n * mean_scaled * mean_scaled
+        sums._first = n * _parts(mean)
+        sums._second = UNIT * _parts(M2) * _ONE + n * _parts(mean) ** 2
         sums._largest = abs(mean)
         return sums
 
     def add(self, x: float, weight: int) -> None:
         """Add `x`, finite, with `weight` units; take it back where they are below zero."""
-        part, whole = x.as_integer_ratio()
-        shift = whole.bit_length() - 1 - self._scale
-        if shift > 0:
-            self._refine(self._scale + shift)
-        else:
-            part <<= -shift
+        part = _parts(x)
         if self.n:
             self._ratio = max(self._ratio, (self.n + weight) / self.n)
         self.n += weight
@@ -100,13 +89,13 @@ class ExactMoments:
     @property
     def mean(self) -> Fraction:
         """The mean, exactly; n is above zero."""
-        return Fraction(self._first, self.n << self._scale)
+        return Fraction(self._first, self.n * _ONE)
 
     @property
     def M2(self) -> Fraction:  # noqa: N802  the symbol of the formula
         """The sum of squared deviations from the mean, in examples, exactly."""
         squares = self._second * self.n - self._first * self._first
-        return Fraction(squares, (self.n * UNIT) << (2 * self._scale))
+        return Fraction(squares, self.n * UNIT * _ONE * _ONE)
 
     def bounds(self) -> tuple[float, float]:
         """How far a mean and an M2 that were learned one value at a time may be from the exact ones."""
@@ -127,9 +116,8 @@ class ExactMoments:
         spread = 32.0 * (self._moved / UNIT) * (self._most / self._least) + 160.0 * (self._most / UNIT)
         return 4.0 * steps * self._most / self.n, spread * steps * self._largest + self._lacks
 
-    def _refine(self, scale: int) -> None:
-        """Let sums be in units of a smaller 2^-scale."""
-        more = scale - self._scale
-        self._scale = scale
-        self._first <<= more
-        self._second <<= 2 * more
+
+def _parts(x: float) -> int:
+    """How many times the least double `x` is."""
+    part, whole = x.as_integer_ratio()
+    return part * (_ONE // whole)
