@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import math
 import re
@@ -487,32 +488,23 @@ def _positive_int(text: str) -> int:
     return _whole(text, 1)
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+def _number(expected: str, is_right: Callable[[float], bool]) -> Callable[[str], float]:
+    """Reads a finite number of which this is so."""
+
+    def read(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if math.isfinite(number := float(text)) and is_right(number):
+                return number
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+
+    return read
 
 
-def _positive(text: str) -> float:
-    number = _number(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a finite number above 0, got {text!r}")
-    return number
-
-
-def _not_negative(text: str) -> float:
-    number = _number(text)
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a finite number of 0 or more, got {text!r}")
-    return number
-
-
-def _moment(text: str) -> float:
-    seconds = _number(text)
-    if not -math.inf < seconds <= time.time() + _AHEAD:
-        raise argparse.ArgumentTypeError(f"expected a time until now, seconds since the epoch, got {text!r}")
-    return seconds
+_positive = _number("a finite number above 0", lambda number: number > 0)
+_not_negative = _number("a finite number of 0 or more", lambda number: number >= 0)
+_moment = _number(
+    "a time until now, seconds since the epoch", lambda seconds: seconds <= time.time() + _AHEAD
+)
 
 
 def _delimiter(text: str) -> str:

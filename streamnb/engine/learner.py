@@ -10,7 +10,6 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress, repeat, zip_longest
 from operator import attrgetter
@@ -455,15 +454,7 @@ class Learner:
         self, records: Sequence[Record], now: float, alive: Callable[[], None], most_bytes: float
     ) -> list[NewRecord]:
         """The dead letters of some records, and the predictions of the others, as far as `process` may go."""
-        events: list[Event] = []
-        places: list[int] = []  # of each event among the records
-        refused: list[tuple[int, MalformedEvent]] = []
-        for place, record in enumerate(records):
-            try:
-                events.append(self._decode(record))
-                places.append(place)
-            except MalformedEvent as error:
-                refused.append((place, error))
+        events, places, refused = self._decoded(records)
         self._hears_events |= bool(events)
         outputs: list[NewRecord] = []
         done, left, ahead = 0, most_bytes, len(events)
@@ -519,6 +510,19 @@ class Learner:
                 return before or int(admission.admits(admission.labels(events[0])))
             n = max(ROOM_EVERY, n // 2)
         return n
+
+    def _decoded(
+        self, records: Sequence[Record]
+    ) -> tuple[list[Event], list[int], list[tuple[int, MalformedEvent]]]:
+        """The events, the place of each among the records, and the places of the others with their errors."""
+        events, places, refused = [], [], []
+        for place, record in enumerate(records):
+            try:
+                events.append(self._decode(record))
+                places.append(place)
+            except MalformedEvent as error:
+                refused.append((place, error))
+        return events, places, refused
 
     def _decode(self, record: Record) -> Event:
         """Raises MalformedEvent."""
@@ -613,12 +617,7 @@ class Learner:
         done, left = 0, most_bytes
         while done < len(records) and left > 0:
             part = records[done : done + (1 if self.settings.evidence else _AT_ONCE)]
-            events: list[Event] = []
-            places: list[int] = []
-            for place, record in enumerate(part):
-                with suppress(MalformedEvent):
-                    events.append(self._decode(record))
-                    places.append(place)
+            events, places, _ = self._decoded(part)
             few = self._few(events)
             made = self._scored(events[:few], [part[place] for place in places[:few]], now, journal)
             left -= sum([len(output.value) for output in made])
