@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
@@ -218,6 +217,11 @@ def _by_value(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
     return _Items(event_items, item_group[:count], np.arange(count + 1), rows, keys[:count])
 
 
+def _ends(present: Present) -> Ints:
+    """Where the values of each event begin, and the last ones end, of bool[events, columns]."""
+    return np.append(0, np.cumsum(np.count_nonzero(present, axis=1)))
+
+
 def _added(
     rows: Codes, chosen: Ints, adds: Present, texts: Sequence[bytes], owners: Codes, vocabulary: Vocabulary
 ) -> Codes:
@@ -244,8 +248,7 @@ def _in_order(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
     for c, column in enumerate(columns):
         present[:, c] = column.present
         cells[:, c] = np.array([*column.texts, b""], dtype=object)[column.values]
-    event_items = np.zeros(is_added.size + 1, dtype=np.int64)
-    np.cumsum(present.sum(axis=1), out=event_items[1:])
+    event_items = _ends(present)
     item_group = np.broadcast_to(groups, present.shape)[present]
     items = cells[present].tolist()
     if not items:
@@ -263,13 +266,12 @@ def _in_order(numbered: NumberedColumns, is_added: Present, vocabulary: Vocabula
 def _values(numbered: NumberedColumns, events: int) -> tuple[Ints, Codes, Floats]:
     """Where the numbers of each event begin, the field of each, and the numbers."""
     columns, fields = numbered
-    event_values = np.zeros(events + 1, dtype=np.int64)
-    value_field, value = np.empty(len(columns) * events, dtype=np.int32), np.empty(len(columns) * events)
-    if not columns:
-        return event_values, value_field, value
-    numbers = np.stack([column.values for column in columns])
-    count = fill_values(numbers, fields, LARGEST, event_values, value_field, value)
-    return event_values, value_field[:count], value[:count]
+    numbers = np.empty((events, len(columns)))
+    for c, column in enumerate(columns):
+        numbers[:, c] = column.values
+    present = np.isfinite(numbers)
+    value_field = np.broadcast_to(fields, present.shape)[present]
+    return _ends(present), value_field, numbers[present].clip(-LARGEST, LARGEST)
 
 
 def _numbered(columns: list[Column], is_added: Present, number: Callable[[Column, bool], int]) -> list[int]:
@@ -320,29 +322,3 @@ def fill_items(
                 item += 1
         event_items[e + 1] = item
     return item, unknown
-
-
-@kernel
-def fill_values(
-    columns: Any, fields: Any, largest: float, event_values: Any, value_field: Any, value: Any
-) -> int:
-    """The numbers of n events that are finite, none beyond `largest`; how many there are.
-
-    Args:
-        columns: float64[fields, n].
-        fields: int32[fields], the number of each.
-        largest: above zero.
-        event_values: int64[n + 1], gets where the numbers of each event begin.
-        value_field: int32[fields n], gets the field of each number.
-        value: float64[fields n], gets the numbers.
-    """
-    at = 0
-    event_values[0] = 0
-    for e in range(columns.shape[1]):
-        for f in range(columns.shape[0]):
-            if math.isfinite(columns[f, e]):
-                value_field[at] = fields[f]
-                value[at] = min(max(columns[f, e], -largest), largest)
-                at += 1
-        event_values[e + 1] = at
-    return at
