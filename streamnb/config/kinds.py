@@ -197,6 +197,7 @@ def _finite(value: object) -> float | None:
 
 FINITE = _real("a finite number", lambda _: True)
 PROPORTION = _real("a number between 0 and 1, both excluded", lambda real: 0.0 < real < 1.0)
+INNER_RATE = _real("a number from 1e-6 to 0.999999", lambda real: 1e-6 <= real <= 0.999999)
 RATE = _real("a number of 0 or more, and below 1", lambda real: 0.0 <= real < 1.0)
 SHARE = _real("a number above 0, and at most 1", lambda real: 0.0 < real <= 1.0)
 PRIOR_WEIGHT = _real("a number from 1e-6 to 1e6", lambda real: 1e-6 <= real <= 1e6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from streamnb.config.kinds import NAME, PROPORTION, STRING, Kind, duration, refused
+from streamnb.config.kinds import INNER_RATE, NAME, STRING, Kind, duration, refused
 from streamnb.config.sections import Section, read_entries, tables
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError
@@ -22,18 +22,19 @@ _OWN: dict[str, set[str]] = {
     "new-class": set(),
 }
 """Kind -> the keys that it has beside name and kind."""
+_GAP = 1e-6  # between rates; below it, or nearer to 0 or 1, their quotients are no numbers, or 1
 _REQUIRED = ("tolerated", "alarming", "label", "after")
 
 
 def _rates(value: object) -> tuple[float, ...] | None:
     given = value if isinstance(value, list) else [value]
-    found = tuple(rate for one in given if (rate := PROPORTION.parse(one)) is not None)
+    found = tuple(rate for one in given if (rate := INNER_RATE.parse(one)) is not None)
     return found if len(found) == len(given) and len(found) in {1, 2} else None
 
 
 _BOUNDS = Kind(
     "rate, or two",
-    "a number between 0 and 1, both excluded, or a list of two: the lower and the upper bound",
+    f"{INNER_RATE.expected}, or a list of two: the lower and the upper bound",
     _rates,
     lambda rates: literal(rates[0] if len(rates) == 1 else list(rates)),
 )
@@ -52,8 +53,8 @@ class MonitorConfig(Section, frozen=True):
     label: Annotated[str | None, STRING] = None
     of: Literal["predictions", "labels"] | None = None
     after: Annotated[float | None, duration(above_zero=True)] = None
-    false_alarm: Annotated[float | None, PROPORTION] = None
-    miss: Annotated[float | None, PROPORTION] = None
+    false_alarm: Annotated[float | None, INNER_RATE] = None
+    miss: Annotated[float | None, INNER_RATE] = None
 
 
 def _read_table(key: str, table: object) -> MonitorConfig:
@@ -87,10 +88,13 @@ def _check_bounds(key: str, monitor: MonitorConfig) -> None:
         raise refused(f"{key}.tolerated", list(tolerated), expected)
     if len(alarming) != len(tolerated):
         raise refused(f"{key}.alarming", list(alarming), f"as many numbers as {key}.tolerated has")
-    is_outside = alarming[-1] > tolerated[-1] and (len(alarming) == 1 or alarming[0] < tolerated[0])
-    if not is_outside:
-        found = alarming[0] if len(alarming) == 1 else list(alarming)
+    gaps = [alarming[-1] - tolerated[-1], tolerated[0] - alarming[0]]
+    least = min(gaps[: len(alarming)])
+    found = alarming[0] if len(alarming) == 1 else list(alarming)
+    if least <= 0.0:
         raise refused(f"{key}.alarming", found, f"more than {key}.tolerated, or two numbers outside of it")
+    if least < _GAP:
+        raise refused(f"{key}.alarming", found, f"{_GAP:g} or more away from {key}.tolerated")
 
 
 def _check(key: str, monitors: tuple[Any, ...]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -208,3 +210,27 @@ def test_who_is_as_before_goes_on_and_who_is_not_begins():
     assert [(one.name, one.raised) for one in monitor.reports()] == [("sure", False), ("errors", True)]
     monitor.choose([MonitorSettings("errors", "error-rate", (0.05,), (0.16,))])
     assert [(one.name, one.raised) for one in monitor.reports()] == [("errors", False)]
+
+
+NEAR, LEAST = 1e-6, {"false_alarm": 1e-6, "miss": 1e-6}
+EXTREME = [
+    MonitorSettings(kind, kind, (low,), (high,), **LEAST)
+    for kind in ("error-rate", "calibration")
+    for low, high in ((NEAR, 1 - NEAR), (NEAR, 2 * NEAR), (1 - 2 * NEAR, 1 - NEAR), (0.5, 0.5 + NEAR))
+] + [
+    MonitorSettings("sides", "class-rate", low, high, label="spam", **LEAST)
+    for low, high in (((2 * NEAR, 0.5), (NEAR, 1 - NEAR)), ((1 - 2 * NEAR, 1 - 1.5 * NEAR), (NEAR, 1 - NEAR)))
+]
+
+
+@pytest.mark.parametrize("settings", EXTREME, ids=str)
+def test_at_the_limits_of_what_may_be_configured_all_numbers_are_finite(settings):
+    """What is beyond them, a configuration refuses."""
+    assert all(0 < n < 1 << 63 for before in (0, 10**6) for n in delays(settings, before).values())
+    monitor, told = Monitors([settings]), []
+    for said in (0.0, 0.5, 1.0):
+        wrong = np.repeat([True, False, True], 100)
+        names = np.where(wrong, "spam", "ham").tolist()
+        told += monitor.observe(Seen(names, names, (~wrong).astype(np.int8), np.full(300, said), range(300)))
+        assert Monitors.from_state(*monitor.state()).reports() == monitor.reports()
+    assert all(math.isfinite(x) for _, found in told for x in found.values() if isinstance(x, float))

@@ -26,6 +26,8 @@ from streamnb.engine.ports import NewRecord, Partition
 from streamnb.engine.verification.findings import CheckResult
 from streamnb.engine.verification.log.multisets import Balance, bucket_of
 from streamnb.errors import LogError
+from streamnb.events import Alert, ModelInfo
+from streamnb.wire.codec import encode_alert
 from streamnb.wire.journal import crc, decode_journal
 from streamnb.wire.snapshot import Part
 
@@ -427,6 +429,24 @@ def test_a_prediction_that_is_there_twice_is_named(learned, folder, open_log):
         ("predictions", "299 found for 298 that were processed, or others"),
         ("predictions", "'e77' is there 1 times more than processed"),
     ]
+
+
+def test_an_alert_where_there_never_was_one_is_named(open_log, folder):
+    """Those of another model, and what is none, are left alone."""
+    log = open_log(**TOPICS, alerts=1)
+    produce(log, RAWS)
+    silence = "monitors=[{name = 'quiet', kind = 'no-events', after = '1000d'}]"
+    learn(log, folder, silence)
+    assert verified(open_log(), folder, silence).findings.is_clean
+    age = ModelInfo(name=configured().model.name, events=300)
+    forged = Alert(monitor="quiet", kind="no-events", state="raised", events=300, model=age, ts=0.0)
+    others = msgspec.structs.replace(forged, model=msgspec.structs.replace(age, name="another"))
+    values = [b"stray", encode_alert(others), encode_alert(forged)]
+    open_log().append([NewRecord("alerts", None, value) for value in values])
+    outcome = verified(open_log(), folder, silence)
+    assert checks(outcome) == ["outputs"]
+    (place,) = places(outcome, "outputs")
+    assert (place["topic"], place["offset"]) == ("alerts", read_topic(open_log(), "alerts")[2].offset)
 
 
 def test_one_prediction_in_anothers_place_is_named(learned, folder):

@@ -8,7 +8,7 @@ asked for yet.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -75,7 +75,7 @@ class ReplayedOutputs:
                 self._tell(output, found)
 
     def finish(
-        self, reports: Container[str], *, is_all: bool, passed_over: str, told: Callable[[str], bool]
+        self, reports: AbstractSet[str], *, is_all: bool, passed_over: str, told: Callable[[str], bool]
     ) -> None:
         """Tell what is missing and what is too many, and that all else is equal.
 
@@ -85,6 +85,7 @@ class ReplayedOutputs:
             passed_over: which commits were not replayed, if any.
             told: whether somebody else has told what is missing in a topic.
         """
+        self._open(reports)
         rest = 0
         for topic, window in self._topics.items():
             missed, first = self._missed.get(topic, (0, None))
@@ -108,6 +109,13 @@ class ReplayedOutputs:
             self._findings.unchecked(OUTPUTS, f"{rest:,} records beside those of a replay: {passed_over}")
         if self._equal and not self._findings.count(OUTPUTS):
             self._findings.ok(OUTPUTS, f"{of(self._equal, 'record')} as published, byte for byte")
+
+    def _open(self, reports: AbstractSet[str]) -> None:
+        """Those topics of which a replay gives nothing: strangers may have written to them."""
+        for topic in reports - self._topics.keys():
+            window = _Window(self._log, NewRecord(topic, None, b""))
+            if not window.errors:  # else there is none, and nothing in it is missed
+                self._topics[topic] = window
 
     @property
     def _names(self) -> set[str]:
