@@ -7,7 +7,7 @@ import pickle
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from service import IDENTITY, TOPICS, new_learner, new_worker, produce, raw_events, records
 
@@ -24,9 +24,14 @@ RAWS = raw_events(300, seed=21)
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 6))
 
 
+@example(passing=[9.0, 1.0, 0.0], stays=0.0)
 @given(st.lists(NUMBERS, min_size=1, max_size=5), NUMBERS)
 def test_what_unlearning_leaves_of_one_value_is_no_variance(passing, stays):
-    """Rounding noise read as a variance made the one value certain and every other impossible."""
+    """Rounding noise read as a variance made the one value certain and every other impossible.
+
+    What may be left is bounded; it is seen for what it is where the value that goes last is no smaller than
+    2^-10 of it: of what values before that were like nothing is known.
+    """
     model = GaussianNB()
     for x in (1.0, 2.0, 3.0):
         model.learn_one({"v": x}, "wide")
@@ -36,7 +41,13 @@ def test_what_unlearning_leaves_of_one_value_is_no_variance(passing, stays):
         model.learn_one({"v": x}, "single")
     for x in passing:
         model.unlearn_one({"v": x}, "single")
-    assert model.class_moments("v")["single"].variance == 0.0
+    largest, n = max(map(abs, [*passing, stays])), len(passing) + 1
+    bound = 32 * n**3 * 2.0**-52 * largest**2  # see model.stats.moments
+    left = model.class_moments("v")["single"].variance
+    assert left <= bound
+    if bound >= (max(abs(passing[-1]), abs(stays)) * 2.0**-10) ** 2:
+        return
+    assert left == 0.0
     assert model.predict_proba_one({"v": stays + 0.5}) == pytest.approx(before, rel=1e-3, abs=1e-9)
 
 
