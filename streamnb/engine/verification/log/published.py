@@ -14,6 +14,7 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
@@ -27,11 +28,12 @@ from streamnb.engine.verification.findings import Findings, place
 from streamnb.engine.verification.log.chain import Step, Survey, steps
 from streamnb.engine.verification.log.multisets import Balance, bucket_of
 from streamnb.errors import JournalError, LogError
-from streamnb.events import OF_VERDICTS, UNPUBLISHED, Event, ModelInfo, Verdict, Withdrawal
+from streamnb.events import OF_VERDICTS, TOO_MANY_CLASSES, UNPUBLISHED, Event, ModelInfo, Verdict, Withdrawal
 
 PREDICTIONS, LETTERS = "predictions", "dead letters"
 _READ_AT_ONCE = 5000
 _UNPUBLISHED = UNPUBLISHED.encode()
+_TOO_MANY_CLASSES = TOO_MANY_CLASSES.encode()
 _LEGIBLE = {reason.encode() for reason in (UNPUBLISHED, *OF_VERDICTS)}
 _MOST_BUCKETS = 16  # whose keys are looked at by name
 
@@ -87,9 +89,14 @@ class Published:
         self._earlier = 0  # records whose outputs are not compared
         self._by_scorers = False
         self._strangers: set[tuple[Partition, int]] = set()  # told already
+        self._refused: frozenset[bytes] = frozenset()  # the places of records with a label too many
 
     def begin(self) -> None:
-        """Find the commit from which on all is there."""
+        """Find the commit from which on all is there, and the records that were refused for their label.
+
+        Whether these had to be is found by the recount, which counts dead letters, and by the replay.
+        """
+        self._refused = frozenset(self._refused_labels())
         firsts = [self._at(p, first) for p, (first, end) in self._predictions.items() if 0 < first < end]
         firsts += [math.inf for first, end in self._predictions.values() if 0 < first == end]
         latest, earliest, is_whole = -math.inf, math.inf, True
@@ -109,6 +116,14 @@ class Published:
             self._floor = max(self._floor, math.nextafter(self.seen.first.now, math.inf))
             self._earlier = 1  # what the first record processed cannot be told without the one before
 
+    def _refused_labels(self) -> Iterator[bytes]:
+        """The places of records that have a label too many, as their dead letters say."""
+        ends = {partition: end for partition, (_, end) in self._letters.items()}
+        for letter in self._records(LETTERS, self._letters, ends):
+            if dict(letter.headers).get("reason") == _TOO_MANY_CLASSES:
+                with suppress(KeyError, ValueError):  # a stranger's, which is told later
+                    yield _place_key(*_place_of(letter))
+
     def expect(self, processed: Processed) -> None:
         """Take note of what one commit has to have published."""
         for kind, key in self._expected(processed):
@@ -120,8 +135,9 @@ class Published:
         if processed.step.after.origin.config.get("predictions", {}).get("by") == "scorers":
             is_compared, self._by_scorers = False, True
         for record, event in processed.events:
-            if event is None:
-                yield LETTERS, _place_key(record.partition, record.offset)
+            at = _place_key(record.partition, record.offset)
+            if event is None or at in self._refused:
+                yield LETTERS, at
             elif is_compared and isinstance(event, Event):
                 yield PREDICTIONS, event.id.encode()
 
@@ -226,8 +242,7 @@ class Published:
             if headers.get("reason") in _LEGIBLE:
                 continue
             try:
-                topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
-                partition, at = Partition(topic, int(number)), int(offset)
+                partition, at = _place_of(record)
             except (KeyError, ValueError):
                 self._strange(LETTERS, record, "its headers do not say whence it came")
                 continue
@@ -273,6 +288,13 @@ class Published:
 
 
 _prediction = msgspec.json.Decoder(_SaidPrediction).decode
+
+
+def _place_of(letter: Record) -> tuple[Partition, int]:
+    """Where the record of a dead letter lies. Raises KeyError or ValueError where it does not say."""
+    headers = dict(letter.headers)
+    topic, number, offset = (headers[name].decode() for name in ("topic", "partition", "offset"))
+    return Partition(topic, int(number)), int(offset)
 
 
 def _place_key(partition: Partition, offset: int) -> bytes:
