@@ -104,8 +104,9 @@ def serving(program, *more):
 def present(program):
     """The model that a learner would begin with."""
     config = configured(program)
-    learner = wiring.learner(config)
     with closing(wiring.open_log(config)) as log:
+        config = wiring.as_begun(config, log)  # the budget of memory, above all
+        learner = wiring.learner(config)
         checkpoint = recover(log, wiring.snapshots(config), learner, wiring.identity(config))
     return checkpoint.n, learner.model
 
