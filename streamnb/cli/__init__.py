@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TypeVar, cast
 
 from streamnb.cli.parser import build_parser
@@ -15,6 +16,8 @@ from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, StreamnbError, UndeclaredTextWarning
 
 T = TypeVar("T")
+_USUAL = "streamnb.toml"
+"""What `init` writes; no command reads it unasked, for what it says may be of another stream."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +36,8 @@ def _run(given: Sequence[str]) -> int:
     if "module" not in options:
         parser.print_help(sys.stderr)
         return 2
+    if getattr(options, "config", "") is None and options.module != "init" and Path(_USUAL).is_file():
+        print(f"streamnb: {_USUAL} in this folder is not read: add --config {_USUAL}", file=sys.stderr)
     command = importlib.import_module(f"streamnb.cli.commands.{options.module}")
     with _progress():
         code: int = command.run(options)

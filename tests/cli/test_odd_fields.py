@@ -66,6 +66,8 @@ ODD = [  # events, how they are read, where they come from, what is said
     (events(label=label, size=str, text=WORDS), DECLARED, LINES,
      ["40 dead letters of 40 events: wrong-type at $.size: expected a number, found a string"]),
     (events(label=label, Size=3, text=WORDS), DECLARED, LINES, ["has $.size, which is declared; did you mean $.Size?"]),
+    (events(label=label, measured={"siez": 3}, text=WORDS), DECLARED, LINES,
+     ["has $.size, which is declared; did you mean $.measured.siez?"]),
     (events(label=label, size=3, body=lambda i: f"{WORDS} {i}"), DECLARED, LINES,
      ["has $.text, which is declared; $.body looks like a text"]),
     ([{**one, "id": f"e{i // 2}"} for i, one in enumerate(events(label=label, text="a"))], PLAIN, LINES,
@@ -193,6 +195,16 @@ def test_a_label_that_is_like_a_known_one_is_written_and_told(told):
     assert told("label", "e1", "b", *labels)[2] == ""
     assert told("label", "e1", "other", *labels)[2] == ""
     assert told("label", "e1", "B", *labels)[2] == "streamnb: no event was labelled B; did you mean b?\n"
+
+
+def test_a_configuration_in_the_folder_that_is_not_read_is_told(told, tmp_path):
+    (tmp_path / "streamnb.toml").write_text("[model]\nkind = 'naive_bayes'\n")
+    code, out, err = told("config", "show")
+    assert (code, 'kind = "naive_bayes"' in out) == (0, False)
+    assert err == "streamnb: streamnb.toml in this folder is not read: add --config streamnb.toml\n"
+    code, out, err = told("config", "show", "--config", "streamnb.toml")
+    assert (code, 'kind = "naive_bayes"' in out, err) == (0, True, "")
+    assert "is not read: add" not in told("init", "flat.jsonl", "--out", "other.toml")[2]
 
 
 def test_a_field_of_a_question_that_is_near_to_one_that_is_read(told, tmp_path):

@@ -25,7 +25,7 @@ from streamnb.cli.evaluation.seen_fields import (
 from streamnb.cli.printable import printable
 from streamnb.errors import MalformedEvent
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.nearest import did_you_mean, nearest
+from streamnb.model.attributes.nearest import nearest
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.paths import render_path
@@ -219,12 +219,13 @@ class OddFields:
                 yield role, f"{none} {what}{self._hint(role, path)}"
         missing = [keys for keys in self._places if keys not in self.seen]
         if self._schema.attributes:
-            others = [render_path(path) for path in self.seen if path not in self._read]
+            others = {path[-1]: render_path(path) for path in self.seen if path not in self._read}
             texts = unread_texts(self.seen, self._schema)
             like = f"; {named(texts)} looks like a text: {how_to_read(texts, self._schema)}" if texts else ""
             for keys in missing:
                 place = render_path(keys)
-                hint = like if self._places[keys] == "text" else did_you_mean(place, others)
+                near = None if self._places[keys] == "text" else nearest(keys[-1], others)
+                hint = like if near is None else f"; did you mean {others[near]}?"
                 yield f"absent {place}", f"{none} {place}, which is declared{hint}"
             return
         path = self._alike(_TEXT) if len(missing) == len(self._places) else None
