@@ -197,6 +197,20 @@ def test_a_label_that_is_like_a_known_one_is_written_and_told(told):
     assert told("label", "e1", "B", *labels)[2] == "streamnb: no event was labelled B; did you mean b?\n"
 
 
+def test_labels_of_a_file_that_are_like_known_ones_are_written_and_told(told, tmp_path):
+    labels = ["--set", "topics.labels=labels"]
+    assert told("replay", "flat.jsonl", *labels)[0] == 0
+    assert told("run", "--until-end", *labels)[0] == 0
+    lines = [{"id": "e1", "label": "B"}, {"id": "e2", "label": "other", "sorce": "bot"}] * 2
+    (tmp_path / "l.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    code, out, err = told("label", "--file", "l.jsonl", *labels)
+    assert (code, out[:8]) == (0, "4 labels")
+    assert err.splitlines() == [
+        "streamnb: l.jsonl, line 2: sorce is not read; did you mean source?",
+        "streamnb: no event was labelled B; did you mean b?",
+    ]
+
+
 def test_a_configuration_in_the_folder_that_is_not_read_is_told(told, tmp_path):
     (tmp_path / "streamnb.toml").write_text("[model]\nkind = 'naive_bayes'\n")
     code, out, err = told("config", "show")

@@ -153,6 +153,8 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
     until(lambda: ask("/model")[1]["learned"] == 500)
     status, answer = ask("/labels", {"labels": [{"id": "m499", "label": "other", "source": "me"}]})
     assert (status, answer) == (200, {"written": 1})
+    doubt = {"written": 1, "warning": "no event was labelled Spam; did you mean spam?"}
+    assert ask("/labels", {"labels": [{"id": "nobody", "label": "Spam", "source": "me"}]}) == (200, doubt)
     until(lambda: "other" in ask("/model")[1]["classes"])
     run.stop()
     n, model = present(program)
@@ -238,6 +240,12 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
         ("/explain", {"event": "a", "against": "nobody"}, 422, "no such label"),
         ("/labels", {"labels": [{"id": "", "label": "spam"}]}, 422, "labels.0.id"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "weight": -1}]}, 422, "labels.0.weight"),
+        (
+            "/labels",
+            {"labels": [{"id": "a", "Lable": "b"}]},
+            422,
+            "labels.0.Lable: Extra inputs are not permitted; did you mean label?",
+        ),
         ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
         ("/predict", b'{"events": [NaN]}', 422, "string"),
         ("/predict", b'{"\\ud800": 1}', 422, "unicode"),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
+import msgspec
 from msgspec.structs import replace
 
 from streamnb.adapters.event_files import open_counted
@@ -18,12 +19,14 @@ from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import MetricsReport, Verdict, Withdrawal
-from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.attributes.nearest import did_you_mean, doubtful
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, decode_metrics, encode_verdict
 
 _AT_ONCE = 1000
 _PATIENCE = 0.2  # seconds that a label waits for others
+_LOOKED_AT = 1000  # labels, and lines of a file
+_FIELDS = Verdict.__struct_fields__
 _REPORTS = 10  # of each partition, of which some may be drifts
 
 
@@ -31,13 +34,13 @@ def run(options: argparse.Namespace) -> int:
     """Write verdicts to the topic of labels; whoever learns takes them from there."""
     config = wiring.load_config(options)
     topic = labels_topic(config)
-    found = _of_file(options) if options.file else iter([_given(options)])
+    labels: dict[str, None] = {}
+    found = _noting(_of_file(options) if options.file else iter([_given(options)]), labels)
     writer = _Writer(config, topic)
     try:
         with closing(writer.log):
             writer.write(found)
-            if options.label is not None:
-                _say_if_misspelt(writer.log, config, options.label)
+            _say_if_misspelt(writer.log, config, labels)
     except MalformedEvent as error:
         written = f"labels before it were written to {topic}: {writer.count:,}"
         raise LogError(f"{options.file}, {error.detail}; {written}") from error
@@ -49,8 +52,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _say_if_misspelt(log: Log, config: Config, label: str) -> None:
-    """Of a label that is new, and like one that is known: which is known, as the newest report has it."""
+def _noting(found: Iterator[Verdict | Withdrawal], labels: dict[str, None]) -> Iterator[Verdict | Withdrawal]:
+    """The same; the first labels of them are noted as they go by."""
+    for one in found:
+        if isinstance(one, Verdict) and one.label is not None and len(labels) < _LOOKED_AT:
+            labels[one.label] = None
+        yield one
+
+
+def _say_if_misspelt(log: Log, config: Config, labels: Iterable[str]) -> None:
+    """Of labels that are new, and like one that is known: which is known, as the newest reports have it."""
     known = set[str]()
     for partition in log.partitions(config.topics.metrics):
         first, end = log.offsets(partition)
@@ -58,8 +69,8 @@ def _say_if_misspelt(log: Log, config: Config, label: str) -> None:
             with suppress(MalformedEvent):
                 report = decode_metrics(record.value)
                 known.update(report.labels if isinstance(report, MetricsReport) else ())
-    if label not in known and (near := did_you_mean(label, known)):
-        print(f"streamnb: no event was labelled {printable(label + near)}", file=sys.stderr)
+    for text in doubtful(labels, known):
+        print(f"streamnb: {printable(text)}", file=sys.stderr)
 
 
 def labels_topic(config: Config) -> str:
@@ -131,10 +142,25 @@ def _of_file(options: argparse.Namespace) -> Iterator[Verdict | Withdrawal]:
     if options.id is not None or options.withdraw or options.ts is not None or options.weight != 1.0:
         raise ConfigError("--file: each line says its id, label, weight and ts; only --source may go with it")
     with open_counted(options.file) as lines:
+        said = set[str]()
         for raw in lines:
+            for text in _unread(raw) if lines.line <= _LOOKED_AT else ():
+                if text not in said:
+                    print(f"streamnb: {options.file}, line {lines.line}: {printable(text)}", file=sys.stderr)
+                said.add(text)
             try:
                 one = decode_label(raw)
                 is_unnamed = isinstance(one, Verdict) and one.source == UNNAMED
                 yield replace(one, source=options.source) if options.source and is_unnamed else one
             except MalformedEvent as error:
                 raise MalformedEvent(error.reason, error.path, f"line {lines.line}: {error}") from error
+
+
+def _unread(raw: bytes) -> Iterator[str]:
+    """What is to be said of fields that nothing reads, and whose names are near to what a line has not."""
+    with suppress(ValueError, RecursionError):
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        missing = [name for name in _FIELDS if name not in fields]
+        for field in fields:
+            if field not in _FIELDS and (near := did_you_mean(field, missing)):
+                yield f"{field} is not read{near}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -27,6 +27,7 @@ from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event, Verdict
+from streamnb.model.attributes.nearest import did_you_mean, doubtful
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
@@ -106,9 +107,16 @@ class Verdicts(_Asked):
 
 
 class Written(BaseModel):
-    """How many verdicts were written; they are durable, and the learner takes them from there."""
+    """How many verdicts were written; they are durable, and the learner takes them from there.
+
+    With a warning, where a label is new, and near to one that the model knows.
+    """
 
     written: int
+    warning: str | None = None
+
+
+_KEYS = {name for one in (Question, Why, Said, Verdicts) for name in one.model_fields}
 
 
 class Problem(BaseModel):
@@ -152,13 +160,14 @@ def application(
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
+        hints = {did_you_mean(str(one["loc"][-1]), _KEYS): one for one in error.errors() if _is_extra(one)}
+        near, first = next((found for found in hints.items() if found[0]), ("", error.errors()[0]))
         is_json = "json" in request.headers.get("content-type", "")
         how = "" if is_json else "; send JSON, with the header Content-Type: application/json"
-        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}{how}")
+        return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}{near}{how}")
 
     _ask(app, replica)
-    put = _say(app, write)
+    put = _say(app, replica, write)
     _watch(app, replica, registry)
     if watch is not None:
 
@@ -167,6 +176,10 @@ def application(
 
         add_pages(app, watch, replica, Writing(say if write else None, replay), token, is_secure=is_secure)
     return app
+
+
+def _is_extra(error: Mapping[str, Any]) -> bool:
+    return error["type"] == "extra_forbidden"
 
 
 def _problem(code: int, why: str) -> JSONResponse:
@@ -232,7 +245,7 @@ def _ask(app: FastAPI, replica: Replica) -> None:
 
 
 def _say(
-    app: FastAPI, write: Callable[[list[Verdict]], None] | None
+    app: FastAPI, replica: Replica, write: Callable[[list[Verdict]], None] | None
 ) -> Callable[[list[Verdict]], Awaitable[None]]:
     """The path that writes; one at a time, so that a log that stands takes no thread of those who ask."""
     one_writes = CapacityLimiter(1)
@@ -247,11 +260,12 @@ def _say(
         except TimeoutError as error:
             raise LogError("the log is busy with labels of others; none was written: ask again") from error
 
-    @app.post("/labels")
+    @app.post("/labels", response_model_exclude_none=True)
     async def labels(verdicts: Verdicts) -> Written:
         """Say what events are, late, or otherwise than before."""
         await put([Verdict(**one.model_dump()) for one in verdicts.labels])
-        return Written(written=len(verdicts.labels))
+        warning = await run_sync(_doubts, replica, [one.label for one in verdicts.labels if one.label])
+        return Written(written=len(verdicts.labels), warning=warning or None)
 
     return put
 
@@ -290,6 +304,14 @@ def _verdict(said: Verdict, place: int) -> Verdict:
         raise HTTPException(_WRONG, f"label {place}: {error}") from error
     assert isinstance(checked, Verdict)  # noqa: S101
     return checked
+
+
+def _doubts(replica: Replica, labels: Sequence[str]) -> str:
+    """What is doubtful about labels; nothing while there is no model to know others."""
+    with replica.lock:
+        following = replica.following
+        known = [] if following is None else list(map(str, following.learner.model.class_weights))
+    return "; ".join(doubtful(labels, known))
 
 
 def _number(replica: Replica, key: str) -> float:
