@@ -10,16 +10,18 @@ from streamnb.cli import wiring
 from streamnb.cli.answers import explained
 from streamnb.cli.asked import Asked, asked_of
 from streamnb.config import Config, restored
-from streamnb.engine.journal.checkpoint import Checkpoint
+from streamnb.engine.journal.checkpoint import Checkpoint, origin_of
 from streamnb.engine.journal.entries import refuse_forgotten
 from streamnb.engine.journal.history import entries
 from streamnb.engine.journal.recovery import recover, standing
 from streamnb.engine.journal.whereabouts import Published, Search, Whereabouts
+from streamnb.engine.labels.late_labels import LateLabels
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition, Record
+from streamnb.engine.settings import LabelSettings
 from streamnb.errors import ConfigError, JournalError, OutOfRange, StreamnbError
 from streamnb.events import Event
-from streamnb.wire.codec import decode_event
+from streamnb.wire.codec import IN_EVENT, decode_event
 
 Read = Callable[[Record], Event]
 
@@ -76,6 +78,26 @@ def described(event: Whereabouts, published: Published | None = None) -> dict[st
             "offset": record.offset,
         }
     return told
+
+
+def label_of(config: Config, event: Whereabouts) -> dict[str, Any] | None:
+    """Which label holds of an event by the newest snapshot, who said so and when, and what others said.
+
+    None where no label came apart from it, and where it is kept no longer.
+    """
+    found = wiring.snapshots(config).newest()
+    if found is None or "labels" not in found.snapshot.parts:
+        return None
+    snapshot = found.snapshot
+    settings = wiring.settings(restored(origin_of(snapshot).config)).labels or LabelSettings()
+    classes = snapshot.parts["model"].meta.get("classes", [])
+    late = LateLabels.from_state(settings, snapshot.parts, snapshot.segments, classes)
+    said = late.said_of(event.event.id, event.record.timestamp)
+    if all(one.source == IN_EVENT for one in said):
+        return None
+    told = [{"label": one.label, "source": one.source, "ts": one.time} for one in said]
+    holds = told.pop(0) if told[0]["label"] is not None else {"label": None, "source": None, "ts": None}
+    return {**holds, "journal": snapshot.journal_n, "others": told}
 
 
 def derived(

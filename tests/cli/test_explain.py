@@ -170,6 +170,36 @@ def test_an_event_is_found_by_its_id_and_its_place_and_explained_by_the_newest_s
         assert why in start.ask(program, *arguments, code=code)
 
 
+def test_which_label_holds_by_now_is_told_with_its_source_and_what_it_stands_before(start):
+    raws = events("naive_bayes")
+    labels = {"topics": {"labels": f"labels-{uuid4()}"}, "labels": {"ranks": {"app": 3}}}
+    program = start(raws[:100], model_keys={"kind": "naive_bayes"}, **labels)
+    assert start.ask(program, "--id", "e7", "--json")["label_now"] is None  # no other label came
+    program.run("label", "e7", "c", "--source", "app")
+    program.run("label", "e7", "later", "--source", "bot")
+    program.run("label", "e8", "--withdraw", "--source", "bot")
+    start.learn(program, raws[100:])
+    was = {id_: json.loads(raws[int(id_[1:])])["label"] for id_ in ("e7", "e8")}
+    now = start.ask(program, "--id", "e7", "--json")["label_now"]
+    assert (now["label"], now["source"], now["journal"]) == ("c", "app", snapshot_n(program))
+    assert {(one["label"], one["source"]) for one in now["others"]} == {
+        ("later", "bot"),
+        (was["e7"], "event"),
+    }
+    for asked in (["--id", "e7"], ["--place", "0/7"], ["--id", "e7", "--as-served"]):
+        text = start.ask(program, *asked)
+        assert f"journal record {now['journal']} it is labelled c by app, which came late, 20" in text
+        assert ", in place of " in text
+        assert f"{was['e7']} by event" in text
+    assert f"it is labelled {was['e8']} by event, " in start.ask(program, "--id", "e8")
+
+
+def snapshot_n(program):
+    return max(
+        int(file.stem.split("-")[1]) for file in (program.file.parent / snapshots(program)).glob("*.snb")
+    )
+
+
 def snapshots(program):
     options = build_parser().parse_args(["read", "x", "--config", str(program.file)])
     return wiring.load_config(options).snapshot_folder

@@ -17,6 +17,7 @@ from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.events import Event
+from streamnb.wire.codec import IN_EVENT
 from streamnb.wire.values import LONGEST_NAME
 
 _MOST_BYTES = 1 << 20
@@ -59,11 +60,12 @@ def _event_of_log(options: argparse.Namespace) -> tuple[Event, dict[str, Any]]:
     with closing(wiring.existing_log(config)) as log:
         end, read = served.reader(log, config)
         found = served.found(log, config, read, options.id, options.place, options.look_back)
+        label = served.label_of(config, found)
         if options.as_served:
             print(f"deriving again what journal record {found.commit.n} published", file=sys.stderr)
             explain = served.explained_then(found.event, options.against, options.top)
-            return found.event, served.derived(log, config, end, found, explain)
-        return found.event, served.described(found)
+            return found.event, served.derived(log, config, end, found, explain) | {"label_now": label}
+        return found.event, served.described(found) | {"label_now": label}
 
 
 def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, Any]:
@@ -142,6 +144,8 @@ def _print_event(answer: Mapping[str, Any]) -> None:
             f"{served.moment(said['ts'])}, journal record {said['journal']}, "
             f"{said['topic']}/{said['partition']} offset {said['offset']}"
         )
+    if (now := answer["label_now"]) is not None:
+        print(_label_now(now))
     if derived is not None:
         steps = f"from the state at journal record {derived['journal']}, {derived['replayed']:,} replayed"
         outcome = {
@@ -152,6 +156,18 @@ def _print_event(answer: Mapping[str, Any]) -> None:
         }
         print(outcome[derived["same"]])
     print()
+
+
+def _label_now(now: Mapping[str, Any]) -> str:
+    """Which label holds of those that came, and what it stands before."""
+    others = [
+        f"{'nothing' if one['label'] is None else one['label']} by {one['source']}" for one in now["others"]
+    ]
+    beside = f", in place of {', '.join(others)}" if others else ""
+    held = "has no label" if now["label"] is None else f"is labelled {now['label']}"
+    came = "" if now["source"] in {None, IN_EVENT} else ", which came late"
+    by = "" if now["source"] is None else f" by {now['source']}{came}, {served.moment(now['ts'])}"
+    return printable(f"at journal record {now['journal']} it {held}{by}{beside}")
 
 
 def _probabilities(answer: Mapping[str, Any]) -> str:

@@ -56,11 +56,14 @@ def _order(one: Said) -> tuple[float, bool, str, float]:
 
 def effective(said: Iterable[Said], ranks: Mapping[str, int]) -> Truth | None:
     """The label that holds, None where none does."""
+    best = holding(said, ranks)
+    return None if best is None else Truth(best.label or "", best.weight)
+
+
+def holding(said: Iterable[Said], ranks: Mapping[str, int]) -> Said | None:
+    """What is said that holds; it has a label. None where nothing does."""
     standing = [one for one in said if one.label is not None]
-    if not standing:
-        return None
-    best = max(standing, key=lambda one: (_rank(one.source, ranks), one.time, one.source))
-    return Truth(best.label or "", best.weight)
+    return max(standing, key=lambda one: (_rank(one.source, ranks), one.time, one.source), default=None)
 
 
 def _rank(source: str, ranks: Mapping[str, int]) -> int:
