@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamnb.model.attributes.parameters import of
@@ -21,6 +22,11 @@ def printable(text: object) -> str:
     if told.isprintable():
         return told
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
+
+
+def left_out(events: Mapping[str, int]) -> str:
+    """How many events were left out, and why: one line for each reason that there was, each ended."""
+    return "".join(f"left out: {of(n, 'event')} {why}\n" for why, n in events.items() if n)
 
 
 def counted(report: MetricsReport, records: int) -> str:

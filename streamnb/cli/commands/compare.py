@@ -18,6 +18,7 @@ from streamnb.cli.evaluation.history import Past, history_of, history_of_file, l
 from streamnb.cli.evaluation.judged import Costs, Judged
 from streamnb.cli.evaluation.odd_fields import OddFields
 from streamnb.cli.evaluation.progressive import say_why_nothing_was_learned
+from streamnb.cli.printable import left_out
 from streamnb.cli.reports.text_tables import MOST_CLASSES, table
 from streamnb.config import Config
 from streamnb.engine.ports import Log
@@ -58,7 +59,10 @@ def run(options: argparse.Namespace) -> int:
         return 1
     alone = sum(one.place.size - common.size for one in costs)
     present_costs, other_costs = (one.at(at) for one, at in zip(costs, places, strict=True))
-    answer = _answer(present_costs, other_costs) | {"scored_by_one_alone": alone}
+    answer = _answer(present_costs, other_costs) | {
+        "scored_by_one_alone": alone,
+        "left_out": sides[0].left_out,
+    }
     answer["rebuild"] = _rebuild(options) if log is not None and answer["verdict"] == "better" else None
     print(json.dumps(answer)) if options.json else _show(options, answer)
     return 0
@@ -152,11 +156,11 @@ def _show(options: argparse.Namespace, answer: dict[str, Any]) -> None:
             for row in part
         ]
         print(table(rows, (title, *header)))
-    if answer["scored_by_one_alone"]:
-        print(f"\n{answer['scored_by_one_alone']:,} events were scored by one of them alone, and left out")
+    alone = {"that one of the two alone scored": answer["scored_by_one_alone"]}
+    print("\n" + left_out(answer["left_out"] | alone), end="")
     loss = answer["difference"]["log_loss"]
     mass = f"{answer['confidence']:.0%}"
     between = f"between {loss['lower']:+.4f} and {loss['upper']:+.4f}, with {mass} confidence at any time"
-    print(f"\n{answer['verdict']}: {names[1]} the log loss differs by {loss['mean']:+.4f}, {between}")
+    print(f"{answer['verdict']}: {names[1]} the log loss differs by {loss['mean']:+.4f}, {between}")
     if answer["rebuild"]:
         print(f"to take it up, stop the learner, then: {answer['rebuild']}")

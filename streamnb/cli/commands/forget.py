@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         print(printable(told), file=sys.stderr)
     if not rebuilding.forgotten:
         print(
-            f"none of {rebuilding.events:,} events up to journal record {rebuilding.to} is one of these, "
+            f"none of {of(rebuilding.events, 'event')} up to journal record {rebuilding.to} is one of these, "
             "or they were forgotten before: nothing was changed",
             file=sys.stderr,
         )

@@ -12,6 +12,7 @@ from typing import Any
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.snapshot import acquire
+from streamnb.cli.printable import left_out
 from streamnb.config import Config, may_be_learned_anew
 from streamnb.engine.journal.identity import Identity
 from streamnb.engine.journal.recovery import standing
@@ -88,6 +89,7 @@ def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str)
         return
     learned = f"{rebuilding.learned:,} of {of(rebuilding.events, 'event')} learned anew"
     print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; taken up by record {n}")
+    print(left_out({"without a label": rebuilding.unlabelled}), end="")
 
 
 def rebuilding_of(config: Config, log: Log) -> Source:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from streamnb.adapters.snapshot_folder import Damaged, SnapshotFolder
 from streamnb.cli import wiring
 from streamnb.cli.commands.forget import with_ids
+from streamnb.cli.printable import left_out
 from streamnb.cli.reports.text_tables import table
 from streamnb.config import Config, restored
 from streamnb.config.models import model
@@ -66,6 +67,8 @@ def _plan(config: Config, identity: Identity, origin: Origin) -> RecountPlan:
 
 
 def _sentence(verified: Verified) -> str:
+    if verified.n < 0:
+        return "nothing was verified: no journal record was found; see above, and `streamnb run` learns"
     if not verified.findings.is_clean:
         return f"differs: up to journal record {verified.n:,} something is not as it should be; see above"
     equal = verified.compared
@@ -73,7 +76,8 @@ def _sentence(verified: Verified) -> str:
         return "nothing was verified: there is no event that was learned, or none is kept"
     numbers = "" if equal is None else f"; {equal}"
     events, commits = of(verified.events, "event"), of(verified.commits, "commit")
-    return f"verified: {events} in {commits}, counted once each{numbers}"
+    refused = left_out({"refused as dead letters": verified.refused})
+    return f"{refused}verified: {events} in {commits}, counted once each{numbers}"
 
 
 def _described(verified: Verified) -> dict[str, Any]:

@@ -117,3 +117,9 @@ class Judged(Learner):
         right = np.array(self._right, dtype=np.int64)
         labels = np.array([*names, ""], dtype=object)
         return Costs(place[known], labels[truth[known]], loss[known], right[known])
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Why events are not among the costs -> how many."""
+        unlabelled = len(self._truth) - np.count_nonzero(np.array(self._truth, dtype=np.int64) != _NONE)
+        return {"without a label": int(unlabelled), "refused as dead letters": self.dead_letters}

@@ -179,7 +179,7 @@ def application(
 
 
 def _is_extra(error: Mapping[str, Any]) -> bool:
-    return error["type"] == "extra_forbidden"
+    return bool(error["type"] == "extra_forbidden")
 
 
 def _problem(code: int, why: str) -> JSONResponse:

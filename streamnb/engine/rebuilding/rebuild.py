@@ -64,6 +64,7 @@ class Rebuilding:
         to: that record.
         events: how many events it has met there.
         learned: how many of them have a label, and taught something.
+        unlabelled: how many of the others were not forgotten, now or before.
         forgotten: how many events were chosen, and had not been forgotten before.
 
     Raises:
@@ -95,7 +96,9 @@ class Rebuilding:
         left_out: Offsets = {
             partition: np.array(offsets, dtype=np.int64) for partition, offsets in anew.left_out.items()
         }
-        self.forgotten = sum(map(len, left_out.values())) - sum(map(len, known.values()))
+        gone = sum(map(len, left_out.values()))
+        self.forgotten = gone - sum(map(len, known.values()))
+        self.unlabelled = self.events - self.learned - gone
         self._gone = truths.waiting(truths.at(left_out))
         self._learner = learner = self._fresh(shaping)
         learner.model, learner.late, learner.consumed = anew.model, truths.late, truths.consumed

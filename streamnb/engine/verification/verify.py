@@ -50,6 +50,7 @@ class Verified:
         findings: all that was found.
         n: the last record of the journal that was looked at; -1 where there is none.
         events: records of every sort that were recounted, or, where nothing is counted, read again.
+        refused: how many of them were no events, and became dead letters.
         commits: in how many commits they were learned.
         adopted: the last record by which a model was taken up that had been learned anew; -1 is none.
         compared: how many numbers of the state are equal to the recount's; None where it was not compared.
@@ -58,6 +59,7 @@ class Verified:
     findings: Findings
     n: int = -1
     events: int = 0
+    refused: int = 0
     commits: int = 0
     adopted: int = -1
     compared: Compared | None = None
@@ -234,6 +236,7 @@ class _Recounting:
                     if event is None or isinstance(event, Event):
                         self.recount.take(event, plan)
             self.verified.events += len(processed.events)
+            self.verified.refused += sum(event is None for _, event in processed.events)
             self.verified.commits += record.kind == "commit"
         if self.recount is not None and not self.seen.is_broken:
             self.kept.compare(processed.step, self.recount, self.base)
