@@ -23,6 +23,7 @@ from streamnb.errors import ConfigError, MalformedEvent, SnapshotError, Streamnb
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.evidence import LIMIT
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.saved import Loaded, found, newest
@@ -121,7 +122,7 @@ class Asked(NamedTuple):
         if self.told["strange"]:
             at += ", which the journal of this log does not have"
         if behind is not None:
-            at += f", {behind:,} records behind the last" if behind else ", the last"
+            at += f", {of(behind, 'record')} behind the last" if behind else ", the last"
         print(f"by {printable(self.told['file'])}{at}, {_duration(self.told['seconds'])}", file=sys.stderr)
 
 

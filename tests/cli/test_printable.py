@@ -7,7 +7,7 @@ import json
 import pytest
 
 from streamnb.cli import main
-from streamnb.cli.printable import printable
+from streamnb.cli.printable import left_out, printable
 
 NASTY = ["a\nFAKE verified: all equal", "b\x1b[2J\x1b]0;pwn\x07", "c\u202e\x00\x9b2J", "d\u2028\r\x7f"]
 WORDS = ["w\x1b[31m", "x\u2066y", "z\nFAKE", "v\u200f"]
@@ -60,3 +60,12 @@ def test_an_error_is_one_line_of_printable_characters(capsys):
 def test_what_is_printable_stays():
     for text in ("", "a b", "Grüße, 世界 \N{PARTY POPPER}", r"C:\new"):
         assert printable(text) == text
+
+
+def test_what_was_left_out_is_one_line_for_each_reason_that_there_was():
+    assert (
+        left_out({"without a label": 1, "refused as dead letters": 0})
+        == "left out: 1 event without a label\n"
+    )
+    assert left_out({"without a label": 1200}) == "left out: 1,200 events without a label\n"
+    assert left_out({}) == ""

@@ -13,6 +13,7 @@ from streamnb.engine.journal.replay import SliceReader, replay
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Partition
 from streamnb.errors import SnapshotError
+from streamnb.model.attributes.parameters import of
 
 _LONG = 60.0  # seconds
 _LARGE = 256 << 20  # bytes; of a larger snapshot the time is not tried, but estimated from a smaller one's
@@ -53,7 +54,7 @@ def check_duration(work: Work, sample: Sample) -> Finding:
     parts = []
     if work.snapshot_bytes:
         parts.append(f"{loading:.1f} s for a snapshot of {work.snapshot_bytes / (1 << 20):,.1f} MiB")
-    parts.append(f"{replaying:.1f} s for {work.events:,} events in {work.commits:,} commits after it")
+    parts.append(f"{replaying:.1f} s for {of(work.events, 'event')} in {of(work.commits, 'commit')} after it")
     found = f"would take about {seconds:.1f} s: {', '.join(parts)}"
     if seconds <= _LONG:
         return Finding("recovery time", Severity.OK, found)

@@ -28,6 +28,7 @@ from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Partition
 from streamnb.errors import ConfigError
 from streamnb.model import synthetic
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import encode_event
 from streamnb.wire.snapshot import part_digest
 
@@ -84,7 +85,7 @@ def _stream(folder: Path, name: str, events: Sequence[dict[str, Any]], *, quiet:
     learner = wiring.learner(config)
     worker = wiring.worker(config, learner, wiring.open_log(config))
     if not quiet:
-        print(f"\n{name}: {len(events):,} events through {config.log.url}")
+        print(f"\n{name}: {of(len(events), 'event')} through {config.log.url}")
     worker.start("demo")
     with closing(worker), closing(wiring.open_log(config)) as producer:
         for part in _parts(events):
@@ -118,7 +119,7 @@ def _show_proof(config: Config, learner: Learner) -> None:
     digests = [part_digest(*who.parts()["model"]) for who in (learner, again)]
     same = "the same bytes" if digests[0] == digests[1] else "OTHER BYTES"
     print(
-        f"\n{published:,} predictions published in {checkpoint.n} commits; "
+        f"\n{of(published, 'prediction')} published in {of(checkpoint.n, 'commit')}; "
         f"replaying the journal from nothing gives {same} ({digests[1][:16]})"
     )
 

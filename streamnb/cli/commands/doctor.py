@@ -44,6 +44,7 @@ from streamnb.engine.journal.history import entries, find, last
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topic_plan import Found
 from streamnb.errors import LogError, SnapshotError
+from streamnb.model.attributes.parameters import of
 
 _WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
 _PACKAGES = {"kafka-python": "kafka-python", "librdkafka": "confluent-kafka"}
@@ -104,7 +105,7 @@ def _embedded(config: Config, timeout: float) -> Iterator[Finding]:
             if missing:
                 found = f"{config.log.path} has no topic {', '.join(missing)}"
                 return [Finding("log", Severity.WARNING, found, "streamnb topics create")]
-            findings = [Finding("log", Severity.OK, f"{config.log.path}, {len(log.topics())} topics")]
+            findings = [Finding("log", Severity.OK, f"{config.log.path}, {of(len(log.topics()), 'topic')}")]
             return findings + list(_stream(config, log, {}))
 
     yield from finding_of("log", lambda: call_blocking(look, seconds=timeout * _READ_TIMES), Severity.PROBLEM)

@@ -118,4 +118,4 @@ class _Progress:
     def __call__(self, events: int) -> None:
         if self._shows and time.monotonic() >= self._next:
             self._next = time.monotonic() + _PROGRESS_SECONDS
-            print(f"\r{events:,} events recounted", end="", file=sys.stderr, flush=True)
+            print(f"\r{of(events, 'event')} recounted", end="", file=sys.stderr, flush=True)

@@ -20,6 +20,7 @@ from streamnb.config import Config
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.events import Drift, Event
+from streamnb.model.attributes.parameters import of
 
 _BYTES_AT_ONCE = 16 << 20  # of outputs
 
@@ -124,7 +125,7 @@ class Drifts:
         total = self._counts.total()
         left_out = total - len(self._first) - len(self._last)
         counts = ", ".join(f"{name} {count:,}" for name, count in self._counts.items())
-        print(f"\n{total:,} drifts found" + (f": {counts}" if counts else ""))
+        print(f"\n{of(total, 'drift')} found" + (f": {counts}" if counts else ""))
         if not total:
             return
         rows = [tuple(_found(drift).values()) for drift in self._first]

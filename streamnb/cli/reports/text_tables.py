@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from streamnb.cli.printable import counted, printable
 from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
+from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.most_informative import strongest
@@ -77,7 +78,7 @@ def _print_numbers(report: MetricsReport) -> bool:
     """How much there was; whether any of it was scored."""
     told = counted(report, report.events)
     print(
-        f"{told}, {report.learned:,} learned, {report.dead_letters:,} dead letters; "
+        f"{told}, {report.learned:,} learned, {of(report.dead_letters, 'dead letter')}; "
         f"{report.classes} classes, {report.attributes:,} words and values"
     )
     if report.cumulative.events == 0:

@@ -245,15 +245,15 @@ class _Recounting:
         """How many events were taken back, as their labels changed, and how much of them."""
         n = 0 if self._late is None else self._late.recount.unlearned
         if n and model.corrections == "exact":
-            self._findings.ok(RECOUNT, f"{n:,} events were taken back, as their labels changed")
+            self._findings.ok(RECOUNT, f"{of(n, 'event')} taken back, as labels changed")
         elif n:
             back = "nothing" if model.corrections == "again" else "counts and moments alone"
-            text = f"{n:,} events were taught again, as their labels changed; it takes back {back}"
+            text = f"{of(n, 'event')} taught again, as labels changed; it takes back {back}"
             self._findings.unchecked(RECOUNT, text)
 
     def _tell_slices(self, reader: ProcessedReader) -> None:
         if reader.gone:
-            self._findings.unchecked(SLICES, f"{reader.gone:,} slices are no longer kept")
+            self._findings.unchecked(SLICES, f"{of(reader.gone, 'slice')} no longer kept")
         if self._findings.count(SLICES):
             return
         self._findings.ok(SLICES, f"what was learned is in {of(reader.slices, 'slice')}")

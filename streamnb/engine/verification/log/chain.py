@@ -16,6 +16,7 @@ from streamnb.engine.journal.identity import Origin
 from streamnb.engine.ports import Log, Partition
 from streamnb.engine.verification.findings import Findings, place
 from streamnb.errors import ForeignRecord, JournalError, OutOfRange, UnknownTopic
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.journal import START, JournalRecord, Slice, chain_outputs
 
 CHAIN, LEARNED, FOREIGN = "journal", "positions", "foreign record"
@@ -239,7 +240,7 @@ def _check_positions(step: Step, findings: Findings) -> None:
         if part.first < position:
             _differs(findings, record.n, partition, part.first, "learned again", part.first, position)
         if not 0 < part.count <= part.next - part.first:
-            what = f"a slice up to {part.next} with {part.count} records"
+            what = f"a slice up to {part.next} with {of(part.count, 'record')}"
             _differs(findings, record.n, partition, part.first, what, part.count, part.next - part.first)
         positions[partition] = part.next
     for partition in {**positions, **step.after.positions}:

@@ -95,7 +95,7 @@ class ReplayedOutputs:
             elif first is not None and window.is_whole and not told(topic):
                 self._tell_missing(missed, first)
             elif missed and not window.is_whole:
-                text = f"{missed:,} records of topic {topic!r}, whose beginning is no longer kept"
+                text = f"{of(missed, 'record')} of topic {topic!r}, whose beginning is no longer kept"
                 self._findings.unchecked(OUTPUTS, text, topic=topic)
             for error in window.errors:
                 self._findings.differs(OUTPUTS, f"topic {topic!r} cannot be read: {error}", {"topic": topic})
@@ -106,7 +106,7 @@ class ReplayedOutputs:
             else:
                 rest += sum(1 for _ in left)
         if rest and passed_over:
-            self._findings.unchecked(OUTPUTS, f"{rest:,} records beside those of a replay: {passed_over}")
+            self._findings.unchecked(OUTPUTS, f"{of(rest, 'record')} beside those of a replay: {passed_over}")
         if self._equal and not self._findings.count(OUTPUTS):
             self._findings.ok(OUTPUTS, f"{of(self._equal, 'record')} as published, byte for byte")
 
