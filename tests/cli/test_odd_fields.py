@@ -211,6 +211,22 @@ def test_labels_of_a_file_that_are_like_known_ones_are_written_and_told(told, tm
     ]
 
 
+def test_what_was_left_out_is_told_at_the_end(told, tmp_path):
+    rows = [{"id": f"e{i}", "text": "win now" if i % 2 else "at noon", "label": label(i)} for i in range(9)]
+    rows += [{"id": "without", "text": "a"}, {"text": "no id"}]
+    (tmp_path / "l.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    flags = ["--set", "model.kind=naive_bayes"]
+    assert told("replay", "l.jsonl", *flags)[0] == 0
+    code, out, _ = told("verify", *flags)
+    assert (code, "nothing was verified: no journal record was found" in out) == (1, True)
+    assert told("run", "--until-end", *flags)[0] == 0
+    refused, unlabelled = "left out: 1 event refused as dead letters", "left out: 1 event without a label"
+    assert refused in told("verify", *flags)[1].splitlines()
+    out = told("compare", *flags, "--against", "model.alpha=2")[1].splitlines()
+    assert (out.count(refused), out.count(unlabelled)) == (1, 1)
+    assert told("rebuild", *flags)[1].splitlines()[-1] == f"{unlabelled} that counts"
+
+
 def test_a_configuration_in_the_folder_that_is_not_read_is_told(told, tmp_path):
     (tmp_path / "streamnb.toml").write_text("[model]\nkind = 'naive_bayes'\n")
     code, out, err = told("config", "show")

@@ -89,7 +89,7 @@ def tell(options: argparse.Namespace, rebuilding: Rebuilding, n: int, what: str)
         return
     learned = f"{rebuilding.learned:,} of {of(rebuilding.events, 'event')} learned anew"
     print(f"{what}{learned}, with the labels of journal record {rebuilding.to}; taken up by record {n}")
-    print(left_out({"without a label": rebuilding.unlabelled}), end="")
+    print(left_out({"without a label that counts": rebuilding.unlabelled}), end="")
 
 
 def rebuilding_of(config: Config, log: Log) -> Source:

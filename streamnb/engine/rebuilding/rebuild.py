@@ -64,7 +64,7 @@ class Rebuilding:
         to: that record.
         events: how many events it has met there.
         learned: how many of them have a label, and taught something.
-        unlabelled: how many of the others were not forgotten, now or before.
+        unlabelled: how many have no label that counts, of those that were not forgotten now or before.
         forgotten: how many events were chosen, and had not been forgotten before.
 
     Raises:
