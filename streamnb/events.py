@@ -124,6 +124,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
         rest: the probability of all classes together that are not told; None where all are.
         status: "ready", or "empty" while the model knows no class.
         unseen: the probability that its label is one that was never learned; None where that is not told.
+        decision: the class that is decided, None where nothing is; unset where nobody asks.
+        expected_cost: what that is expected to cost.
         truth: the event's own label, where it had one.
         evidence: the strongest attribute values, where evidence was asked for.
         hypotheses: hypothesis -> its probability by all learned before the event, where that was asked for.
@@ -138,6 +140,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     rest: float | None = None
     status: str
     unseen: float | None = None
+    decision: str | msgspec.UnsetType | None = msgspec.UNSET
+    expected_cost: float | None = None
     truth: str | None = None
     evidence: tuple[Evidence, ...] | None = None
     hypotheses: dict[str, float] | None = None
@@ -322,6 +326,34 @@ class VerdictReport(msgspec.Struct, frozen=True):
     p99_delay: float | None
 
 
+class DecisionScores(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What decisions turned out to be worth over some events.
+
+    Attributes:
+        events: how many have a label; of none, all else is 0 and says nothing.
+        mean_cost: of what was decided of them, or of not deciding.
+        coverage: the share of which something was decided.
+        accuracy: the share of these that was decided right; None where there are none.
+    """
+
+    events: int
+    mean_cost: float
+    coverage: float
+    accuracy: float | None = None
+
+
+class DecisionReport(msgspec.Struct, frozen=True):
+    """What decisions under the present costs turned out to be worth.
+
+    Attributes:
+        cumulative: since these hold.
+        window: of the last events of these that got a label, as many as the window holds.
+    """
+
+    cumulative: DecisionScores
+    window: DecisionScores
+
+
 class MonitorReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a monitor stands.
 
@@ -365,6 +397,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
         served_by: who publishes predictions; where it is "scorers", the scores are nevertheless of what the
             learner itself would have said of each event before it learned it.
         monitors: how each monitor stands, in the order of the configuration.
+        decisions: what decisions turned out to be worth, where it is decided.
     """
 
     events: int
@@ -385,6 +418,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     verdicts: VerdictReport | None = None
     served_by: str = "learner"
     monitors: tuple[MonitorReport, ...] = ()
+    decisions: DecisionReport | None = None
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):

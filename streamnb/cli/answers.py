@@ -37,10 +37,18 @@ def explained(
         "label": str(found.predicted),
         "against": str(found.runner_up),
         "probabilities": said,
+        **model.decided([said])[0],
         "prior": found.prior,
         "evidence": [_described(model.model, item) for item in found.items[:top]],
         "turns": _turning(model, event, found, next(iter(said))),
     }
+
+
+def decision_of(answer: Mapping[str, Any]) -> str:
+    """What an answer decides, for people."""
+    decision = answer["decision"]
+    told = "nothing is decided" if decision is None else f"decision {decision}"
+    return f"{told}, expected cost {answer['expected_cost']:.4f}"
 
 
 def _explanation(

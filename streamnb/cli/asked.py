@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.config import CLASSIFIERS, Config
@@ -24,7 +26,10 @@ from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
+from streamnb.model.evaluation.decisions import DecisionRule, weights_before
+from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.evidence import LIMIT
+from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.interface.river_stream_model import RiverStreamModel
 from streamnb.saved import Loaded, found, newest
 from streamnb.wire.codec import Rules, decode_event
@@ -42,6 +47,7 @@ class Asked(NamedTuple):
         told: what there is to say of the snapshot: where it is, its journal record, how old it is, how many
             records the journal has behind it; None is not known. And whether it is none of this log's.
         labels: what says where labels come from, for who has none.
+        rule: by which it is decided; None where it is not.
     """
 
     model: Any
@@ -50,6 +56,7 @@ class Asked(NamedTuple):
     rules: Rules
     told: dict[str, Any]
     labels: str = "events.label says where labels stand"
+    rule: DecisionRule | None = None
 
     def event(self, text: str) -> Event:
         """The event of a text, or of a JSON object, for which it stands. Raises StreamnbError."""
@@ -110,6 +117,18 @@ class Asked(NamedTuple):
             )
         return [_by_label(posteriors.classes, row) for row in rows]
 
+    def decided(self, said: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
+        """What to decide by each answer, and what that is expected to cost; nothing without a rule."""
+        if self.rule is None or not said:
+            return [{}] * len(said)
+        classes = [str(label) for label in self.model.class_weights]
+        rows = np.array([[one[label] for label in classes] for one in said])
+        known = np.full(len(said), len(classes))
+        unseen = told_unseen(np.full(len(said), self.model.n_events), known)
+        weights = weights_before(classes, self.model.class_weights) if self.rule.is_weighing else None
+        found = self.rule.decide(Posteriors(classes, rows, known), unseen, weights)
+        return [{"decision": one, "expected_cost": cost} for one, cost in zip(*found, strict=True)]
+
     def with_examples(self, said: Mapping[str, float]) -> list[str]:
         """The labels of an answer, but for those whose examples were all taken back."""
         weights = {str(label): weight for label, weight in self.model.class_weights.items()}
@@ -148,7 +167,8 @@ def asked_of(model: Any, learned: Config, rules: Rules, told: dict[str, Any]) ->
     schema = wiring.schema(learned)
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
-    made = Asked(model, schema, list(dict.fromkeys(texts)), rules, told)
+    rule = wiring.rule(learned)
+    made = Asked(model, schema, list(dict.fromkeys(texts)), rules, told, rule=rule)
     topic = learned.topics.labels
     return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import UNSET
+
 from streamnb.cli import wiring
 from streamnb.cli.answers import explained
 from streamnb.cli.asked import Asked, asked_of
@@ -24,6 +26,7 @@ from streamnb.events import Event
 from streamnb.wire.codec import IN_EVENT, decode_event
 
 Read = Callable[[Record], Event]
+_DECIDED = "decision", "expected_cost"
 
 
 def reader(log: Log, config: Config) -> tuple[Checkpoint, Read]:
@@ -70,6 +73,7 @@ def described(event: Whereabouts, published: Published | None = None) -> dict[st
             "label": said.label,
             "probability": said.probability,
             "probabilities": said.probabilities,
+            **({} if said.decision is UNSET else {name: getattr(said, name) for name in _DECIDED}),
             "truth": said.truth,
             "ts": said.ts,
             "journal": event.commit.n,

@@ -38,6 +38,7 @@ from streamnb.engine.sensor import SILENT, Sensor
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning, Settings
 from streamnb.errors import ConfigError, JournalError, LogError, StreamnbError
 from streamnb.model.attributes.nearest import nearest
+from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.room import NEWEST
 from streamnb.model.posterior.credible_intervals import beta_intervals
@@ -126,8 +127,14 @@ def settings(config: Config) -> Settings:
         letter_bytes=config.events.letter_bytes or _letter_bytes(config),
         max_classes=config.classes.max,
         labels=_labels(config) if config.keeps_events else None,
+        decision=rule(config),
         **msgspec.structs.asdict(config.predictions),
     )
+
+
+def rule(config: Config) -> DecisionRule | None:
+    """By which it is decided; None where it is not."""
+    return DecisionRule(**msgspec.structs.asdict(config.decision)) if config.decision.is_given else None
 
 
 def _monitor(config: MonitorConfig) -> MonitorSettings:

@@ -1,8 +1,9 @@
 """What is different between two configurations, and whether a model can go on from the one to the other.
 
 Counts and moments do not depend on how they are read: smoothing, priors, reports and names of output topics
-may change in the life of a model, and so may what is forgotten or refused, and who watches for drift or is a
-monitor, from now on. What an event is may not: old and new events would be counted as if they were alike.
+may change in the life of a model, and so may what is forgotten or refused, what is decided, and who watches
+for drift or is a monitor, from now on. What an event is may not: old and new events would be counted as if
+they were alike.
 
 Nor may what hypotheses are: the posterior has weighed what they said, and each would be another one. Where
 there are hypotheses, that holds of smoothing and priors too, which they take from the model. The memory for
@@ -31,6 +32,7 @@ _MAY_CHANGE = re.compile(
         | attributes\.([\w-]+|".*")\.(alpha|m|p|values|n_values)
         | posterior\.(prediction|seed|memory|floor|caution)
         | predictions\..*
+        | decision\..*
         | drift\..*
         | monitors.*
         | metrics\.(every|every_events|interval)
@@ -127,21 +129,23 @@ def _may_change(key: str, *, weighs: bool) -> bool:
     return _MAY_CHANGE.fullmatch(key) is not None or _UNREAD.fullmatch(key) is not None
 
 
+def _quoted(name: str) -> str:
+    return name if _BARE.fullmatch(name) else msgspec.json.encode(name).decode()
+
+
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted key -> value as JSON; attributes by their names, in quotes where these are no bare words.
+    """Dotted key -> value as JSON; names in quotes where they are no bare words, attributes by theirs.
 
     Hypotheses are told by their places, as errors of the configuration tell them.
     """
     if isinstance(value, Mapping):
         for name, member in value.items():
-            yield from _flat(member, f"{path}.{name}" if path else name)
+            yield from _flat(member, f"{path}.{_quoted(name)}" if path else name)
     elif path in {"attributes", "monitors"}:
         for attribute in value:
-            name = attribute["name"]
-            quoted = name if _BARE.fullmatch(name) else msgspec.json.encode(name).decode()
             yield from _flat(
                 {k: v for k, v in attribute.items() if v is not None or path == "attributes"},
-                f"{path}.{quoted}",
+                f"{path}.{_quoted(attribute['name'])}",
             )
         yield f"{path} (order)", ", ".join(attribute["name"] for attribute in value)
     elif path == "hypotheses":

@@ -50,6 +50,11 @@ class ClassifierKind(NamedTuple):
     leaves_texts_out: bool = False
     learns_batches: bool = False
 
+    @property
+    def has_prior(self) -> bool:
+        """Whether classes have one, the same for each event: no chain, and learned beside the attributes."""
+        return "prior" in self.shared and not self.reads_entity
+
 
 CLASSIFIERS: dict[str, ClassifierKind] = {
     "semi_supervised": ClassifierKind(

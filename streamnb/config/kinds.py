@@ -15,6 +15,7 @@ from streamnb.config.values import (
     Secret,
     format_duration,
     format_size,
+    from_literal,
     literal,
     parse_address,
     parse_duration,
@@ -285,6 +286,27 @@ ALIASES = _table(
     "is read as is not read as another",
     lambda label: label if isinstance(label, str) else None,
     lambda aliases: "" not in aliases and not aliases.keys() & aliases.values(),
+)
+COSTS = _table(
+    "table of tables",
+    "a table of decision = { label = cost }, each a number from 0 to 1e12, such as { spam = { ham = 10 } }",
+    _table("", "", _real("", lambda cost: 0.0 <= cost <= 1e12).parse).parse,
+)
+
+
+def _new_priors(value: object) -> str | dict[str, float] | None:
+    if isinstance(value, str) and value.startswith("{"):  # in a variable or a flag
+        value = from_literal(value)
+    if isinstance(value, str):
+        return value if value in {"learned", "uniform"} else None
+    return WEIGHTS.parse(value) or None
+
+
+NEW_PRIORS = Kind(
+    "string, or table of label = weight",
+    f'"learned", "uniform", or {WEIGHTS.expected}',
+    _new_priors,
+    is_text=True,
 )
 PARENTS = _table(
     "table of attribute = names",

@@ -220,7 +220,20 @@ def _contradictions(config: Config, given: Container[str]) -> Iterator[_Misfit]:
             yield _misfit(key, attribute.path, "another path than events.label has", "attributes")
     if config.events.entity and config.events.entity == config.events.label:
         yield _misfit("events.entity", config.events.entity, "another path than events.label has")
+    yield from _priors(config)
     yield from _of_its_kind(config, given)
+
+
+def _priors(config: Config) -> Iterator[_Misfit]:
+    """Other priors for decisions, where the model does not have those that it learned."""
+    kind, priors = config.model.kind, config.decision.priors
+    if not config.decision.corrects:
+        return
+    if kind in CLASSIFIERS and not CLASSIFIERS[kind].has_prior and not config.hypotheses:
+        expected = f'"learned" with model.kind = "{kind}", which has no prior of classes to be corrected'
+        yield _misfit("decision.priors", priors, expected)
+    if {config.model.prior, *(one.prior or "learned" for one in config.hypotheses)} != {"learned"}:
+        yield _misfit("decision.priors", priors, '"learned", or model.prior = "learned" for all of the model')
 
 
 def _of_its_kind(config: Config, given: Container[str]) -> Iterator[_Misfit]:

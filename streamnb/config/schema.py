@@ -15,6 +15,7 @@ import msgspec
 from streamnb.config.attributes import ATTRIBUTES, AttributeConfig
 from streamnb.config.classifiers import CLASSIFIERS, ModelKind
 from streamnb.config.connections import HttpConfig, KafkaConfig, LogConfig
+from streamnb.config.decision import DecisionConfig
 from streamnb.config.hypotheses import HYPOTHESES, HypothesisConfig, PosteriorConfig, default_hypotheses
 from streamnb.config.kinds import (
     ALIASES,
@@ -385,6 +386,7 @@ class Config(Section, frozen=True):
     snapshots: SnapshotsConfig = SnapshotsConfig()
     metrics: MetricsConfig = MetricsConfig()
     predictions: PredictionsConfig = PredictionsConfig()
+    decision: DecisionConfig = DecisionConfig()
     scorers: ScorersConfig = ScorersConfig()
     drift: DriftConfig = DriftConfig()
     monitors: Annotated[tuple[MonitorConfig, ...], MONITORS] = ()

@@ -74,6 +74,7 @@ def shaping_of(config: Config) -> dict[str, Any]:
     of = {
         "labels": config.keeps_events,
         "monitors": config.monitors,
+        "decision": config.decision.is_given,
         "classes": config.classes != ClassesConfig(max=0),
     }
     for name in [name for name, is_read in of.items() if not is_read]:  # journals without may be older

@@ -46,6 +46,8 @@ from streamnb.events import (
 )
 from streamnb.model.attributes.expected import count, reading
 from streamnb.model.compiled.arrays import Floats, Ints
+from streamnb.model.evaluation.decision_scores import ServedDecisions
+from streamnb.model.evaluation.decisions import Decided, weights_before
 from streamnb.model.evaluation.drift import DriftDetectors
 from streamnb.model.evaluation.progressive import ProgressiveValidation
 from streamnb.model.evaluation.unseen import told_unseen
@@ -72,6 +74,7 @@ _BYTES_WHERE_SHORT = 64 << 10  # of events at once, where memory is short: some 
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME = attrgetter("timestamp")
 _MOST_CONFUSED = 100  # classes whose confusion is reported
+_UNDECIDED = msgspec.UNSET, None  # where nobody asks what to decide
 
 
 @dataclass
@@ -124,6 +127,7 @@ class Learner:
         drift: the detectors that watch its predictions; they change nothing of them.
         monitors: who tells what is out of bounds; they change nothing either.
         late: what waits for labels, and the scores of what was served, where labels come apart from events.
+        decisions: what is decided of events, and what that turned out to be worth; None where nothing is.
         consumed: records seen, of every sort.
         dead_letters: records refused.
         forgotten: the events that were forgotten on demand.
@@ -137,6 +141,7 @@ class Learner:
         self.drift = DriftDetectors(settings.detectors)
         self.monitors = Monitors(settings.monitors)
         self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)
+        self._decide_by(None)
         self.consumed = 0
         self.dead_letters = 0
         self.forgotten: Offsets = {}
@@ -262,6 +267,7 @@ class Learner:
             verdicts=None if late is None else verdict_report(late),
             served_by=self.settings.by,
             monitors=self.monitors.reports(),
+            decisions=None if self.decisions is None else self.decisions.report(),
         )
 
     def parts(self) -> dict[str, Part]:
@@ -280,6 +286,10 @@ class Learner:
             small["drift"] = Part(*self.drift.state())
         if self.monitors:
             small["monitors"] = Part(*self.monitors.state())
+        if self.decisions is not None:
+            if self.late is not None:
+                self.decisions.forget(self.late.pending.oldest)
+            small["decisions"] = Part(*self.decisions.state())
         if self.forgotten:
             small["forgotten"] = part_of(self.forgotten)
         return PartsCopy(self.model.copying(), small, None if self.late is None else self.late.copying(held))
@@ -288,8 +298,8 @@ class Learner:
         """Go on with what was learned under other settings, and read by a fresh `model`.
 
         A drift detector or monitor that watched before goes on, and one that did not begins here. So does
-        the wait for labels that come late. What has learned nothing begins with the `model`, of whatever kind
-        it was.
+        the wait for labels that come late. Decisions by another rule begin anew. What has learned nothing
+        begins with the `model`, of whatever kind it was.
         """
         if settings.labels is None and not self.consumed:
             self.late = None  # before labels came apart
@@ -306,13 +316,16 @@ class Learner:
         if settings.labels is not None:
             if self.late is None:
                 self.late = LateLabels.after(settings.labels, self.progressive, model.classes)
+                if self.decisions is not None:
+                    self.decisions.begin(self.late.pending.next)
             self.late.settle(settings.labels)
+        self._decide_by(self.decisions)
 
     def load(self, parts: Mapping[str, Part], segments: Mapping[str, bytes] = MappingProxyType({})) -> None:
         """Go on from the state of a snapshot. Raises SnapshotError where it is not one of such a learner.
 
-        The drift detectors and monitors are those of the state: it may be older than the settings, and gets
-        theirs later. So it is with what waits for labels.
+        The drift detectors, the monitors and the rule of decisions are those of the state: it may be older
+        than the settings, and gets theirs later. So it is with what waits for labels.
         """
         with reading("such a learner", ValueError):
             late, progressive = None, self.progressive
@@ -326,6 +339,7 @@ class Learner:
             watched = parts.get("drift")  # absent where nobody watched
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             monitors = Monitors.from_state(*parts["monitors"]) if "monitors" in parts else Monitors()
+            decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
             forgotten = offsets_of(parts["forgotten"]) if "forgotten" in parts else {}
             counters = parts["learner"].meta
             consumed, dead_letters = count(counters, "consumed"), count(counters, "dead_letters")
@@ -338,8 +352,21 @@ class Learner:
             self.model.load_state(*parts["model"])
         self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
         self.monitors = monitors
+        self.decisions = decisions
+        if late is not None:
+            late.scoring.decisions = decisions
         self.consumed, self.dead_letters, self._reported_at = consumed, dead_letters, reported_at
         self._reported, self._known = consumed, KnownClasses()
+
+    def _decide_by(self, before: ServedDecisions | None) -> None:
+        """Decide as the settings say; what was decided `before` by the same rule goes on counting."""
+        rule, pending = self.settings.decision, None if self.late is None else self.late.pending
+        self.decisions = before if before is not None and before.rule == rule else None
+        if rule is not None and self.decisions is None:
+            self.decisions = ServedDecisions(rule, self.settings.window)
+            self.decisions.begin(0 if pending is None else pending.next)
+        if self.late is not None:
+            self.late.scoring.decisions = self.decisions
 
     def adopt(self, rebuilt: Callable[[], Rebuilt], model: StreamModel | None = None) -> None:
         """Go on with a model that was learned anew; scores, detectors and what was served stay.
@@ -575,6 +602,8 @@ class Learner:
             truths = [self.late.truth(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]
+        weighs = self.decisions is not None and self.decisions.rule.is_weighing
+        taught = self.model.class_weights if weighs else {}
         posteriors = self.model.predict_then_learn_many(
             [event.x for event in events], labels, weights, [event.ts for event in events]
         )
@@ -582,12 +611,17 @@ class Learner:
             label is not None and weight > 0 for label, weight in zip(labels, weights, strict=True)
         ]
         ages = list(accumulate(are_learned[:-1], initial=learned))
+        before = weights_before(posteriors.classes, taught, labels, weights) if weighs else None
+        decided = self.decided(posteriors, ages, before)
         if self.late is None:
             column = self._known.follow(posteriors.classes).columns
             columns = [-1 if label is None else column.get(label, -1) for label in labels]
             self.progressive.update_many(posteriors.probabilities, np.array(columns, dtype=np.int64))
+            if self.decisions is not None and decided is not None:
+                self.decisions.add(decided.labels, labels)
         else:
-            self.late.serve(arrived, said, truths, posteriors, ages, self.model)
+            served = () if decided is None else decided.labels
+            self.late.serve(arrived, said, truths, posteriors, ages, self.model, served)
         self._prune(n_learned)
         self.tally.learned.update(label for label in compress(labels, are_learned) if label is not None)
         consumed = [self.consumed + place + 1 for place in places]
@@ -599,7 +633,7 @@ class Learner:
         is_published = self.settings.by == "learner"
         if not (is_published or self.drift.names):
             return [alert for _, alert in alerts]
-        predictions = self._predictions(events, labels, posteriors, ages, now, evidence)
+        predictions = self._predictions(events, labels, posteriors, ages, decided, now, evidence)
         outputs = self._published(predictions, records, now) if is_published else []
         if not (self.drift.names or alerts):
             return outputs
@@ -633,8 +667,31 @@ class Learner:
         evidence = self._evidence(events[0]) if self.settings.evidence else None
         posteriors = self.model.predict_posteriors([one.x for one in events], [one.ts for one in events])
         labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
-        predictions = self._predictions(events, labels, posteriors, ages, now, evidence, journal)
+        decided = self.decided(posteriors)
+        predictions = self._predictions(events, labels, posteriors, ages, decided, now, evidence, journal)
         return self._published(predictions, records, now)
+
+    def decided(
+        self,
+        posteriors: Posteriors,
+        ages: Sequence[int] | None = None,
+        before: Floats | None = None,
+    ) -> Decided | None:
+        """What is decided of predicted events; None where nobody asks.
+
+        Args:
+            posteriors: what the model said of them.
+            ages: how many events it had learned before each; None is what it has learned by now.
+            before: with what weights of classes, see `weights_before`; None is by now.
+        """
+        if self.decisions is None:
+            return None
+        n, rule = len(posteriors.known), self.decisions.rule
+        ages = [self.model.n_events] * n if ages is None else ages
+        unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known)
+        if rule.is_weighing and before is None:
+            before = weights_before(posteriors.classes, self.model.class_weights)
+        return rule.decide(posteriors, unseen, before)
 
     def _predictions(
         self,
@@ -642,6 +699,7 @@ class Learner:
         truths: Sequence[str | None],
         posteriors: Posteriors,
         ages: Sequence[int],
+        decided: Decided | None,
         now: float,
         evidence: tuple[Evidence, ...] | None,
         journal: int | None = None,
@@ -657,18 +715,21 @@ class Learner:
                 rest=rest,
                 status="empty" if label is None else "ready",
                 unseen=unseen,
+                decision=decision,
+                expected_cost=cost,
                 truth=truth,
                 evidence=evidence,
                 hypotheses=hypotheses,
                 model=ModelInfo(name, age, journal),
                 ts=now,
             )
-            for event, truth, label, (probabilities, rest), unseen, hypotheses, age in zip(
+            for event, truth, label, (probabilities, rest), unseen, (decision, cost), hypotheses, age in zip(
                 events,
                 truths,
                 posteriors.labels(),
                 _by_class(posteriors, self.settings.top),
                 self._unseen(ages, posteriors.known),
+                repeat(_UNDECIDED, len(ages)) if decided is None else zip(*decided, strict=True),
                 self._weighed(posteriors),
                 ages,
                 strict=True,

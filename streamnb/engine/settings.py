@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.wire.schema import EventSchema
 
 ROOM_EVERY = 128
@@ -97,6 +98,7 @@ class Settings:
         by: who publishes predictions, "learner" or "scorers"; the learner makes and scores them all the same.
         max_classes: the most classes; an event or verdict with another label is a dead letter. 0 is no limit.
         labels: how labels are taken that come apart; None where all come in their events.
+        decision: by which rule predictions say what to decide; None where they do not.
     """
 
     schema: EventSchema
@@ -121,3 +123,4 @@ class Settings:
     by: str = "learner"
     max_classes: int = 0
     labels: LabelSettings | None = None
+    decision: DecisionRule | None = None

@@ -408,7 +408,8 @@ def encode_predictions(predictions: Sequence[Prediction]) -> list[bytes]:
     encoded = list(map(_encode_json, predictions))
     if b"null" in b"".join(encoded):
         for prediction, one in zip(predictions, encoded, strict=True):
-            if one.count(b"null") != (prediction.label is None) + (prediction.probability is None):
+            told = prediction.label, prediction.probability, prediction.decision
+            if one.count(b"null") != told.count(None):
                 encode_prediction(prediction)  # another null may be a number that is not finite
     return encoded
 

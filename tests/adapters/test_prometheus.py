@@ -30,6 +30,8 @@ from streamnb.events import (
     DETECTORS,
     REASONS,
     ClassRate,
+    DecisionReport,
+    DecisionScores,
     DelayScores,
     HypothesisScore,
     MetricsReport,
@@ -117,6 +119,7 @@ VERDICTS = VerdictReport(
 )
 
 
+DECISIONS = DecisionReport(DecisionScores(9, 0.5, 0.25, 0.75), DecisionScores(2, 0.3, 0.0))
 MONITORS = (MonitorReport("errors", "error-rate", True, 1.5), MonitorReport("silent", "no-events", False))
 
 
@@ -134,7 +137,7 @@ def tell_everything(sensor):
     curve = (ReliabilityBin(0.9, 1.0, 0.95, 0.9, 9),)
     told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1, curve)] * 2, POSTERIOR)
     told = replace(told, class_rates=(ClassRate(3.0, 0.375, 0.1, 0.7),), verdicts=VERDICTS)
-    sensor.reported(replace(told, monitors=MONITORS))
+    sensor.reported(replace(told, monitors=MONITORS, decisions=DECISIONS))
     sensor.remembered(MemoryUse({"words": Part(700, 800)}, 3, 4.5))
     sensor.observed({Partition("events", 0): 3}, 4096)
     sensor.saved(0.25, 2048)

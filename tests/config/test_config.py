@@ -35,7 +35,7 @@ from streamnb.config import (
 from streamnb.config.client import ELSEWHERE, OWN, SETTINGS
 from streamnb.config.hypotheses import PosteriorConfig, former_defaults
 from streamnb.config.idle_keys import _READ_WHERE
-from streamnb.config.kinds import Kind
+from streamnb.config.kinds import COSTS, NEW_PRIORS, Kind
 from streamnb.config.schema import PredictionsConfig
 from streamnb.config.sections import members
 from streamnb.config.values import (
@@ -66,6 +66,7 @@ OF_NETWORK = {"model.parents", "model.cells"}
 OF_TREES = {"model.prior_weight", "model.max_values", "model.memory"}
 OPTIONAL = {
     "kafka.password",
+    "decision.reject",
     "events.entity",
     "events.clock",
     "model.m",
@@ -990,6 +991,24 @@ FILE_ERRORS = [
         "[classes]\naliases = {a = 'b', b = 'c'}",
         'classes.aliases is { a = "b", b = "c" }; expected a table of label = the label that it is read as, such as { spma = "spam" }, or = "" for none; what one is read as is not read as another',
     ),
+    # decision
+    ("[decision]\nreject = -1", "decision.reject is -1; expected a finite number of 0 or more"),
+    ("[decision.costs]\na = 1", f"decision.costs is {{ a = 1 }}; expected {COSTS.expected}"),
+    ("[decision.costs]\na = { b = -1 }", f"decision.costs is {{ a = {{ b = -1 }} }}; expected {COSTS.expected}"),
+    ("[decision]\npriors = 'given'", f'decision.priors is "given"; expected {NEW_PRIORS.expected}'),
+    ("[decision]\npriors = {}", f"decision.priors is {{}}; expected {NEW_PRIORS.expected}"),
+    (
+        "[decision]\npriors = 'uniform'\n[model]\nkind = 'hidden_markov'",
+        'decision.priors is "uniform"; expected "learned" with model.kind = "hidden_markov", which has no prior of classes to be corrected',
+    ),
+    (
+        "[decision]\npriors = 'uniform'\n[model]\nkind = 'logistic_regression'\n[[attributes]]\nname = 'x'\nkind = 'continuous'",
+        'decision.priors is "uniform"; expected "learned" with model.kind = "logistic_regression", which has no prior of classes to be corrected',
+    ),
+    (
+        "[decision]\npriors = { a = 1 }\n[model]\nprior = 'uniform'",
+        'decision.priors is { a = 1.0 }; expected "learned", or model.prior = "learned" for all of the model',
+    ),
     # monitors
     (
         "monitors = [{kind='no-events'}]",
@@ -1410,7 +1429,7 @@ CHANGES = {
     "model.prune.max_attributes": "1", "hypotheses": "[{ alpha = 2 }]", "posterior.prediction": "map",
     "posterior.switching_rate": "0.1", "posterior.seed": "1", "posterior.memory": "1MiB", "posterior.floor": "false", "posterior.caution": "false", "classes.max": "9", "classes.aliases": "{a='b'}", "memory.budget": "64MiB", "memory.shares": "1", "commit.events": "1", "commit.interval": "1s", "snapshots.folder": "f",
     "snapshots.every_events": "1", "snapshots.every": "1s", "snapshots.keep": "1", "metrics.every_events": "1",
-    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "scorers.group": "g", "scorers.behind": "1", "drift.detectors": "adwin",
+    "metrics.every": "2s", "metrics.window": "1", "metrics.interval": "0.5", "predictions.evidence": "1", "predictions.hypotheses": "true", "predictions.unseen": "false", "predictions.top": "3", "predictions.max_bytes": "9KiB", "predictions.by": "scorers", "decision.costs": "{ a = { b = 2 } }", "decision.reject": "0.5", "decision.priors": "uniform", "scorers.group": "g", "scorers.behind": "1", "drift.detectors": "adwin",
     "monitors": '[{ name = "quiet", kind = "no-events", after = "1m" }]',
     "labels.window": "1d", "labels.memory": "1MiB", "labels.ranks": "{ a = 2 }", "labels.weights": "{ a = 2 }", "http.listen": "",
 }  # fmt: skip

@@ -117,6 +117,8 @@ ACCEPTED = [
     (("metrics.every=0s",), "metrics.every: 1.0 -> 0.0"),
     (("metrics.interval=0.8",), "metrics.interval: 0.95 -> 0.8"),
     (("predictions.evidence=2",), "predictions.evidence: 0 -> 2"),
+    (("decision.costs={a={b=4}}", "decision.reject=0.3"), "decision.costs.a.b: absent -> 4.0"),
+    (("decision.priors=uniform",), 'decision.priors: absent -> "uniform"'),
     (("topics.predictions=others",), 'topics.predictions: "predictions" -> "others"'),
     (("topics.metrics=others",), 'topics.metrics: "metrics" -> "others"'),
     (("topics.dead_letters=others",), 'topics.dead_letters: "dead-letters" -> "others"'),
@@ -155,6 +157,7 @@ def test_what_may_change_is_told_journalled_and_replayed(open_log, tmp_path, cha
     alone = wiring.learner(before)
     expected = alone.process(records(raws[:100]), 1.0)
     alone.settings = wiring.settings(after)
+    alone._decide_by(None)
     for name in ("alpha", "m", "p", "prior"):
         setattr(alone.model, name, getattr(wiring.model(after), name))
     expected += alone.process(records(raws[100:]), 1.0)

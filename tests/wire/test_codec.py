@@ -798,7 +798,7 @@ def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
 
 
 def test_the_examples_of_the_page_agree_with_themselves():
-    report, weighing, late, drift, watched = (
+    report, weighing, late, drift, watched, decided = (
         decode_metrics(block.encode()) for block in blocks("json metrics")
     )
     assert late.verdicts.judged == late.cumulative.events == sum(row.events for row in late.verdicts.delays)
@@ -807,6 +807,7 @@ def test_the_examples_of_the_page_agree_with_themselves():
     assert decode_label(blocks("json withdrawal")[0].encode()) == Withdrawal("bot7", 1790000000.0)
     assert sum(map(sum, report.confusion)) == report.cumulative.events
     assert drift.detector in DETECTORS
+    assert decided.decisions.cumulative.events == decided.cumulative.events
     alert = decode_alert(blocks("json alerts")[0].encode())
     assert (alert.monitor, alert.kind) in {(one.name, one.kind) for one in watched.monitors}
     assert alert.bayes_factor >= 1 / alert.false_alarm

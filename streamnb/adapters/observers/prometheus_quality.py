@@ -37,6 +37,12 @@ _RATES = {
     "upper": ("streamnb_class_rate_upper_ratio", "Upper bound of the credible interval of a class's rate."),
 }
 
+_DECISIONS = {
+    "mean_cost": ("streamnb_decision_mean_cost", "Mean cost of what was decided of labelled events."),
+    "coverage": ("streamnb_decision_coverage_ratio", "Share of labelled events that were decided."),
+    "accuracy": ("streamnb_decision_accuracy_ratio", "Share of these that was decided right."),
+}
+
 _RELIABILITY = {
     "confidence": (
         "streamnb_calibration_confidence_ratio",
@@ -85,6 +91,7 @@ class Quality:
         curves = {field: gauge(*named, ["scope", "bin"]) for field, named in _RELIABILITY.items()}
         self._curves = {scope: _Series(curves, scope) for scope in ("all", "window")}
         self._rates = _Series({field: gauge(*named, ["label"]) for field, named in _RATES.items()})
+        self._decisions = _Series({field: gauge(*named, ["scope"]) for field, named in _DECISIONS.items()})
         self._labels = labels
         self._weighing: _Weighing | None = None
         self._judging: _Judging | None = None
@@ -96,6 +103,9 @@ class Quality:
         # Rates of classes that share a name are left out: the bounds of several do not add up.
         rates = zip(report.labels, report.class_rates, strict=False)
         self._rates.set({label: rate for label, rate in rates if self._labels.bounded(label) == label})
+        found = report.decisions
+        scopes = {} if found is None else {"all": found.cumulative, "window": found.window}
+        self._decisions.set({scope: one for scope, one in scopes.items() if one.events})
         if report.posterior is not None:
             self._weighing = self._weighing or _Weighing(self._registry)
             self._weighing.set(report.posterior)
@@ -131,7 +141,8 @@ class _Series:
             for gone in self._names - named.keys():
                 gauge.remove(*self._labels, gone)
             for name, one in named.items():
-                gauge.labels(*self._labels, name).set(getattr(one, field))
+                value = getattr(one, field)
+                gauge.labels(*self._labels, name).set(np.nan if value is None else value)
         self._names = set(named)
 
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any
 
 from streamnb.cli import served, wiring
-from streamnb.cli.answers import explained
+from streamnb.cli.answers import decision_of, explained
 from streamnb.cli.asked import asked
 from streamnb.cli.evaluation.odd_fields import say_what_is_odd
 from streamnb.cli.printable import printable
@@ -139,7 +139,8 @@ def _print_event(answer: Mapping[str, Any]) -> None:
         print(f", predicted when nothing had been learned, {served.moment(said['ts'])}")
     else:
         truth = "" if said["truth"] is None else f", its label is {printable(said['truth'])}"
-        print(f", predicted {printable(said['label'])} {said['probability']:.4f}{truth}")
+        decided = f", {printable(decision_of(said))}" if "decision" in said else ""
+        print(f", predicted {printable(said['label'])} {said['probability']:.4f}{decided}{truth}")
         print(
             f"{served.moment(said['ts'])}, journal record {said['journal']}, "
             f"{said['topic']}/{said['partition']} offset {said['offset']}"
@@ -171,7 +172,8 @@ def _label_now(now: Mapping[str, Any]) -> str:
 
 
 def _probabilities(answer: Mapping[str, Any]) -> str:
-    return ", ".join(f"{printable(label)} {p:.4f}" for label, p in answer["probabilities"].items())
+    said = ", ".join(f"{printable(label)} {p:.4f}" for label, p in answer["probabilities"].items())
+    return f"{said}: {printable(decision_of(answer))}" if "decision" in answer else said
 
 
 def _rows(answer: Mapping[str, Any], labels: Sequence[str]) -> dict[tuple[str, object], tuple[object, ...]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from streamnb.cli.answers import decision_of
 from streamnb.cli.asked import Asked, asked
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
 from streamnb.cli.evaluation.odd_fields import OddFields, say_what_is_odd
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         say_what_is_odd(model.schema, options.event)
         if strange := model.strange(event):
             raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
-        answers = [{**_answer(*model.predicted([event])), "snapshot": model.told}]
+        answers = [{**next(_answers(model, [event])), "snapshot": model.told}]
     else:
         answers = _of_file(
             model, options.event, begun(events_of(options.event, columns_of(options, model.schema)))
@@ -64,10 +65,10 @@ def _of_file(model: Asked, path: str, rows: Iterator[bytes]) -> Iterator[dict[st
         events = [event for event in found if isinstance(event, Event)]
         if not row:
             _check_fields(model, OddFields(model.schema, origin_of(path), learns=False), part, events)
-        said = iter(model.predicted(events) if events else ())
+        answers = _answers(model, events) if events else iter(())
         for one in found:
             if isinstance(one, Event):
-                yield {"id": one.id, **_answer(next(said))}
+                yield {"id": one.id, **next(answers)}
             else:
                 yield {"row": row, "refused": str(one)}
             row += 1
@@ -98,16 +99,20 @@ def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:
         return error
 
 
-def _answer(said: dict[str, float]) -> dict[str, Any]:
-    label = next(iter(said))
-    return {"label": label, "probability": said[label], "probabilities": said}
+def _answers(model: Asked, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    predicted = model.predicted(events)
+    for said, decided in zip(predicted, model.decided(predicted), strict=True):
+        label = next(iter(said))
+        yield {"label": label, "probability": said[label], "probabilities": said, **decided}
 
 
 def _line(answer: dict[str, Any]) -> str:
-    """Columns between tabs: an id, the label, and the most probable labels with their probabilities."""
+    """Columns between tabs: an id, the label, the most probable labels, and what is decided."""
     if "refused" in answer:
         return f"row {answer['row']}\t\t{printable(answer['refused'])}"
     shown = islice(answer["probabilities"].items(), _MOST_SHOWN)
     cells = [answer["label"], *(f"{v} {p:.4f}" for v, p in shown)]
     cells = [answer["id"], *cells] if "id" in answer else cells
+    if "decision" in answer:
+        cells.append(decision_of(answer))
     return "\t".join(map(printable, cells))

@@ -47,7 +47,7 @@ class _Scoring(Scoring):
 
     def __init__(self, late: LateLabels, window: int, noted: _Noted) -> None:
         super().__init__(late.pending, window)
-        self.names, self._noted = late.scoring.names, noted
+        self.names, self.decisions, self._noted = late.scoring.names, late.scoring.decisions, noted
 
     def count(self, numbers: Ints, truth: Ints, delays: Ints) -> Score:
         """Events that are scored for the first time."""

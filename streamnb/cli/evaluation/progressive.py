@@ -77,6 +77,9 @@ def train_then_test(
         column = {label: k for k, label in enumerate(posteriors.classes)}
         truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
         learner.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
+        decided = learner.decided(posteriors)
+        if learner.decisions is not None and decided is not None:
+            learner.decisions.add(decided.labels, [event.label for event in part])
     yield from ()
 
 

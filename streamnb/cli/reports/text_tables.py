@@ -38,6 +38,7 @@ def print_summary(report: MetricsReport) -> None:
     told = (f"{name} {one.accuracy:.4f} ({_between(one.accuracy_interval)})" for one, name in scores)
     mass = "" if report.interval_mass is None else f"; in brackets the {_mass(report.interval_mass)}"
     print(f"\n{', '.join(told)}{mass}")
+    _print_decisions(report)
     _print_confusion(report)
 
 
@@ -66,6 +67,7 @@ def print_report(report: MetricsReport) -> None:
         rows.insert(1, (_mass(report.interval_mass), *intervals))
     print()
     print(table(rows, ("", f"all {_size(report.cumulative)}", f"last {_size(report.window)}")))
+    _print_decisions(report)
     _print_confusion(report)
     if report.classes <= MOST_CLASSES:
         _print_rates(report)
@@ -84,6 +86,17 @@ def _print_numbers(report: MetricsReport) -> bool:
     if report.cumulative.events == 0:
         print("no labelled event has been scored")
     return report.cumulative.events > 0
+
+
+def _print_decisions(report: MetricsReport) -> None:
+    """What decisions turned out to be worth, where it is decided."""
+    if report.decisions is None:
+        return
+    scopes = report.decisions.cumulative, report.decisions.window
+    names = {"mean_cost": "mean cost", "coverage": "share decided", "accuracy": "accuracy of these"}
+    rows = [(told, *(getattr(one, name) for one in scopes)) for name, told in names.items()]
+    print()
+    print(table(rows, ("decisions", f"all {scopes[0].events:,}", f"last {scopes[1].events:,}")))
 
 
 def _print_confusion(report: MetricsReport) -> None:

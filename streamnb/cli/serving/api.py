@@ -62,13 +62,18 @@ class Question(_Asked):
 
 
 class Predicted(BaseModel):
-    """What the model says of one event; with a warning, where it has learned nothing that the event has."""
+    """What the model says of one event; with a warning, where it has learned nothing that the event has.
+
+    What to decide of it, where the configuration says what mistakes cost; null is nothing.
+    """
 
     id: str | None
     label: str
     probability: float
     probabilities: dict[str, float]
     unseen: float
+    decision: str | None = None
+    expected_cost: float | None = None
     warning: str | None = None
 
 

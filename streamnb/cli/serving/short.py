@@ -40,9 +40,10 @@ def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
             "probability": said[label],
             "probabilities": said,
             "unseen": new,
+            **decided,
             **({"warning": warning} if (warning := model.strange(event)) else {}),
         }
-        for event, said, new in zip(events, predicted, unseen, strict=True)
+        for event, said, new, decided in zip(events, predicted, unseen, model.decided(predicted), strict=True)
     ]
     return msgspec.json.encode({"predictions": found, "journal": journal})
 

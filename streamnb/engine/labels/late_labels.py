@@ -163,6 +163,7 @@ class LateLabels:
         posteriors: Posteriors,
         ages: Sequence[int],
         model: StreamModel,
+        decided: Sequence[str | None] = (),
     ) -> None:
         """Let events wait that were predicted, and learned where their truth is known; and score these."""
         events = arrived.events
@@ -185,6 +186,8 @@ class LateLabels:
         kept = kept_probabilities(posteriors.probabilities, posteriors.known)
         first = self.pending.append(Waiting(ids, xs, kept, columns))
         horizon.took(int(sizes.sum()))
+        if self.scoring.decisions is not None:
+            self.scoring.decisions.serve(decided)
         self.served += len(events)
         if told:
             self.learned += sum(truth is not None and truth.weight > 0.0 for truth in truths)

@@ -154,6 +154,11 @@ class PendingEvents:
         horizon = self.horizon
         return sum([one.n_alive(horizon.earliest, horizon.least) for one in self._chunks.values()])
 
+    @property
+    def oldest(self) -> int:
+        """Number of an event: none before it waits. It is the same after a restart."""
+        return next((begin for begin, *_ in self.waiting(0)), self.next)
+
     def append(self, events: Waiting) -> int:
         """Let more events wait; the number of the first."""
         first = self.next

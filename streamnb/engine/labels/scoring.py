@@ -12,6 +12,7 @@ from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.pending import PendingEvents
 from streamnb.errors import SnapshotError
 from streamnb.model.attributes.names import checked_names
+from streamnb.model.evaluation.decision_scores import ServedDecisions
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores, scored, total
 
 DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
@@ -32,12 +33,14 @@ class Scoring:
         scores: of what was served.
         delays: of first verdicts, for each bucket of `DELAYS`: events, predicted right, loss times 2^44.
         names: of classes, in the order in which they were served or said.
+        decisions: what was decided of the events, which is scored with them; None where nothing is.
     """
 
     def __init__(self, pending: PendingEvents, window: int) -> None:
         self.scores = ServedScores(window)
         self.delays = [[0, 0, 0] for _ in range(len(DELAYS) + 2)]
         self.names: Numbers[str] = Numbers()
+        self.decisions: ServedDecisions | None = None
         self._pending = pending
         self._former: list[tuple[int, list[str]]] = []  # orders of classes, each of events before a number
         self._by_column = self._places([])  # number in the model -> here, and of none
@@ -67,6 +70,8 @@ class Scoring:
         first = self.scores.add(score)
         self._pending.write(numbers, score=first + np.arange(numbers.size), delay=delays)
         self._count_delays(delays, score, 1)
+        if self.decisions is not None:
+            self.decisions.judge(numbers.tolist(), [self.names.names[k] for k in truth.tolist()])
         return score
 
     def replace(self, number: int, before: str | None, after: str | None) -> None:
@@ -80,6 +85,8 @@ class Scoring:
         for score, times in zip(scores, (-1, 1), strict=True):
             if score is not None:
                 self._count_delays(self._pending.column("delay", one), score, times)
+        if self.decisions is not None:
+            self.decisions.replace(number, before, after)
 
     def _count_delays(self, delays: npt.NDArray[np.int64], score: Score, times: int) -> None:
         for delay in np.unique(delays).tolist():

@@ -1,0 +1,168 @@
+"""What to decide of an event, where mistakes cost: what is expected to cost least.
+
+Decision d costs C(d, v) where the truth is class v, and 1 where it is one that was never seen, which has the
+probability u. Of an event x it is expected to cost
+
+    R(d | x) = u + (1 - u) sum of C(d, v) P(v | x) over v.
+
+Bayes' decision rule takes the d of the least R, and no rule costs less on average (Wald 1950; Berger 1985,
+sec. 4.4). Where 0 is the cost of what is right, and 1 of what is wrong, that is the most probable class. If
+even the least R is above the cost of not deciding, nothing is decided (Chow 1970).
+
+A cost that nobody gives is 0 or 1. So with the gain G = 1 - C
+
+    sum of C(d, v) P(v) = 1 - [G(d, d) P(d) + sum of G(d, v) P(v) over those v != d whose cost is given],
+
+which takes time for each class and each given cost, and not for each pair of classes.
+
+Where classes will not be as frequent as they were when the model learned them, P is corrected by what is
+known of that (Saerens, Latinne & Decaestecker 2002), and nothing is learned anew:
+
+    P'(v | x) ~ P(v | x) new(v) / learned(v).
+
+References: Wald (1950), Statistical Decision Functions; Chow (1970), IEEE Transactions on Information Theory
+16(1); Berger (1985), Statistical Decision Theory and Bayesian Analysis; Saerens, Latinne & Decaestecker
+(2002), "Adjusting the outputs of a classifier to new a priori probabilities", Neural Computation 14(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from streamnb.model.attributes.weights import UNIT, units
+from streamnb.model.compiled.arrays import Floats, Ints
+
+_UNKNOWN = float(np.finfo(np.float64).min)  # the gain of a class that was not met: no other is as low
+
+
+class Said(Protocol):
+    """What a model says of n events, as `interface.predictions.Posteriors` has it."""
+
+    @property
+    def classes(self) -> Sequence[Any]:
+        """The K classes."""
+
+    @property
+    def probabilities(self) -> Floats:
+        """P(v | x), shape (n, K)."""
+
+    @property
+    def known(self) -> Ints:
+        """How many classes had been met before each event, shape (n,)."""
+
+
+class Decided(NamedTuple):
+    """What is decided of n events.
+
+    Attributes:
+        labels: the class of each, None where nothing is decided.
+        costs: what that is expected to cost.
+    """
+
+    labels: list[Any]
+    costs: list[float]
+
+
+class DecisionRule(msgspec.Struct, frozen=True):
+    """How it is decided.
+
+    Attributes:
+        costs: decision -> truth -> cost, >= 0; others cost 1, or 0 where they are the same.
+        reject: the cost of not deciding, >= 0; None: what can be decided always is.
+        priors: how frequent classes will be: "learned" (as they were), "uniform", or class -> weight; one
+            that is left out has none.
+    """
+
+    costs: Mapping[str, Mapping[str, float]] = msgspec.field(default_factory=dict)
+    reject: float | None = None
+    priors: str | Mapping[str, float] = "learned"
+
+    @property
+    def is_weighing(self) -> bool:
+        """Whether it asks for the weights of classes."""
+        return self.priors != "learned"
+
+    def cost(self, decision: Any, truth: Any) -> float:
+        """C(d, v). Where nothing is decided, d is None: that costs `reject`, or 1 where there is none."""
+        if decision is None:
+            return 1.0 if self.reject is None else self.reject
+        return self.costs.get(decision, {}).get(truth, float(decision != truth))
+
+    def decide(self, said: Said, unseen: Floats, weights: Floats | None = None) -> Decided:
+        """What to decide of n events. Of decisions that cost the same, the most probable, and the first met.
+
+        How events are cut into calls changes nothing, bit for bit. Nothing is decided by an empty model, nor
+        where no class has any probability under the new priors.
+
+        Args:
+            said: by the model.
+            unseen: shape (n,), u.
+            weights: as of `weights_before`, for a rule that `is_weighing`.
+        """
+        classes, P = said.classes, said.probabilities
+        n, K = P.shape
+        none = self.cost(None, None)
+        if not K:
+            return Decided([None] * n, [none] * n)
+        if weights is not None:
+            P = self._corrected(P, classes, weights)
+        gains = P * np.array([1.0 - self.cost(label, label) for label in classes])
+        for d, v, cost in self._given(classes):
+            gains[:, d] += P[:, v] * (1.0 - cost)
+        gains[np.arange(K) >= said.known[:, np.newaxis]] = _UNKNOWN
+        gain = gains.max(axis=1, keepdims=True)
+        best = np.where(gains == gain, P, -1.0).argmax(axis=1)
+        least = unseen + (1.0 - unseen) * np.maximum(0.0, 1.0 - gain[:, 0])
+        is_decided = P.max(axis=1) > 0.0
+        if self.reject is not None:
+            is_decided &= least <= self.reject
+        named = [*classes, None]
+        labels = [named[k] for k in np.where(is_decided, best, K).tolist()]
+        return Decided(labels, np.where(is_decided, least, none).tolist())
+
+    def _given(self, classes: Sequence[Any]) -> Iterator[tuple[int, int, float]]:
+        """The costs of mistakes that are given, with the columns of both classes, in the order of names."""
+        column = {label: k for k, label in enumerate(classes)}
+        for decision, row in sorted(self.costs.items()):
+            for truth, cost in sorted(row.items()):
+                if decision != truth and decision in column and truth in column:
+                    yield column[decision], column[truth], cost
+
+    def _corrected(self, P: Floats, classes: Sequence[Any], weights: Floats) -> Floats:
+        """P'; a row without any probability stays one of zeros. Its sum does not hang on later columns."""
+        new = np.ones(len(classes))
+        if isinstance(self.priors, Mapping):
+            most = max(self.priors.values())  # so that nothing is beyond the range of a double
+            new = np.array([self.priors.get(label, 0.0) / most for label in classes])
+        odds = np.divide(P * new, weights, out=np.zeros_like(P), where=weights > 0.0)
+        total = np.cumsum(odds, axis=1)[:, -1:]
+        found: Floats = np.divide(odds, total, out=np.zeros_like(P), where=total > 0.0)
+        return found
+
+
+def weights_before(
+    classes: Sequence[Any],
+    learned: Mapping[Any, float],
+    labels: Sequence[Any] = (),
+    weights: Sequence[float] = (),
+) -> Floats:
+    """What each class was learned with before each of n events, which are learned in order. Shape (n, K).
+
+    Args:
+        classes: the K classes after all of them.
+        learned: class -> weight before the first, in examples.
+        labels: of the events, None where nothing is learned; for none of them there is one row.
+        weights: what each counts.
+    """
+    column = {label: k for k, label in enumerate(classes)}
+    taught = np.zeros((max(1, len(labels)), len(classes)))
+    taught[0] = [learned.get(label, 0.0) for label in classes]
+    for i, (label, weight) in enumerate(zip(labels[:-1], weights, strict=False), 1):
+        if label in column:
+            taught[i, column[label]] += units(weight) / UNIT
+    total: Floats = np.cumsum(taught, axis=0)  # exact: of multiples of 1/1024
+    return total
