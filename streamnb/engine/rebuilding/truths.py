@@ -59,7 +59,7 @@ class Truths(Learner):
     """
 
     def __init__(self, settings: Settings, forgotten: Offsets) -> None:
-        super().__init__(replace(settings, evidence=0), _Oblivious())
+        super().__init__(replace(settings, evidence=0, decision=None), _Oblivious())
         self.places, self.offsets = array("H"), array("q")
         self.labels, self.weights = array("i"), array("d")
         self._names: Numbers[str] = Numbers()
@@ -99,7 +99,7 @@ class Truths(Learner):
         """Go on under other settings."""
         self.finish()
         is_first = self.late is None or not self.consumed
-        super().reconfigure(replace(settings, evidence=0), self.model)
+        super().reconfigure(replace(settings, evidence=0, decision=None), self.model)
         if self.late is not None and is_first:
             self.base = len(self.places)
 
@@ -177,7 +177,7 @@ class LearningAnew(Learner):
     def __init__(
         self, settings: Settings, model: StreamModel, truths: Truths, forgotten: Offsets, chosen: Chosen
     ) -> None:
-        super().__init__(replace(settings, labels=None, evidence=0), model)
+        super().__init__(replace(settings, labels=None, evidence=0, decision=None), model)
         self._truths = truths
         self._forgotten = {partition: set(offsets.tolist()) for partition, offsets in forgotten.items()}
         self._chosen = chosen

@@ -31,7 +31,7 @@ from streamnb.events import Event
 from streamnb.worker import Pace
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
-LATE = ["topics.labels=labels", "labels.window=1000d"]
+LATE = ["topics.labels=labels", "labels.window=1000d", "decision.reject=0.3"]
 MODELS = {
     "naive_bayes": ["model.kind=naive_bayes"],
     "mixture": [],
