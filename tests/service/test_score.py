@@ -411,6 +411,21 @@ def test_offsets_that_were_forgotten_are_not_made_up(program):
     assert len(published(program)) == 50
 
 
+def test_a_scorer_under_another_name_predicts_nothing_again(program):
+    """Its group would be another one, of which the offsets begin where the learner left off."""
+    raws = raw_events(50, seed=15)
+    learned(program, raws)
+    scorer = program.start("score")
+    await_all(program, raws)
+    stranger = program.start("score", "--set", "model.name=another")
+    until(lambda: not stranger.is_going() or "predicts " in stranger.said())
+    stranger.stop()
+    assert stranger.process.returncode == 2, stranger.said()
+    assert f'model.name is "another", and the learner of this journal is "{program.model}"' in stranger.said()
+    stopped([scorer])
+    assert Counter(one["id"] for one in published(program)) == ids_of(raws)
+
+
 def test_events_that_are_gone_are_told_and_passed_over_where_that_is_wanted(program):
     learned(program, raw_events(50, seed=11))
     with closing(KafkaAdminClient(bootstrap_servers=program.address)) as admin:

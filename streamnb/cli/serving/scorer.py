@@ -13,13 +13,14 @@ from streamnb.adapters.kafka.sharing import Sharing
 from streamnb.cli import wiring
 from streamnb.cli.serving.replica import Replica
 from streamnb.config import Config, restored
+from streamnb.config.values import literal
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import each_alive, entries
 from streamnb.engine.journal.recovery import Following
 from streamnb.engine.learner import LearnerTally
 from streamnb.engine.ports import NewRecord, Partition, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
-from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange, UnknownTopic
+from streamnb.errors import ConfigError, JournalError, LogError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.wire.codec import decode_prediction
 
 _TURN_SECONDS = 0.2
@@ -75,6 +76,7 @@ class Scorer:
             self._rest()
         following = self._replica.following
         assert following is not None  # noqa: S101  else it would be hindered
+        self._check_name(following.learner.settings.name)
         self._topics = restored(following.checkpoint.origin.config).topics.events
         with closing(self._log.share(self._config.scorers_group, self._topics, wiring.owner())) as share:
             try:
@@ -223,6 +225,16 @@ class Scorer:
         if told is not None:
             self._sensor.observed(lag, told[0])
             self._sensor.followed(told[1])
+
+    def _check_name(self, learned: str) -> None:
+        """Raises ConfigError under another name: its group would be another one, and predict all again."""
+        name = self._config.model.name
+        if name != learned:
+            raise ConfigError(
+                f"model.name is {literal(name)}, and the learner of this journal is {literal(learned)}: "
+                "scorers of another name would predict each event once more; give the configuration of the "
+                "learner, --config FILE"
+            )
 
     def _check_topics(self) -> None:
         """Raises where a topic of events is gone, or is no longer the one that is learned."""
