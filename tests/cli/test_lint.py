@@ -17,7 +17,7 @@ kind = "error-rate"
 tolerated = 0.01
 alarming = 0.05
 [[monitors]]
-name = "spam"
+name = "spam\\n\\u202e"
 kind = "class-rate"
 label = "spam"
 tolerated = [0.1, 0.3]
@@ -29,8 +29,8 @@ after = "10m"
 """
 LINES = [
     "monitor errors, above: 653 observations after a change at the beginning, and 1,337 after one behind a million",
-    "monitor spam, below: {0[0]:,} observations after a change at the beginning, and {0[1]:,} after one behind a million",
-    "monitor spam, above: 1,054 observations after a change at the beginning, and 2,217 after one behind a million",
+    "monitor spam\\n\\u202e, below: {0[0]:,} observations after a change at the beginning, and {0[1]:,} after one behind a million",
+    "monitor spam\\n\\u202e, above: 1,054 observations after a change at the beginning, and 2,217 after one behind a million",
 ]
 """The figures that the manual has; the other one is computed."""
 
@@ -56,7 +56,7 @@ def test_lint_says_how_soon_each_monitor_of_a_rate_raises_its_alarm_in_each_dire
     told = json.loads(shown("lint", "--json"))["delays"]
     assert told == {
         "errors": {"above": [653, 1337]},
-        "spam": {"below": below, "above": [1054, 2217]},
+        "spam\n\u202e": {"below": below, "above": [1054, 2217]},
         "quiet": {},
     }
 

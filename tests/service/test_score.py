@@ -449,6 +449,19 @@ def test_a_journal_that_is_gone_ends_a_scorer(program):
     assert program.topics["journal"] in scorer.complaint()[0]
 
 
+def test_predictions_that_are_gone_end_a_scorer_and_are_named(program):
+    raws = raw_events(50, seed=16)
+    learned(program, raws)
+    scorer = program.start("score")
+    await_all(program, raws)
+    with closing(KafkaAdminClient(bootstrap_servers=program.address)) as admin:
+        admin.delete_topics([program.topics["predictions"]])
+    line, _ = scorer.complaint()
+    assert line == (
+        f"streamnb: there is no topic {program.topics['predictions']!r} any more; `streamnb topics create` makes it"
+    )
+
+
 def test_what_cannot_be_is_refused_in_one_line(tmp_path, broker):
     embedded = Program(tmp_path, "sqlite:///log.db")
     for command in (("score",), ("run", "--learn-only")):

@@ -7,6 +7,7 @@ import json
 import tomllib
 
 from streamnb.cli import wiring
+from streamnb.cli.printable import printable
 from streamnb.config import config_hash, given, show, without_effect
 from streamnb.engine.learner import Learner
 from streamnb.engine.monitors import delays
@@ -39,8 +40,8 @@ def run(options: argparse.Namespace) -> int:
         print(text)
     else:
         told = [
-            f"monitor {monitor}, {direction}: {first:,} observations after a change at the beginning, and "
-            f"{later:,} after one behind a million"
+            f"monitor {printable(monitor)}, {direction}: {first:,} observations after a change at the "
+            f"beginning, and {later:,} after one behind a million"
             for monitor, delays in (_delays(learner) if options.action == "lint" else {}).items()
             for direction, (first, later) in delays.items()
         ]

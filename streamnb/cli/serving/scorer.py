@@ -237,14 +237,15 @@ class Scorer:
             )
 
     def _check_topics(self) -> None:
-        """Raises where a topic of events is gone, or is no longer the one that is learned."""
+        """Raises where a topic is gone, or one of events is no longer the one that is learned."""
         following = self._replica.following
-        journal = self._journal.topic
-        found = self._log.topic_ids([*self._topics, journal])
+        journal, of = self._journal.topic, self._config.topics
+        topics = (*self._topics, of.predictions, of.dead_letters)
+        found = self._log.topic_ids([*topics, journal])
         if found.get(journal) != self._journal_id:
             raise JournalError(f"topic {journal!r} was deleted, or made anew: its model is another one")
         known = {} if following is None else following.checkpoint.origin.topic_ids
-        for topic in self._topics:
+        for topic in topics:
             if topic not in found:
                 raise UnknownTopic(f"there is no topic {topic!r} any more; `streamnb topics create` makes it")
             if known.get(topic, found[topic]) != found[topic]:
