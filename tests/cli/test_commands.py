@@ -482,7 +482,7 @@ def test_replay_tells_of_a_file_without_events_or_labels(tmp_path):
     assert done.stderr == "streamnb: empty.jsonl holds no event: nothing was written to events\n"
     (tmp_path / "e.tsv").write_text("id\ttext\tclass\n1\ta\tx\n")
     done = streamnb("replay", "e.tsv", cwd=tmp_path)
-    assert "events has a label at $.label, to be learned by: --label-column NAME" in done.stderr
+    assert "none of 1 event has a label at $.label, to be learned by: --label-column NAME" in done.stderr
     assert streamnb("replay", "e.tsv", "--label-column", "class", cwd=tmp_path).stderr == ""
 
 

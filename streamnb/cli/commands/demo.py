@@ -112,8 +112,9 @@ def _parts(events: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]
 
 def _show_proof(config: Config, learner: Learner) -> None:
     """Learn the whole log again, from the journal alone, and compare the bytes."""
-    again = wiring.learner(config)
     with closing(wiring.open_log(config)) as log:
+        config = wiring.as_begun(config, log)
+        again = wiring.learner(config)
         checkpoint = recover(log, NoSnapshots(), again, wiring.identity(config))
         published = log.offsets(Partition(config.topics.predictions, 0))[1]
     digests = [part_digest(*who.parts()["model"]) for who in (learner, again)]
