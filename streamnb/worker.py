@@ -206,6 +206,7 @@ class Worker:
             self._alive,
             passed=lambda at, _: floors.append(at.n) if at.n == at.origin.floor else None,
             stray=lambda stray: strays.update({stray.offset: stray}),
+            begins=True,
         )
         seconds = time.monotonic() - began
         self._tell_strays(strays.values())

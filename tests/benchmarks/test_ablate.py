@@ -128,7 +128,7 @@ def test_tables_are_for_people_or_for_pages(xor, ablation):
     assert [[cells(line)[0], *cells(line)[2:5]] for line in lines] == expected
     shown = [re.split(" {2,}", line) for line in measure("ablate", xor).stdout.splitlines()]
     assert [[row[0], *row[-4:-1]] for row in shown if row[0] in DEFAULT] == expected
-    assert told.startswith(f"{xor}: 701 events, 700 scored, 1 dead letter\n")
+    assert told.startswith(f"{xor}: 701 events, 700 scored, 1 dead letters\n")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from streamnb.config import load
 from streamnb.engine.ports import NewRecord
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.events import Event
+from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import Rules
 from streamnb.wire.schema import EventSchema
 
@@ -367,7 +368,7 @@ def test_an_older_snapshot_by_its_number_and_by_its_file(tmp_path):
     )
     assert by_file["snapshot"]["behind"] == numbers[1] - numbers[0]
     assert (
-        f", {numbers[1] - numbers[0]} records behind the last, "
+        f", {of(numbers[1] - numbers[0], 'record')} behind the last, "
         in ask(tmp_path, "predict", TEXT, "--snapshot", path).stderr
     )
     done = ask(tmp_path, "predict", TEXT, "--snapshot", "77", code=1)

@@ -34,6 +34,7 @@ from streamnb.cli import build_parser
 from streamnb.engine.ports import Partition, Record
 from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings, MonitorSettings
+from streamnb.model.evaluation.decisions import DecisionRule
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.model.stats.memory_use import MemoryUse, Part
 
@@ -131,7 +132,12 @@ class Source:
         self.address = "{}:{}".format(*self._endpoints.address)
         model = BayesOptimalNB({"text": "text"}, switching_rate=0.01)
         monitor = MonitorSettings("mine", "error-rate", (0.98,), (0.99,))
-        self.learner = new_learner(model=model, labels=LabelSettings("labels"), monitors=(monitor,))
+        self.learner = new_learner(
+            model=model,
+            labels=LabelSettings("labels"),
+            monitors=(monitor,),
+            decision=DecisionRule(reject=1.0),
+        )
         self._n = 0
         self.sensor.entered(WorkerState.RUNNING)
         self.sensor.recovered(0.5, 0)

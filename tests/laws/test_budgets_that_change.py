@@ -112,4 +112,4 @@ def test_a_budget_is_raised_old_labels_are_corrected_and_all_is_verified(kind, t
     assert main(["verify", "--json", *given]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["verified"]
-    assert any("as their labels changed" in finding["text"] for finding in found["findings"])
+    assert any("as labels changed" in finding["text"] for finding in found["findings"])

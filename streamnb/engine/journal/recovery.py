@@ -55,6 +55,8 @@ def recover(
     at: int | None = None,
     passed: Passed = lambda *_: None,
     stray: Callable[[Stray], None] = lambda _: None,
+    *,
+    begins: bool = False,
 ) -> Checkpoint:
     """Bring a fresh learner to where the journal stands, and write nothing; `BEFORE` for an empty journal.
 
@@ -78,6 +80,8 @@ def recover(
         passed: is told after each record that was processed, and where the learner then stands; with what it
             published, as far as this kind of machine did.
         stray: is told of what lies between the journal's records and is none, perhaps twice.
+        begins: whether it is the learner that begins, and journals its configuration next. Where that is
+            another one its state takes down that the room for it changed; that of who looks on does not.
 
     Raises:
         JournalError: journal, snapshot and log do not fit together, or belong to another configuration.
@@ -95,9 +99,11 @@ def recover(
     if at is None:
         refuse_changes(end, identity)
     _Replay(log, snapshots, learner, identity, alive, passed).run(start, end, path)
-    learner.rules = end.origin.rules if at is not None else end.origin.rules._replace(now=READING)
+    newest = end.origin.rules._replace(now=READING)
     if at is None and end.origin.config_hash != identity.config_hash:
+        learner.rules = newest if begins else newest._replace(now=0)
         configure(learner, identity, identity.shaping)
+    learner.rules = end.origin.rules if at is not None else newest
     return end
 
 
