@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from late import late_learner, random_stream
+from late import late_learner, look_for_room_often, random_stream
 from service import TOPICS, digests, new_learner, new_worker, predictions, produce, records
 from test_late_recount import differing
 
@@ -40,14 +40,7 @@ MODELS = {
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
-    """Whether memory is short, so that a few events show what many would."""
-    for module in (
-        "admission",
-        "learner",
-        "verification.recount.recount",
-        "verification.recount.late_recount",
-    ):
-        monkeypatch.setattr(f"streamnb.engine.{module}.ROOM_EVERY", 16)
+    look_for_room_often(monkeypatch)
 
 
 def bounded(name, n_bytes=12_000, attributes=8):

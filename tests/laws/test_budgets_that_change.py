@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from late import late_learner, random_stream
+from late import late_learner, look_for_room_often, random_stream
 
 from streamnb import BayesOptimalNB, HiddenMarkovNB, Hypothesis, NaiveBayes, Text, Tree
 from streamnb.cli import main, wiring
@@ -40,14 +40,7 @@ ROOMS = None, Room(600, 2 << 17), Room(1500, 1 << 17), Room(4000, 3 << 17), Room
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
-    """Whether memory is short, so that a few events show what many would."""
-    for module in (
-        "admission",
-        "learner",
-        "verification.recount.recount",
-        "verification.recount.late_recount",
-    ):
-        monkeypatch.setattr(f"streamnb.engine.{module}.ROOM_EVERY", 16)
+    look_for_room_often(monkeypatch)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -56,6 +56,17 @@ class Stream:
         self.raw(partition, json.dumps(record).encode(), at)
 
 
+def look_for_room_often(monkeypatch):
+    """Whether memory is short, so that a few events show what many would."""
+    for module in (
+        "admission",
+        "learner",
+        "verification.recount.recount",
+        "verification.recount.late_recount",
+    ):
+        monkeypatch.setattr(f"streamnb.engine.{module}.ROOM_EVERY", 16)
+
+
 def random_stream(
     rng,
     events=60,
