@@ -602,6 +602,8 @@ class Learner:
             truths = [self.late.truth(one) if one else None for one in said]
             labels = [truth and truth.label for truth in truths]
             weights = [truth.weight if truth else 0.0 for truth in truths]
+            if len(events) == 1 and self.rules.count_room_changes:
+                self._admission.admits({labels[0]})  # of all that is said of it this alone takes room
         weighs = self.decisions is not None and self.decisions.rule.is_weighing
         taught = self.model.class_weights if weighs else {}
         posteriors = self.model.predict_then_learn_many(

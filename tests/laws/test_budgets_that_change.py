@@ -11,7 +11,7 @@ import random
 from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from late import late_learner, look_for_room_often, random_stream
 
@@ -46,6 +46,8 @@ def looks_often(monkeypatch):
 @pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6))
+@example(seed=213)  # of two new labels that are said of an event only one is learned, and takes room
+@example(seed=1302)
 def test_what_there_was_no_room_for_is_not_taken_back_and_a_recount_agrees(name, seed):
     rng, findings = random.Random(seed), Findings()
     left = random_stream(rng, 80, 200, classes="rstu", more_features=4).records

@@ -65,6 +65,7 @@ class LateRecount:
 
     recount: Recount
     _plan: RecountPlan = field(init=False)
+    _rules: Rules = field(init=False)
     _settings: LabelSettings = field(init=False)
     _time: float = -math.inf  # the greatest that two records in a row have reached
     _last: float = -math.inf
@@ -89,7 +90,7 @@ class LateRecount:
         """Count what one journal record processed, with its steps of work, under this configuration."""
         if rules.count_room_changes:
             self.recount.change_room(plan)
-        self._plan = plan
+        self._plan, self._rules = plan, rules
         if plan.settings.labels is not None:
             self._settings = plan.settings.labels
             self._learned = self.recount.events if self._learned is None else self._learned
@@ -175,6 +176,9 @@ class LateRecount:
         self.recount.met += 1
         size = _EVENT_BYTES + len(event.id.encode()) + len(_size(event.x))
         self._drop(size + _SPEAKER_BYTES * max(0, len(words) - 1))
+        if self._rules.count_room_changes:
+            truth = self._truth(words)
+            self.recount.admits({truth and truth[0]}, self._plan)
         self._follow(one, is_met=True)
 
     def _hear(
