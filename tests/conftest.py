@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
+import socket
 import sys
 import warnings
 from functools import partial
@@ -14,7 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from streamnb.config import Config
+
 NUMBERS = count()
+HELD = pytest.StashKey()
 LOGS = ["sqlite", "kafka"]
 """What `open_log` opens, unless a file has LOGS of its own; "librdkafka" is Kafka by another client."""
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,6 +103,22 @@ SAMPLED = {
 for other models, or through the other client. On the embedded log `make test` runs each of them."""
 
 BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
+
+
+def pytest_configure(config):
+    """Hold the port on which learners answer by default: a test that forgets to say where its own answer always fails.
+
+    Else it fails now and then, when the learner of another test is there at the same time.
+    """
+    if not hasattr(config, "workerinput"):
+        held = config.stash[HELD] = socket.socket()
+        with contextlib.suppress(OSError):  # another run of the tests holds it, or a learner
+            held.bind(Config().http.address)
+
+
+def pytest_unconfigure(config):
+    if HELD in config.stash:
+        config.stash[HELD].close()
 
 
 def inside(path):
