@@ -186,6 +186,8 @@ def test_the_commands_take_a_dead_letter_in_place_of_a_prediction(tmp_path):
         "predictions.top=0",
         "--set",
         f"predictions.max_bytes={LIMIT}B",
+        "--set",
+        "http.listen=",
     ]
     streamnb("replay", "long.jsonl", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", *flags, cwd=tmp_path)

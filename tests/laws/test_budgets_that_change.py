@@ -94,9 +94,8 @@ def test_a_budget_is_raised_old_labels_are_corrected_and_all_is_verified(kind, t
     for module in ("entries", "recovery"):  # the first life is of a version that took no change down
         monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", 3)
     for budget, topic, lines in lives:
-        config = load(
-            None, {}, flags := [f"model.kind={kind}", "topics.labels=labels", f"memory.budget={budget}"]
-        )
+        flags = [f"model.kind={kind}", "topics.labels=labels", f"memory.budget={budget}", "http.listen="]
+        config = load(None, {}, flags)
         given = [word for flag in flags for word in ("--set", flag)]
         with closing(wiring.open_log(config)) as log:
             log.append([NewRecord(topic, None, json.dumps(line).encode()) for line in lines])

@@ -93,8 +93,9 @@ class Browser:
         return found
 
     def complaints(self):
-        """What the console said since it was last asked."""
-        return [entry["message"] for entry in self._ask("POST", "/se/log", {"type": "browser"})]
+        """What the console said since it was last asked; not of the window's first page, which is the browser's own."""
+        said = [entry["message"] for entry in self._ask("POST", "/se/log", {"type": "browser"})]
+        return [line for line in said if not line.startswith("chrome://")]
 
     def requested(self):
         """The addresses that were asked for since this was last asked."""

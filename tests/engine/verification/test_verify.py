@@ -295,7 +295,7 @@ def test_random_streams_are_clean(raws, commit, snapshot, prune, partitions, liv
 
 
 def test_the_command_says_what_it_verified(streams, tmp_path):
-    flags = ["--log", "sqlite:///sms.db", "--set", "metrics.every=0s"]
+    flags = ["--log", "sqlite:///sms.db", "--set", "metrics.every=0s", "--set", "http.listen="]
     streamnb("replay", streams / "sms_spam.jsonl.gz", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", "--set", "commit.events=1000", *flags, cwd=tmp_path)
     done = streamnb("verify", *flags, cwd=tmp_path)
@@ -318,7 +318,7 @@ def test_the_command_says_what_it_verified(streams, tmp_path):
 def test_the_command_says_what_differs_and_where(tmp_path):
     with gzip.open(tmp_path / "events.jsonl.gz", "wb") as lines:
         lines.writelines(raw + b"\n" for raw in RAWS)
-    flags = ["--log", "sqlite:///log.db", "--set", "commit.events=100"]
+    flags = ["--log", "sqlite:///log.db", "--set", "commit.events=100", "--set", "http.listen="]
     streamnb("replay", "events.jsonl.gz", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", *flags, cwd=tmp_path)
     import sqlite3
@@ -346,7 +346,7 @@ def answer_of_failed(flags, tmp_path):
 
 @pytest.mark.parametrize("what", ["no log", "an empty log", "a damaged snapshot", "no journal left"])
 def test_what_cannot_be_read_is_said_without_a_traceback(tmp_path, what):
-    flags = ["--log", "sqlite:///log.db"]
+    flags = ["--log", "sqlite:///log.db", "--set", "http.listen="]
     if what != "no log":
         (tmp_path / "events.jsonl").write_bytes(b"\n".join(RAWS[:50]))
         streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
@@ -372,7 +372,8 @@ def test_what_cannot_be_read_is_said_without_a_traceback(tmp_path, what):
 
 def test_a_damaged_snapshot_behind_which_is_a_good_one_is_told(tmp_path):
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(RAWS))
-    flags = ["--log", "sqlite:///log.db", "--set", "commit.events=50", "--set", "snapshots.every_events=100"]
+    keys = ("commit.events=50", "snapshots.every_events=100", "http.listen=")
+    flags = ["--log", "sqlite:///log.db", *(word for key in keys for word in ("--set", key))]
     streamnb("replay", "events.jsonl", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", *flags, cwd=tmp_path)
     path = max(tmp_path.rglob("*.snb"))

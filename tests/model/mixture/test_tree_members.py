@@ -227,7 +227,7 @@ def test_what_is_forgotten_for_want_of_memory_is_still_taken_out_of_trees(most, 
 # -- configured -------------------------------------------------------------------------------------------
 
 CONFIGURED = [
-    "log.url=sqlite:///site.db", "commit.events=30", "snapshots.every_events=60", "predictions.evidence=2",
+    "log.url=sqlite:///site.db", "http.listen=", "commit.events=30", "snapshots.every_events=60", "predictions.evidence=2",
     'attributes=[{name="text", kind="text"}, {name="subject", kind="nominal", path="$.features.subject"}, {name="x", kind="continuous", path="$.features.x"}]',
     'hypotheses=[{kind="tree", prior_weight=5}, {likelihood="presence"}, {kind="pool"}]',
 ]  # fmt: skip
