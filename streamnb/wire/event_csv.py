@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
 
@@ -20,10 +21,17 @@ import msgspec
 
 from streamnb.errors import ConfigError, LogError
 from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.model.attributes.parameters import of
 
 MAX_ROW = 16 << 20
 """The longest row, in characters: a quote that is never closed must not take the rest of a file with it."""
 
+DELIMITERS = ",\t;|"
+"""What may stand between two cells where nothing says it."""
+
+_LOOKED_AT = 20  # lines below the header, and
+_LONG = 1 << 16  # characters of them, to tell what stands between two cells
+_SWAPPED = str.maketrans(",.", ".,")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -41,9 +49,9 @@ class CsvColumns(msgspec.Struct, frozen=True):
         label: the label; an empty cell is an event without a label.
         text: the text.
         ts: the time, seconds since the epoch.
-        delimiter: what stands between two cells, one character; empty is what the header has, see
-            `delimiter_of`.
+        delimiter: what stands between two cells, one character; empty is found out, see `delimiter_of`.
         missing: cells of feature columns that hold no value.
+        decimal_comma: whether numbers are written as 82,92.
         strings: feature columns whose cells are strings, whatever they look like.
         must_have_label: whether a header without the label's column is refused, whatever its name.
     """
@@ -54,13 +62,30 @@ class CsvColumns(msgspec.Struct, frozen=True):
     ts: str | None = "ts"
     delimiter: str = ""
     missing: tuple[str, ...] = ("",)
+    decimal_comma: bool = False
     strings: frozenset[str] = frozenset()
     must_have_label: bool = False
 
 
-def delimiter_of(header: str) -> str:
-    """A tab or a semicolon where the first line has some and no comma (or tab), otherwise a comma."""
-    return next((found for found in ",\t;" if found in header), ",")
+def delimiter_of(header: str, more: Iterable[str] = ()) -> str:
+    """What stands between two cells: a comma, tab, semicolon or bar, by the first lines.
+
+    Of those in the header it is the one by which the most rows have as many cells as the header; of equals, the
+    one by which that has the most cells. `more`, the lines below, is read where the header has several.
+    """
+    found = [one for one in DELIMITERS if one in header]
+    if len(found) < 2:
+        return next(iter(found), ",")
+    lines = [header, *more]
+    return max(found, key=lambda one: _fitting(lines, one))
+
+
+def _fitting(lines: Iterable[str], delimiter: str) -> tuple[int, int]:
+    """How many rows have as many cells as the header, and how many these are; nothing where it has one."""
+    with suppress(csv.Error):
+        header, *rows = (len(row) for row in csv.reader(lines, delimiter=delimiter))
+        return (rows.count(header), header) if header > 1 else (-1, 1)
+    return -1, 0
 
 
 def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]:
@@ -78,8 +103,9 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))  # one limit for the process: never lower it
     lines = iter(lines)
     first = list(islice(lines, 1))
+    delimiter = columns.delimiter or delimiter_of("".join(first), _kept(islice(lines, _LOOKED_AT), first))
     recorder = _Recorder(chain(first, lines))
-    reader = csv.reader(recorder, delimiter=columns.delimiter or delimiter_of("".join(first)), strict=True)
+    reader = csv.reader(recorder, delimiter=delimiter, strict=True)
     try:
         header = next(reader, None)
     except csv.Error as error:
@@ -87,7 +113,8 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
     if header is None:
         return
     check_header(header, columns)
-    number = 0
+    read = _number_with_comma if columns.decimal_comma else _number_or_text
+    number = fitting = labelled = 0
     while True:
         recorder.start_row()
         try:
@@ -96,13 +123,28 @@ def rows_to_events(lines: Iterable[str], columns: CsvColumns) -> Iterator[bytes]
             yield encoded(["".join(recorder.taken)])
         else:
             if row is None:
-                return
+                break
             if not row:
                 continue
             fits = len(row) == len(header)
             cells = dict(zip(header, row, strict=True)) if fits else {}
-            yield encoded(event_of(cells, number, columns, _number_or_text) if fits else row)
+            fitting += fits
+            labelled += bool(cells.get(columns.label))
+            yield encoded(event_of(cells, number, columns, read) if fits else row)
         number += 1
+    if columns.must_have_label and fitting and not labelled:
+        raise LogError(f"no event has a label: column {columns.label!r} is empty in all {of(fitting, 'row')}")
+
+
+def _kept(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
+    """The same lines, each of which is added to `kept`; no more of them when these are long."""
+    size = 0
+    for line in lines:
+        kept.append(line)
+        size += len(line)
+        yield line
+        if size > _LONG:
+            return
 
 
 class _Recorder:
@@ -131,21 +173,26 @@ class _Recorder:
 
 def check_header(header: Sequence[str], columns: CsvColumns) -> None:
     """Raise ConfigError for columns that are named twice or missing, LogError for a label's."""
+    hint = ""
+    if any(_NUMBER.fullmatch(column.strip()) for column in header):
+        hint += "; the first row has to name the columns, and looks like data"
+    if any(one in column for column in header for one in DELIMITERS):
+        hint += "; --delimiter C says what stands between two cells"
     for column in header:
         if header.count(column) > 1:
-            raise ConfigError(f"CSV header: column {column!r} is named twice")
+            raise ConfigError(f"CSV header: column {column!r} is named twice{hint}")
     for role in ("id", "label", "text", "ts"):
         column = getattr(columns, role)
         if column not in {role, None} and column not in header:
             raise ConfigError(
                 f"CSV header: no column {column!r} for {role}; there are {', '.join(header)}"
-                f"{did_you_mean(column, header)}"
+                f"{did_you_mean(column, header)}{hint}"
             )
     if columns.must_have_label and columns.label not in header:
         raise LogError(
             f"no event has a label: there is no column {columns.label!r}; the columns are "
             f"{', '.join(header)}; --label-column NAME says which it is"
-            f"{did_you_mean(columns.label, header)}"
+            f"{did_you_mean(columns.label, header)}{hint}"
         )
 
 
@@ -178,6 +225,11 @@ def _number_or_text(cell: str) -> float | str:
     if _NUMBER.fullmatch(stripped) and math.isfinite(number := float(stripped)):
         return number
     return cell
+
+
+def _number_with_comma(cell: str) -> float | str:
+    number = _number_or_text(cell.translate(_SWAPPED))
+    return cell if isinstance(number, str) else number
 
 
 def encoded(record: Row | Sequence[str]) -> bytes:

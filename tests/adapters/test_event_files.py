@@ -4,9 +4,11 @@ import csv
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -263,6 +265,38 @@ def test_tabs_are_what_the_name_or_the_flag_says(tmp_path):
     assert json.loads(raw) == {"id": "1", "features": {"a": 2}}
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("id;a;b, net\n1;2;3,5\n2;4;3,5\n", {"a": 2, "b, net": "3,5"}),
+        ("id|a|b\n1|2|x;y\n", {"a": 2, "b": "x;y"}),
+        ("id|a,b|c\n1|2|3\n", {"a,b": 2, "c": 3}),
+        ("id,a;b\n1,2\n", {"a;b": 2}),
+        ('id,a;b,c\n1,2,"x\n;y;\n"\n2,3,4\n', {"a;b": 2, "c": "x\n;y;\n"}),
+    ],
+)
+def test_where_the_header_has_several_the_rows_say_what_stands_between_two_cells(content, expected):
+    assert table(content)[0] == {"id": "1", "features": expected}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("1,0,0,no\n2,0,0,yes\n", "column '0' is named twice; the first row has to name the columns, and looks like data"),
+        ("1,32,no\n2,30,yes\n", "no column 'churn' for label; there are 1, 32, no; the first row has to name the columns"),
+        ("id:churn;a\n1:no;2\n", "; --delimiter C says what stands between two cells"),
+        ("id,churn\n1,\n2,\n", "no event has a label: column 'churn' is empty in all 2 rows"),
+        ("id,churn\n1,\n2\n", "no event has a label: column 'churn' is empty in all 1 row"),
+        ("id,churn\n2\n", None),
+        ("id,churn\n1,\n2,yes\n", None),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_teach_is_refused_by_what_is_wrong_with_it(content, told):
+    given = {"label": "churn", "must_have_label": True, "delimiter": ":" if ":" in content else ""}
+    with nullcontext() if told is None else pytest.raises((ConfigError, LogError), match=re.escape(told or "")):
+        table(content, **given)
+
+
 def test_a_header_without_labels_is_refused_where_they_are_to_be_learned(tmp_path):
     path = write(tmp_path / "e.csv", b"id\ttext\tclass\n1\ta\tx\n")
     with pytest.raises(LogError) as caught:
@@ -286,6 +320,12 @@ def test_columns_can_be_named():
     }
     (event,) = table("key;class;body;at;id;a;b;c\n1;2;3;4;5;?;NA;n\n", **columns)
     assert event == {"id": "1", "label": "2", "text": "3", "ts": 4, "features": {"id": 5, "c": "n"}}
+
+
+def test_numbers_may_have_a_decimal_comma():
+    cells = {"82,92": 82.92, "-1,5e3": -1500.0, ",5": 0.5, "7": 7, "1.5": "1.5", "1.234,56": "1.234,56", "1,2,3": "1,2,3"}
+    for cell, value in cells.items():
+        assert table(f"a;b\n{cell};x\n", decimal_comma=True)[0]["features"] == {"a": value, "b": "x"}
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,8 @@ class Endpoints:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(
                 f'http.listen is "{_shown(*address)}", where nothing can listen: {reason}; expected '
-                'a free address (each worker on a machine needs its own), or "" to answer nowhere'
+                "a free address (each worker on a machine needs its own), as --set http.listen=127.0.0.1:0 "
+                "takes one, or none, by --set http.listen="
             ) from error
         self._server.set_app(_application(health, metrics))
         self._thread = Thread(

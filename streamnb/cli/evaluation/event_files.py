@@ -48,10 +48,19 @@ def columns_of(options: argparse.Namespace, schema: EventSchema, *, learns: bool
     columns = {role: role if column in features[role] else column for role, column in given}
     return CsvColumns(
         **columns,
-        delimiter=options.delimiter or "",
+        **cells_of(options),
         strings=frozenset(features["id"] | features["label"] | features["text"]),
         must_have_label=learns and schema.label_path == _PLAIN.label_path,
     )
+
+
+def cells_of(options: argparse.Namespace) -> dict[str, Any]:
+    """How a command's options say that cells are written."""
+    return {
+        "delimiter": options.delimiter or "",
+        "missing": ("", *filter(None, options.missing.split(","))),
+        "decimal_comma": options.decimal_comma,
+    }
 
 
 def given_columns(options: argparse.Namespace) -> dict[str, str | None]:
@@ -78,6 +87,9 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
     """Refuse columns of what has none. Raises ConfigError."""
     if has_columns(path):
         return
+    if columns.decimal_comma or any(columns.missing):
+        flag = "--decimal-comma" if columns.decimal_comma else "--missing"
+        raise ConfigError(f"{flag}: {path} has no cells, but is read as JSON lines, which say what a value is")
     for role in _ROLES:
         name = getattr(columns, role)
         if name not in {role, None}:
