@@ -356,7 +356,9 @@ def _add_csv(made: argparse.ArgumentParser) -> None:
         made.add_argument(
             f"--{role}-column", default=role, metavar="NAME", help="of CSV (default: %(default)s)"
         )
-    text = "of CSV (default: the comma, tab, semicolon or bar by which its first rows have equally many cells)"
+    text = (
+        "of CSV (default: the comma, tab, semicolon or bar by which its first rows have equally many cells)"
+    )
     made.add_argument("--delimiter", type=_delimiter, metavar="C", help=text)
     text = "of CSV: cells that hold no value, beside empty ones, such as NA,?"
     made.add_argument("--missing", default="", metavar="CELLS", help=text)

@@ -70,8 +70,8 @@ class CsvColumns(msgspec.Struct, frozen=True):
 def delimiter_of(header: str, more: Iterable[str] = ()) -> str:
     """What stands between two cells: a comma, tab, semicolon or bar, by the first lines.
 
-    Of those in the header it is the one by which the most rows have as many cells as the header; of equals, the
-    one by which that has the most cells. `more`, the lines below, is read where the header has several.
+    Of those in the header it is the one by which the most rows have as many cells as the header; of equals,
+    that by which it has the most cells. `more`, the lines below, is read where the header has several.
     """
     found = [one for one in DELIMITERS if one in header]
     if len(found) < 2:

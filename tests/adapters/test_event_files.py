@@ -293,7 +293,9 @@ def test_where_the_header_has_several_the_rows_say_what_stands_between_two_cells
 )  # fmt: skip
 def test_a_table_that_cannot_teach_is_refused_by_what_is_wrong_with_it(content, told):
     given = {"label": "churn", "must_have_label": True, "delimiter": ":" if ":" in content else ""}
-    with nullcontext() if told is None else pytest.raises((ConfigError, LogError), match=re.escape(told or "")):
+    with (
+        nullcontext() if told is None else pytest.raises((ConfigError, LogError), match=re.escape(told or ""))
+    ):
         table(content, **given)
 
 
@@ -323,7 +325,15 @@ def test_columns_can_be_named():
 
 
 def test_numbers_may_have_a_decimal_comma():
-    cells = {"82,92": 82.92, "-1,5e3": -1500.0, ",5": 0.5, "7": 7, "1.5": "1.5", "1.234,56": "1.234,56", "1,2,3": "1,2,3"}
+    cells = {
+        "82,92": 82.92,
+        "-1,5e3": -1500.0,
+        ",5": 0.5,
+        "7": 7,
+        "1.5": "1.5",
+        "1.234,56": "1.234,56",
+        "1,2,3": "1,2,3",
+    }
     for cell, value in cells.items():
         assert table(f"a;b\n{cell};x\n", decimal_comma=True)[0]["features"] == {"a": value, "b": "x"}
 

@@ -16,7 +16,7 @@ from streamnb import config as configuration
 from streamnb.adapters.event_files import has_columns
 from streamnb.cli import wiring
 from streamnb.cli.commands.read import records_of
-from streamnb.cli.evaluation.event_files import columns_of, events_of, given_columns
+from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Look at some events, write what is proposed, and say what it would make of them."""
     given = wiring.load_config(options)
     strings = frozenset(name for role, name in _columns(options).items() if role != "ts")
-    columns = CsvColumns(delimiter=options.delimiter or "", strings=strings)
+    columns = CsvColumns(**cells_of(options), strings=strings)
     with closing(_raws(options, given, columns)) as source:
         raws = list(islice(source, options.events))
     seen: dict[Keys, Seen] = {}

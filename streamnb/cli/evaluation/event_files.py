@@ -89,7 +89,9 @@ def _refuse_in_vain(path: str, columns: CsvColumns) -> None:
         return
     if columns.decimal_comma or any(columns.missing):
         flag = "--decimal-comma" if columns.decimal_comma else "--missing"
-        raise ConfigError(f"{flag}: {path} has no cells, but is read as JSON lines, which say what a value is")
+        raise ConfigError(
+            f"{flag}: {path} has no cells, but is read as JSON lines, which say what a value is"
+        )
     for role in _ROLES:
         name = getattr(columns, role)
         if name not in {role, None}:

@@ -36,7 +36,7 @@ def doubtful(labels: Iterable[str], known: Iterable[str]) -> Iterator[str]:
 def slips(counts: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """Labels that were hardly meant, each with the more frequent one that was: label -> how many have it.
 
-    They differ from it in case or blanks; or, where it is `_RARE` times as frequent, in one letter of three or
+    They differ from it in case or blanks; or, where it is `_RARE` times as frequent, in a letter of three or
     more. Digits are no slips: class1 is not class2.
     """
     ranked = sorted(counts, key=lambda label: -counts[label])
