@@ -15,11 +15,15 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 20
 
+# What takes long because it simulates, recounts or compiles, and is no unit.
+NOT_FAST := rebuilding verification labels/test_late_labels.py test_monitors.py
 test-fast: $(VENV)/dev.stamp  ## laws and units: no broker, no process of its own
-	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine --ignore tests/engine/rebuilding --ignore tests/model/compiled/test_jit.py
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -q -m "not broker and not thorough" tests/laws tests/model tests/wire tests/config tests/engine $(NOT_FAST:%=--ignore tests/engine/%) --ignore tests/model/compiled/test_jit.py
+
+CHECKED := tests/house/test_layering.py tests/house/test_docs.py tests/house/test_site.py
 
 test: $(VENV)/dev.stamp  ## everything that shows that the product works, on both logs, with a short storm
-	$(PYTEST) -n $(WORKERS) -m "not thorough"
+	$(PYTEST) -n $(WORKERS) -m "not thorough" $(CHECKED:%=--ignore %)
 
 test-all: $(VENV)/dev.stamp  ## what `make test` leaves out: every third crash point, every error of the clients, long runs
 	$(PYTEST) -n $(WORKERS) -m thorough
@@ -71,7 +75,7 @@ check: $(VENV)/dev.stamp  ## format, lint, types, layering, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/house/test_layering.py tests/house/test_docs.py tests/house/test_site.py README.md docs streamnb
+	$(PYTEST) -n 2 -q $(CHECKED) README.md docs streamnb
 
 SERVED ?= $(wildcard $(STREAMS)/sms_spam.jsonl.gz)
 bench: $(VENV)/dev.stamp  ## compare speed with River and others, time the whole service, and events from produced to visible

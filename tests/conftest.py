@@ -43,9 +43,12 @@ STREAMS = Path(os.environ.get("LABELLED_STREAMS", Path(__file__).resolve().paren
 
 LONG = ["storm", "replicas", "kafka_outage", "crash_points", "zombies", "kafka_security", "watchdog", "wheel", "poison",
         "negative_controls", "late_storm", "river_checks", "end_to_end", "rollback", "changes_between_starts", "drift",
-        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "log_contract", "worker", "rebuild",
-        "late_labels", "serve", "explain", "commands", "labels_on_logs", "hand_over", "odd_values", "laws", "doctor",
-        "ask", "librdkafka", "dlq", "score", "laws_on_logs", "whereabouts", "entity_chains", "dashboard", "deploy"]  # fmt: skip
+        "long_work", "latency", "service_bench", "kafka_log", "brokers", "states", "rebuild", "explain", "log_contract",
+        "worker", "serve", "dashboard", "score", "topic_plan", "late_labels", "verify_features", "other_configuration",
+        "monitors", "commands", "memory", "jit", "laws_on_logs", "aliases", "packaging", "labels_on_logs", "kubernetes",
+        "dlq", "corrections", "history", "budgets_that_change", "laws", "doctor", "upgrades", "hand_over", "report",
+        "times", "damage", "dry_run", "killed_take_up", "learner", "saved", "ask", "librdkafka", "deploy", "alarms",
+        "odd_values", "whereabouts", "entity_chains"]  # fmt: skip
 """Files that take long begin first: those that wait beside those that keep the processors busy with many lives."""
 
 THOROUGH = (
@@ -63,6 +66,7 @@ THOROUGH = (
     "cli/test_snapshot_command.py",
     "cli/test_wheel.py",
     "crashes/",
+    "engine/rebuilding/test_killed_take_up.py",
     "engine/test_changes_between_starts.py",
     "engine/test_rollback.py",
     "engine/test_saving.py",
@@ -92,15 +96,30 @@ THOROUGH = (
 
 SAMPLED = {
     "adapters/log/test_log_contract.py": r"\[librdkafka\b",
+    "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
+    "cli/test_dry_run.py": r"does_not_notice\[kafka",
     "cli/test_explain.py": r"\[kafka-(?!mixture)",
+    "cli/test_history.py": r"\[kafka-mixture|rolled_back_or_forgotten.*\[kafka",
+    "cli/test_report.py": r"in_a_browser",
     "engine/labels/test_labels_on_logs.py": r"\[kafka-(?!ranks|hypotheses)",
-    "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute)\b",
+    "engine/rebuilding/test_aliases.py": r"\[kafka-model1",
+    "engine/rebuilding/test_other_configuration.py": r"\[kafka-(?!to a mixture)",
+    "engine/rebuilding/test_rebuild.py": r"\[kafka-(naive_bayes|pruned|attribute|key)\b",
+    "engine/test_memory.py": r"labels_come_late",
+    "engine/test_monitors.py": r"rare_as_stated.*\[(spam-predictions|sure)",
+    "engine/test_topic_plan.py": r"planned_acls|create_grants|may_nothing",
     "engine/test_whereabouts.py": r"\[librdkafka|\[kafka-PutBack",
+    "house/test_kubernetes.py": r"pods_run",
+    "house/test_packaging.py": r"built|wheel|readme",
+    "model/compiled/test_jit.py": r"told_to_stop.*\[run-(1|2)-",
     "service/test_end_to_end.py": r"\[librdkafka\b",
     "service/test_score.py": r"program1|-deliver|-send|dies|without|beside|found|waited_for|gone|large",
+    "service/test_serve.py": r"(rollback_and_a_rebuild|not_the_learners|what_is_wrong).*\[kafka",
+    "worker/test_worker.py": r"log_changes_nothing\[kafka-1-",
 }
-"""Of these files `make test` runs a sample on Kafka, and `make test-all` what the names of tests say here: the same law
-for other models, or through the other client. On the embedded log `make test` runs each of them."""
+"""Of these files `make test` runs a sample, and `make test-all` what the names of tests say here: the same law on Kafka
+for other models or through the other client, where `make test` has it on the embedded log; further cases of a law; and
+what needs a broker with ACLs, a wheel, or pods, which `make test-all` alone makes."""
 
 BROKERS = {"broker", "cluster", "lone", "lone_broker", "own", "secured_broker", "three_nodes"}
 
