@@ -2,6 +2,7 @@
 
 StreamnbError
 |-- ConfigError          a configuration that cannot be run, with the key at fault
+|-- AddressTaken         another process listens where this one is to; it may end
 |-- MalformedEvent       a record that is not an event; becomes a dead letter, never stops the stream
 |-- UnlearnError         unlearning what was never learned; nothing was changed
 |-- SnapshotError        bytes that are not a readable snapshot
@@ -12,6 +13,7 @@ StreamnbError
 |   |-- NotElected       another learner is alive: wait, or give up
 |   `-- Fenced           another learner has taken over: stop at once
 `-- JournalError         the journal disagrees with itself, the snapshot or the log: refuse to start
+    |-- OtherStream      (a ConfigError, too) the journal cannot be continued under this configuration
     `-- ForeignRecord    bytes in the journal's topic that are no journal record
 
 UndeclaredTextWarning    (a UserWarning) what is learned in Python has a text that is taken for one value
@@ -26,6 +28,10 @@ class StreamnbError(Exception):
 
 class ConfigError(StreamnbError):
     """A configuration that cannot be run; the message names the key and both values."""
+
+
+class AddressTaken(StreamnbError):  # noqa: N818
+    """Another process listens at the address; to try again later may help."""
 
 
 class MalformedEvent(StreamnbError):  # noqa: N818  it is the name of a thing, not only of a failure
@@ -77,6 +83,10 @@ class Fenced(LogError):  # noqa: N818
 
 class JournalError(StreamnbError):
     """The journal disagrees with itself, with the snapshot or with the log; starting would be a guess."""
+
+
+class OtherStream(JournalError, ConfigError):  # noqa: N818
+    """The journal cannot be continued under this configuration; to try again does not help."""
 
 
 class ForeignRecord(JournalError):  # noqa: N818

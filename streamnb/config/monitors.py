@@ -57,6 +57,17 @@ class MonitorConfig(Section, frozen=True):
     miss: Annotated[float | None, INNER_RATE] = None
 
 
+def _read_named(key: str, table: object) -> MonitorConfig:
+    """One table; what is wrong with it is said of its name, too, where it has one."""
+    try:
+        return _read_table(key, table)
+    except ConfigError as error:
+        name = table.get("name") if isinstance(table, dict) else None
+        if not isinstance(name, str):
+            raise
+        raise ConfigError(f"{error}; {key} is {literal(name)}") from error
+
+
 def _read_table(key: str, table: object) -> MonitorConfig:
     expected = 'a table such as { name = "silent", kind = "no-events", after = "10m" }'
     values = read_entries(MonitorConfig, key, table, expected)
@@ -102,4 +113,4 @@ def _check(key: str, monitors: tuple[Any, ...]) -> None:
         raise ConfigError(f"{key} has {len(monitors)} tables; expected {MOST} at most")
 
 
-MONITORS = tables("monitors", _read_table, _check)
+MONITORS = tables("monitors", _read_named, _check)

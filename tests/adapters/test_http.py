@@ -18,7 +18,7 @@ from streamnb.adapters.observers import http as endpoints
 from streamnb.adapters.observers.http import Endpoints, Health
 from streamnb.adapters.observers.prometheus import PrometheusSensor
 from streamnb.engine.sensor import Sensors, WorkerState
-from streamnb.errors import ConfigError
+from streamnb.errors import AddressTaken, ConfigError
 
 PATIENCE = 30  # seconds after which a test that waits has failed
 
@@ -266,7 +266,7 @@ def test_scrapes_while_the_worker_tells():
 
 def test_an_address_in_use_is_refused_and_named():
     with served() as (host, port):
-        with pytest.raises(ConfigError) as refused:
+        with pytest.raises(AddressTaken) as refused:
             Endpoints((host, port), Health(), few_metrics)
         assert f'http.listen is "{host}:{port}"' in str(refused.value)
         assert "Address already in use" in str(refused.value)

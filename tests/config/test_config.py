@@ -1014,43 +1014,43 @@ FILE_ERRORS = [
         "monitors = [{kind='no-events'}]",
         'monitors[0].name is missing; expected a table such as { name = "silent", kind = "no-events", after = "10m" }',
     ),
-    ("monitors = [{name='a', kind='no-events'}]", 'monitors[0].after is missing, which kind = "no-events" needs'),
-    ("monitors = [{name='a', kind='error-rate', tolerated=0.1}]", 'monitors[0].alarming is missing, which kind = "error-rate" needs'),
+    ("monitors = [{name='a', kind='no-events'}]", 'monitors[0].after is missing, which kind = "no-events" needs; monitors[0] is "a"'),
+    ("monitors = [{name='a', kind='error-rate', tolerated=0.1}]", 'monitors[0].alarming is missing, which kind = "error-rate" needs; monitors[0] is "a"'),
     (
         "monitors = [{name='a', kind='error-rate', tolerated=9e-7, alarming=0.2}]",
-        "monitors[0].tolerated is 9e-07; expected a number from 1e-6 to 0.999999, or a list of two: the lower and the upper bound",
+        'monitors[0].tolerated is 9e-07; expected a number from 1e-6 to 0.999999, or a list of two: the lower and the upper bound; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='error-rate', tolerated=0.1, alarming=0.2, false_alarm=5e-324}]",
-        "monitors[0].false_alarm is 5e-324; expected a number from 1e-6 to 0.999999",
+        'monitors[0].false_alarm is 5e-324; expected a number from 1e-6 to 0.999999; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='class-rate', label='x', tolerated=[0.1, 0.2], alarming=[0.0999999, 0.3]}]",
-        "monitors[0].alarming is [0.0999999, 0.3]; expected 1e-06 or more away from monitors[0].tolerated",
+        'monitors[0].alarming is [0.0999999, 0.3]; expected 1e-06 or more away from monitors[0].tolerated; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='error-rate', tolerated=0.1, alarming=0.2, after='1m'}]",
-        'monitors[0].after has no meaning with kind = "error-rate"; expected kind = "no-events" or "no-labels"',
+        'monitors[0].after has no meaning with kind = "error-rate"; expected kind = "no-events" or "no-labels"; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='error-rate', tolerated=0.2, alarming=0.2}]",
-        "monitors[0].alarming is 0.2; expected more than monitors[0].tolerated, or two numbers outside of it",
+        'monitors[0].alarming is 0.2; expected more than monitors[0].tolerated, or two numbers outside of it; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='error-rate', tolerated=[0.1, 0.2], alarming=[0.05, 0.3]}]",
-        "monitors[0].tolerated is [0.1, 0.2]; expected one number",
+        'monitors[0].tolerated is [0.1, 0.2]; expected one number; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='class-rate', label='x', tolerated=[0.1, 0.2], alarming=0.3}]",
-        "monitors[0].alarming is [0.3]; expected as many numbers as monitors[0].tolerated has",
+        'monitors[0].alarming is [0.3]; expected as many numbers as monitors[0].tolerated has; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='class-rate', label='x', tolerated=[0.1, 0.2], alarming=[0.1, 0.3]}]",
-        "monitors[0].alarming is [0.1, 0.3]; expected more than monitors[0].tolerated, or two numbers outside of it",
+        'monitors[0].alarming is [0.1, 0.3]; expected more than monitors[0].tolerated, or two numbers outside of it; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='class-rate', label='x', tolerated=[0.2, 0.1], alarming=[0.1, 0.3]}]",
-        "monitors[0].tolerated is [0.2, 0.1]; expected the lower and then the upper bound",
+        'monitors[0].tolerated is [0.2, 0.1]; expected the lower and then the upper bound; monitors[0] is "a"',
     ),
     (
         "monitors = [{name='a', kind='no-events', after='1m'}, {name='a', kind='no-labels', after='1m'}]",

@@ -307,6 +307,10 @@ def test_others_are_let_in_with_a_token_alone(made, tmp_path):
     ]:
         refused = program.start("serve", *arguments).finish()
         assert (refused.process.returncode, word in refused.said()) == (2, True), refused.said()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = program.start("serve", "--listen", place).finish()
+    assert (refused.process.returncode, "is it taken?" in refused.said()) == (1, True), refused.said()
     _, _, ask = serving(program, "--token-file", str(file), "--rate", "50")
     assert ask("/model")[0] == 401
     assert ask("/model", Authorization="Bearer nonsense")[0] == 401

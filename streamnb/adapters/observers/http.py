@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import time
@@ -16,7 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from streamnb.engine.sensor import Sensor, WorkerState
-from streamnb.errors import ConfigError
+from streamnb.errors import AddressTaken, ConfigError
 
 MOST_CLIENTS = 64
 """How many clients are answered at a time."""
@@ -80,7 +81,8 @@ class Endpoints:
         metrics: a WSGI application that answers /metrics.
 
     Raises:
-        ConfigError: the address cannot be listened on.
+        AddressTaken: another process listens there.
+        ConfigError: nothing can.
     """
 
     def __init__(self, address: tuple[str, int], health: Health, metrics: WSGIApplication) -> None:
@@ -88,7 +90,8 @@ class Endpoints:
             self._server = _Server(*address)
         except (OSError, OverflowError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise ConfigError(
+            is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
+            raise (AddressTaken if is_taken else ConfigError)(
                 f'http.listen is "{_shown(*address)}", where nothing can listen: {reason}; expected '
                 "a free address (each worker on a machine needs its own), as --set http.listen=127.0.0.1:0 "
                 "takes one, or none, by --set http.listen="

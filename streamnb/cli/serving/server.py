@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.short import ShortQuestions
 from streamnb.cli.serving.watch import Watch
 from streamnb.config import Config
-from streamnb.errors import ConfigError
+from streamnb.errors import AddressTaken, ConfigError
 from streamnb.events import Verdict
 
 _MOST_CONNECTIONS = 256
@@ -147,8 +148,11 @@ def serve(
     watch.start()
     try:
         server.run()
-    except SystemExit as error:  # uvicorn's word for an address that is taken
-        raise ConfigError(f"--listen {host}:{port}: nothing can listen there; is it taken?") from error
+    except SystemExit as error:  # uvicorn's word for an OSError that it has met
+        is_taken = getattr(error.__context__, "errno", None) == errno.EADDRINUSE
+        raise (AddressTaken if is_taken else ConfigError)(
+            f"--listen {host}:{port}: nothing can listen there; is it taken?"
+        ) from error
     finally:
         watch.close()
         replica.close()

@@ -27,7 +27,7 @@ from streamnb.engine.journal.snapshot_store import NoSnapshots, Snapshots
 from streamnb.engine.labels.rebuilt import Rebuilt
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, NewRecord, Partition
-from streamnb.errors import JournalError, SnapshotError
+from streamnb.errors import JournalError, OtherStream, SnapshotError
 from streamnb.model.attributes.parameters import brief
 from streamnb.wire.codec import READING
 from streamnb.wire.journal import Change, JournalRecord, chain_outputs
@@ -124,21 +124,22 @@ def standing(
 
 
 def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Change]:
-    """What has changed in the configuration; raises JournalError where the state cannot be continued so."""
+    """What has changed in the configuration; raises OtherStream where the state cannot be continued so."""
     origin = checkpoint.origin
     if origin.config_hash == identity.config_hash:
         return []
     if identity.configuration is None or not origin.config:
-        raise JournalError(
+        raise OtherStream(
             "this journal was written under another configuration of events, attributes, model, metrics or "
             "predictions: run with that configuration, or begin a new log"
         )
     changes = identity.configuration.changes_since(origin.config)
     refused = [f"{c.key} was {brief(c.before)} and is {brief(c.after)}" for c in changes if not c.allowed]
     if refused:
-        raise JournalError(
+        raise OtherStream(
             f"what was learned cannot be continued under this configuration: {'; '.join(refused)}; "
-            "run with the values that were, or begin a new log"
+            "run with the values that were, or begin a new log; a second model beside this one needs its own "
+            "model.name, topics.journal and snapshots.folder"
         )
     return changes
 
