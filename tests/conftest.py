@@ -97,6 +97,7 @@ THOROUGH = (
 SAMPLED = {
     "adapters/log/test_log_contract.py": r"\[librdkafka\b",
     "cli/test_dlq.py": r"outcome_is_unknown.*\[kafka-False",
+    "cli/test_doctor.py": r"user_lacks|wrong_password",
     "cli/test_dry_run.py": r"does_not_notice\[kafka",
     "cli/test_explain.py": r"\[kafka-(?!mixture)",
     "cli/test_history.py": r"\[kafka-mixture|rolled_back_or_forgotten.*\[kafka",
