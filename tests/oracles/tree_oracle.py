@@ -13,8 +13,10 @@ def key_of(value):
         return str(value).lower()
     if isinstance(value, str):
         return value
-    if value == 0:
+    if value == 0 or 0 < value < 2.0**-1024:
         return 0
+    if abs(value) < 2.0**-1022:  # below the least octave: quarters of its power of two
+        return math.copysign(1, value), -1022, int(math.ldexp(abs(value), 1024))
     fraction, power = math.frexp(abs(value))
     return math.copysign(1, value), power, int(fraction * 8)
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from service import raw_events
 from test_tree_members import CONFIGURED, digest, stream
@@ -53,6 +53,9 @@ STEPS = st.lists(st.lists(EVENTS, min_size=1, max_size=12) | st.integers(0, 99),
 @pytest.mark.parametrize("beside", [(), (Tree(),)], ids=["its own counts", "those of a tree"])
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS, asked=st.lists(EVENTS, max_size=3))
+@example([[({}, "a", 1.0), ({"depth": 0.0}, "a", 1.0)]], [({"depth": 2e-313}, "a", 1.0)])
+@example([[({}, "a", 1.0), ({"depth": 0.0}, "a", 1.0)]], [({"depth": -2e-313}, "a", 1.0)])
+@example([[({}, "a", 1.0), ({"depth": 6e-309}, "a", 1.0)]], [({"depth": 1e-308}, "a", 1.0)])
 def test_what_is_said_is_the_mean_over_all_parents(beside, steps, asked):
     """Of any events: attributes that are missing, numbers, new values and classes, and events taken out."""
     model, oracle, live = mixture(*beside, Hypothesis("presence")), Oracle(), []
