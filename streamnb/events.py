@@ -299,7 +299,26 @@ class DelayScores(msgspec.Struct, frozen=True):
     log_loss: float
 
 
-class VerdictReport(msgspec.Struct, frozen=True):
+class AccuracyEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How accurate predictions probably are whose labels have not come.
+
+    Attributes:
+        events: of how many, the newest that wait.
+        accuracy: the share of them that was probably predicted right.
+        interval: holds it with the report's `interval_mass`.
+        doubt: why it is not to be trusted: ``few-labels`` (fewer than 100 events in the window are judged),
+            ``unlike-judged`` (more than a tenth of the events are of a confidence of which fewer than ten
+            were judged) or ``changing`` (of the newer half of judged events the older half expects another
+            accuracy than labels show). "" is for no reason.
+    """
+
+    events: int
+    accuracy: float
+    interval: Interval
+    doubt: str = ""
+
+
+class VerdictReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of labels that come apart from their events.
 
     Attributes:
@@ -312,6 +331,7 @@ class VerdictReport(msgspec.Struct, frozen=True):
         delays: by delay of the first verdict, those that have events.
         median_delay, p90_delay, p99_delay: bounds of the delays of so many of the first verdicts, seconds;
             None where there were none, or that many are beyond all bounds.
+        unjudged: how accurate predictions probably are that wait for a first label; None where none do.
     """
 
     served: int
@@ -324,6 +344,7 @@ class VerdictReport(msgspec.Struct, frozen=True):
     median_delay: float | None
     p90_delay: float | None
     p99_delay: float | None
+    unjudged: AccuracyEstimate | None = None
 
 
 class DecisionScores(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -264,7 +264,7 @@ class Learner:
             posterior=posterior_report(self.model),
             interval_mass=mass,
             class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
-            verdicts=None if late is None else verdict_report(late),
+            verdicts=None if late is None else verdict_report(late, mass),
             served_by=self.settings.by,
             monitors=self.monitors.reports(),
             decisions=None if self.decisions is None else self.decisions.report(),

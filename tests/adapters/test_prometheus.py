@@ -29,11 +29,13 @@ from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.events import (
     DETECTORS,
     REASONS,
+    AccuracyEstimate,
     ClassRate,
     DecisionReport,
     DecisionScores,
     DelayScores,
     HypothesisScore,
+    Interval,
     MetricsReport,
     ModelInfo,
     MonitorReport,
@@ -116,6 +118,7 @@ VERDICTS = VerdictReport(
     median_delay=None,
     p90_delay=None,
     p99_delay=None,
+    unjudged=AccuracyEstimate(2, 0.9, Interval(0.7, 0.95), "changing"),
 )
 
 
@@ -510,6 +513,11 @@ def test_labels_that_come_late_are_told_where_there_are_some_and_only_there():
     assert samples["streamnb_pending_events",] == 7.0
     assert series(samples, "streamnb_label_delay_seconds") == dict.fromkeys(("0.5", "0.9", "0.99"), inf)
     assert series(samples, "streamnb_delay_accuracy_ratio") == {"0": 1.0, "+Inf": 0.5}
+    bounds = {"mean": 0.9, "lower": 0.7, "upper": 0.95}
+    assert series(samples, "streamnb_unjudged_accuracy_ratio") == bounds
+    assert samples["streamnb_unjudged_accuracy_doubt",] == 1.0
+    sensor.reported(replace(report(scores, scores), verdicts=replace(VERDICTS, unjudged=None)))
+    assert "streamnb_unjudged_accuracy_doubt NaN" in exposed(sensor)
 
 
 def documented():

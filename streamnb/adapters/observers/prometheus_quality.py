@@ -190,6 +190,9 @@ class _Judging:
         self._accuracy = gauge(
             "streamnb_delay_accuracy_ratio", "Share predicted right, by the bound of the delay.", ["most"]
         )
+        told = "How accurate predictions probably are that have no label yet, and the bounds of its interval."
+        self._unjudged = gauge("streamnb_unjudged_accuracy_ratio", told, ["bound"])
+        self._doubt = gauge("streamnb_unjudged_accuracy_doubt", "Whether that is in doubt: 1 if so.")
 
     def set(self, verdicts: VerdictReport) -> None:
         """Keep what a report says."""
@@ -209,3 +212,10 @@ class _Judging:
         for row in verdicts.delays:
             most = "+Inf" if row.most is None else f"{row.most:g}"
             self._accuracy.labels(most).set(row.accuracy)
+        estimate = verdicts.unjudged
+        bounds = (np.nan, np.nan, np.nan)
+        if estimate is not None:
+            bounds = estimate.accuracy, estimate.interval.lower, estimate.interval.upper
+        for bound, value in zip(("mean", "lower", "upper"), bounds, strict=True):
+            self._unjudged.labels(bound).set(value)
+        self._doubt.set(np.nan if estimate is None else bool(estimate.doubt))

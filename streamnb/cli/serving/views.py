@@ -17,7 +17,7 @@ from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, SnapshotError, StreamnbError
-from streamnb.events import MetricsReport, Prediction
+from streamnb.events import AccuracyEstimate, MetricsReport, Prediction
 from streamnb.pictures import Bar, Markup, Series, bars, count, joined, line, number, percent, tag
 
 SOURCE = "dashboard"
@@ -238,6 +238,7 @@ class Views:
                 tile("Waiting", number(found.pending), "events", found.pending),
                 tile("Median delay", _bound(found.median_delay), "of first labels", found.median_delay),
                 tile("90 % within", _bound(found.p90_delay), "of first labels", found.p90_delay),
+                *_unjudged(found.unjudged),
             ])  # fmt: skip
             most = [(one.most, one.events) for one in found.delays]
             delays = [("longer than a week" if a is None else _bound(a), n) for a, n in most]
@@ -329,6 +330,13 @@ def _clock(seconds: float) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
     except (OverflowError, ValueError):  # an event may say any time
         return f"{seconds:g} s after 1970"
+
+
+def _unjudged(estimate: AccuracyEstimate | None) -> Iterator[Markup]:
+    if estimate is not None:
+        between = f"{percent(estimate.interval.lower)} to {percent(estimate.interval.upper)}"
+        note = f"in doubt: {estimate.doubt}" if estimate.doubt else between
+        yield tile("Accuracy without labels", percent(estimate.accuracy), note, estimate.accuracy)
 
 
 def _bound(seconds: float | None) -> str:

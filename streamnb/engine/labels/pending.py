@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamnb.engine.labels.chunk import DTYPES, FULL, Chunk, Saved, Waiting
+from streamnb.engine.labels.chunk import DTYPES, FULL, NONE, Chunk, Saved, Waiting
 from streamnb.engine.labels.horizon import Horizon
 from streamnb.errors import SnapshotError
 from streamnb.model.encoding.tokenizer import Tokens
@@ -285,6 +285,19 @@ class PendingEvents:
             places = places[places + begin >= first]
             if places.size:
                 yield begin, chunk, places
+
+    def newest_unjudged(self, most: int) -> npt.NDArray[np.int64]:
+        """The newest events that wait and were never judged, at most so many; the oldest first."""
+        found, left = [], most
+        for first in reversed(self._firsts):
+            chunk = self._chunks[first]
+            waits = chunk.alive(self.horizon.earliest, self.horizon.least)
+            places = np.flatnonzero(waits & (chunk.columns["score"][: chunk.size] == NONE))[-left:]
+            found.append(places + first)
+            left -= places.size
+            if not left:
+                break
+        return np.concatenate([np.zeros(0, dtype=np.int64), *found[::-1]])
 
     def copying(self, held: Container[str]) -> PendingCopy:
         """All of it as it is now; blobs among `held` need not be stored again."""

@@ -12,8 +12,8 @@ from streamnb.model.evaluation.served_scores import nats
 _MOST = (0.0, *DELAYS, None)
 
 
-def verdict_report(late: LateLabels) -> VerdictReport:
-    """How many events are judged, by whom, how late, and how they were predicted."""
+def verdict_report(late: LateLabels, mass: float) -> VerdictReport:
+    """How many events are judged, by whom, how late, how they were predicted; intervals are of `mass`."""
     judged = late.scoring.scores.events
     return VerdictReport(
         served=late.served,
@@ -30,6 +30,7 @@ def verdict_report(late: LateLabels) -> VerdictReport:
         median_delay=_quantile(late, 0.5),
         p90_delay=_quantile(late, 0.9),
         p99_delay=_quantile(late, 0.99),
+        unjudged=late.scoring.unjudged(mass),
     )
 
 

@@ -11,9 +11,11 @@ import numpy.typing as npt
 from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.pending import PendingEvents
 from streamnb.errors import SnapshotError
+from streamnb.events import AccuracyEstimate
 from streamnb.model.attributes.names import checked_names
 from streamnb.model.evaluation.decision_scores import ServedDecisions
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores, scored, total
+from streamnb.model.evaluation.unjudged import expected_accuracy
 
 DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Bounds of delays, seconds: bucket 0 holds labels that came with their events, bucket i those of at most the
@@ -87,6 +89,20 @@ class Scoring:
                 self._count_delays(self._pending.column("delay", one), score, times)
         if self.decisions is not None:
             self.decisions.replace(number, before, after)
+
+    def unjudged(self, mass: float) -> AccuracyEstimate | None:
+        """How accurate the newest predictions probably are that were never judged, as many as the window has.
+
+        Those of an empty model are left out; None where there is none.
+        """
+        numbers = self._pending.newest_unjudged(self.scores.window_size)
+        known = self._pending.column("known", numbers.copy())
+        step = max(1, _CELLS_AT_ONCE // int(known.max(initial=1)))
+        parts = [numbers[first:][:step] for first in range(0, numbers.size, step)]
+        sure = [self._pending.served(part, int(known.max())).max(axis=1, initial=0.0) for part in parts]
+        confidence = np.minimum(np.concatenate([np.zeros(0), *sure]), 1.0)
+        confidence = confidence[confidence > 0.0]
+        return expected_accuracy(confidence, self.scores.judged(), mass) if confidence.size else None
 
     def _count_delays(self, delays: npt.NDArray[np.int64], score: Score, times: int) -> None:
         for delay in np.unique(delays).tolist():

@@ -26,6 +26,7 @@ from streamnb.model.attributes.expected import checked, count, reading, reject, 
 from streamnb.model.attributes.signatures import Array, State
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import BINS, ProgressiveValidation, score_each, scores_of
+from streamnb.model.evaluation.unjudged import Judged
 
 NOTHING = -1
 """In place of a class: an empty model predicted none."""
@@ -205,6 +206,13 @@ class ServedScores:
             sums.add(Score(self._truth, self._predicted, self._terms).at(self._truth != _EMPTY))
             self._told["window"] = sums.scores()
         return self._told["window"]
+
+    def judged(self) -> Judged:
+        """Those in the window that a model with classes predicted, oldest first."""
+        places = np.arange(self._first - self.window_size, self._first) % self.window_size
+        places = places[(self._truth[places] != _EMPTY) & (self._predicted[places] != NOTHING)]
+        confidence = self._terms[places, _CONFIDENCE] / _SCALE
+        return Judged(confidence, self._truth[places] == self._predicted[places])
 
     def confusion(self, classes: Sequence[int]) -> Ints:
         """Events by truth and prediction, shape (K, K + 1): the last column counts an empty model's.

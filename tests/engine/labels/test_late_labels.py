@@ -7,6 +7,7 @@ import math
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from service import digests, model_digest, predictions
 from streamnb.engine.labels.scoring import DELAYS
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning
+from streamnb.model.evaluation.unjudged import Judged, expected_accuracy
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.wire.codec import decode_alert
 
@@ -435,3 +437,38 @@ def test_withdrawals_are_joined_and_bounded():
         stream.withdraw(f"source {i}")
     learner, outputs = process(stream.records)
     assert letters(outputs) == ["too-many-sources"] * 501
+
+
+@FEW
+@given(rng=SEEDS, data=st.data())
+def test_what_no_label_judged_is_estimated_by_what_labels_did(rng, data):
+    """Of the newest predictions without a label that wait, and of those in the window, told from what was published."""
+    kept = 75.0  # seconds, of which each record takes one
+    stream, judged, first = Stream(start=0.0), {}, []
+    for i in range(90):
+        label = rng.choice("xy") if rng.random() < 0.3 else None
+        stream.event(f"e{i}", " ".join(rng.choices("abcd", k=3)), label)
+        judged[f"e{i}"] = label
+        first += [f"e{i}"] if label else []
+        one = f"e{rng.randrange(i + 1)}"
+        if judged[one] is None and rng.random() < 0.3 and int(one[1:]) > i - 20:
+            judged[one] = rng.choice("xy")
+            stream.verdict(one, judged[one])
+            first.append(one)
+    cuts = data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=4))
+    learner, outputs = process(stream.records, cuts, window=kept)
+    said = {one["id"]: one for one in served(outputs)}
+    sure = {name: one["probability"] for name, one in said.items() if one["label"] is not None}
+    waits = [r for r in stream.records if r.partition == EVENTS and r.timestamp >= stream.time - kept]
+    waiting = [json.loads(record.value)["id"] for record in waits]
+    without = [name for name in waiting if judged[name] is None and name in sure][-50:]
+    scored = [name for name in first[-50:] if name in sure]
+    known = Judged(
+        np.array([sure[name] for name in scored]),
+        np.array([said[name]["label"] == judged[name] for name in scored], dtype=bool),
+    )
+    found = learner.report(1.0).verdicts.unjudged
+    told = expected_accuracy(np.array([sure[name] for name in without]), known, 0.95)
+    assert (found.events, found.doubt) == (told.events, told.doubt)
+    for one, other in ((found.accuracy, told.accuracy), (found.interval.lower, told.interval.lower)):
+        assert one == pytest.approx(other, rel=1e-9)  # scores are kept in multiples of 2^-44
