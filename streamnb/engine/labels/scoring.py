@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from streamnb.engine.labels.numbers import Numbers
 from streamnb.engine.labels.pending import PendingEvents
+from streamnb.engine.labels.unjudged import expected_accuracy
 from streamnb.errors import SnapshotError
 from streamnb.events import AccuracyEstimate
 from streamnb.model.attributes.names import checked_names
 from streamnb.model.evaluation.decision_scores import ServedDecisions
 from streamnb.model.evaluation.served_scores import NOTHING, Score, ServedScores, scored, total
-from streamnb.model.evaluation.unjudged import expected_accuracy
 
 DELAYS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Bounds of delays, seconds: bucket 0 holds labels that came with their events, bucket i those of at most the

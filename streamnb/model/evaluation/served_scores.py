@@ -23,10 +23,9 @@ import numpy as np
 from streamnb.errors import SnapshotError
 from streamnb.events import Scores
 from streamnb.model.attributes.expected import checked, count, reading, reject, whole
-from streamnb.model.attributes.signatures import Array, State
+from streamnb.model.attributes.signatures import Array, Flags, State
 from streamnb.model.compiled.arrays import Floats, Ints
 from streamnb.model.evaluation.progressive import BINS, ProgressiveValidation, score_each, scores_of
-from streamnb.model.evaluation.unjudged import Judged
 
 NOTHING = -1
 """In place of a class: an empty model predicted none."""
@@ -72,6 +71,22 @@ class Score(NamedTuple):
     def at(self, places: slice | Array) -> Score:
         """Those at some places."""
         return Score(self.truth[places], self.predicted[places], self.terms[places])
+
+
+class Judged(NamedTuple):
+    """Events whose labels have come, oldest first.
+
+    Attributes:
+        confidence: float64[n], the probability of the label that was predicted.
+        is_right: bool[n], whether that was the true one.
+    """
+
+    confidence: Floats
+    is_right: Flags
+
+    def part(self, some: slice) -> Judged:
+        """Some of them."""
+        return Judged(self.confidence[some], self.is_right[some])
 
 
 def scored(probabilities: Floats, truths: Ints) -> Score:

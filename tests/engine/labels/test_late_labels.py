@@ -25,9 +25,10 @@ from late import (
 from service import digests, model_digest, predictions
 
 from streamnb.engine.labels.scoring import DELAYS
+from streamnb.engine.labels.unjudged import expected_accuracy
 from streamnb.engine.ports import Record
 from streamnb.engine.settings import LabelSettings, MonitorSettings, Pruning
-from streamnb.model.evaluation.unjudged import Judged, expected_accuracy
+from streamnb.model.evaluation.served_scores import Judged
 from streamnb.model.mixture.bayes_optimal_nb import BayesOptimalNB
 from streamnb.wire.codec import decode_alert
 
@@ -464,11 +465,11 @@ def test_what_no_label_judged_is_estimated_by_what_labels_did(rng, data):
     without = [name for name in waiting if judged[name] is None and name in sure][-50:]
     scored = [name for name in first[-50:] if name in sure]
     known = Judged(
-        np.array([sure[name] for name in scored]),
+        np.rint(2.0**44 * np.array([sure[name] for name in scored])) / 2.0**44,  # as scores are kept
         np.array([said[name]["label"] == judged[name] for name in scored], dtype=bool),
     )
     found = learner.report(1.0).verdicts.unjudged
     told = expected_accuracy(np.array([sure[name] for name in without]), known, 0.95)
     assert (found.events, found.doubt) == (told.events, told.doubt)
     for one, other in ((found.accuracy, told.accuracy), (found.interval.lower, told.interval.lower)):
-        assert one == pytest.approx(other, rel=1e-9)  # scores are kept in multiples of 2^-44
+        assert one == pytest.approx(other, rel=1e-9)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamnb.model.evaluation.unjudged import Judged, expected_accuracy
+from streamnb.engine.labels.unjudged import expected_accuracy
+from streamnb.model.evaluation.served_scores import Judged
 
 STREAMS, EVENTS = 200, 1000
 

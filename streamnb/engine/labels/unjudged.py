@@ -24,14 +24,13 @@ covariate shift without labels", arXiv 2401.08348. They calibrate once and give 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from streamnb.events import AccuracyEstimate, Interval
 from streamnb.model.attributes.signatures import Flags
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.progressive import BINS
+from streamnb.model.evaluation.served_scores import Judged
 from streamnb.model.posterior.credible_intervals import beta_intervals
 
 FEWEST = 100
@@ -40,22 +39,6 @@ _PRIOR = 2.0  # events
 _FEW_IN_BIN, _MOST_STRANGE = 10, 0.1
 _USUAL, _SURPRISE = 2.0, 2.0
 _LEAST = 1e-9
-
-
-class Judged(NamedTuple):
-    """Events whose labels have come, oldest first.
-
-    Attributes:
-        confidence: float64[n], the probability of the label that was predicted.
-        is_right: bool[n], whether that was the true one.
-    """
-
-    confidence: Floats
-    is_right: Flags
-
-    def part(self, some: slice) -> Judged:
-        """Some of them."""
-        return Judged(self.confidence[some], self.is_right[some])
 
 
 def expected_accuracy(confidence: Floats, judged: Judged, mass: float) -> AccuracyEstimate:
