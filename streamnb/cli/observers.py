@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -68,6 +70,13 @@ class Ticker(Sensor):
         self._dead_letters = 0
         self._total = 0
         self._report: MetricsReport | None = None
+        self._alerts: Counter[tuple[str, str, str]] = Counter()  # since last told
+        self._alerted = -math.inf
+
+    def entered(self, state: WorkerState) -> None:
+        """Say what is left to say, where nothing more comes."""
+        if state is WorkerState.STOPPED:
+            self._tell_alerts()
 
     def recovered(self, seconds: float, events: int) -> None:
         """Say what was known already."""
@@ -92,7 +101,11 @@ class Ticker(Sensor):
         """Say how it goes, where it is time."""
         self._consumed += commit.consumed
         self._total += commit.consumed
+        self._alerts.update(commit.alerts)
         now = time.monotonic()
+        if self._alerts and now - self._alerted >= _TICK_SECONDS:
+            self._tell_alerts()
+            self._alerted = now
         if now - self._told < _TICK_SECONDS or self._report is None:
             return
         window = self._report.window
@@ -108,6 +121,13 @@ class Ticker(Sensor):
             file=sys.stderr,
         )
         self._told, self._consumed = now, 0
+
+    def _tell_alerts(self) -> None:
+        """One line for all alerts of a monitor that are alike."""
+        for (monitor, kind, state), count in self._alerts.items():
+            times = f", {of(count, 'time')}" if count > 1 else ""
+            print(f"monitor {printable(monitor)} ({kind}): {state}{times}", file=sys.stderr)
+        self._alerts.clear()
 
 
 class Waiting(Patience, Sensor):

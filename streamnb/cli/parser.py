@@ -282,6 +282,7 @@ def _add_operations(command: _Command) -> None:
     """The commands of those who run a service."""
     config = command("config", "check or show the configuration, or look for keys without effect")
     config.add_argument("action", choices=["check", "lint", "show"])
+    _add_log(config)
 
     verify = command("verify", "recount the log, and compare that with what was learned")
     _add_log(verify)

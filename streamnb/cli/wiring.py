@@ -410,16 +410,19 @@ def refuse_before_kernels(config: Config, log: Log) -> None:
 
     Where they are there already a recovery says so as soon: it need not look through the journal twice.
     """
-    if kept_code.is_ready(reach(config)):
-        return
-    config = as_begun(config, log)
-    of = identity(config)
+    if not kept_code.is_ready(reach(config)):
+        changes_of(config, log)
+
+
+def changes_of(config: Config, log: Log) -> Sequence[Change]:
+    """What a start would change of the journalled configuration; raises OtherStream where it would refuse."""
     try:
+        config = as_begun(config, log)
+        of = identity(config)
         end = standing(log, snapshots(config), of)
     except StreamnbError:  # that it cannot be recovered says who recovers it
-        return
-    if end.n >= 0:
-        refuse_changes(end, of)
+        return ()
+    return refuse_changes(end, of) if end.n >= 0 else ()
 
 
 def warm_up(config: Config | None = None) -> float:

@@ -53,6 +53,10 @@ REFUSED = [
     ("run --set http.listen= --log sqlite:///other.csv", "other.csv"),
     ("run --set http.listen= --log sqlite:///parts.db --set topics.partitions=3", "partitions"),
     ("run --log sqlite:///log.db --set http.listen=127.0.0.1:PORT", "where nothing can listen"),
+    (
+        "run --set http.listen= --log sqlite:///log.db --set snapshots.folder=good.csv",
+        "cannot list good.csv: Not a directory",
+    ),
     (f"run --set http.listen= --log {NOWHERE}", "127.0.0.1:1"),
     ("run --set http.listen= --config missing.toml", "missing.toml"),
     (

@@ -61,5 +61,9 @@ def test_lint_says_how_soon_each_monitor_of_a_rate_raises_its_alarm_in_each_dire
     }
 
 
+def test_the_log_is_a_flag_as_it_is_elsewhere(shown):
+    assert 'url = "sqlite:///other.db"' in shown("show", "--log", "sqlite:///other.db")
+
+
 def test_check_says_only_that_it_is_valid(shown):
     assert shown("check").startswith("valid (hash ")

@@ -12,7 +12,7 @@ from streamnb.cli.commands.run import _say_where
 from streamnb.cli.observers import Ticker
 from streamnb.config import load
 from streamnb.engine.ports import Partition, Record
-from streamnb.engine.sensor import Committed
+from streamnb.engine.sensor import Committed, WorkerState
 from streamnb.engine.settings import LabelSettings
 
 
@@ -54,6 +54,25 @@ def test_where_labels_come_apart_events_are_not_counted_with_them(capsys, monkey
         ticker.committed(Committed(n, 1, {}, {}, {}, 0.0, 1.0, []))
         told = capsys.readouterr().err
         assert all(words in told for words in says), told
+
+
+def test_alerts_are_told_at_most_once_a_second_and_the_rest_at_the_end(capsys, monkeypatch):
+    ticker, told = Ticker(), []
+    for second, alerts in [
+        (10.0, {("quiet\n", "no-events", "raised"): 1}),
+        (10.5, {("quiet\n", "no-events", "cleared"): 1, ("new", "new-class", "discovered"): 2}),
+        (10.9, {("new", "new-class", "discovered"): 1}),
+        (11.0, {}),
+        (11.1, {("quiet\n", "no-events", "raised"): 1}),
+    ]:
+        monkeypatch.setattr("time.monotonic", lambda second=second: second)
+        ticker.committed(Committed(1, 1, {}, {}, {}, 0.0, 1.0, [], alerts=alerts))
+        told.append(capsys.readouterr().err.splitlines())
+    raised = ["monitor quiet\\n (no-events): raised"]
+    later = ["monitor quiet\\n (no-events): cleared", "monitor new (new-class): discovered, 3 times"]
+    assert told == [raised, [], [], later, []]
+    ticker.entered(WorkerState.STOPPED)
+    assert capsys.readouterr().err.splitlines() == raised
 
 
 def test_a_run_without_a_configuration_says_how_to_feed_it(capsys):

@@ -273,7 +273,7 @@ TWICE = [
     ("replay flat.jsonl --text-column says", "flat.jsonl has no columns, but is read as JSON lines; `streamnb init FILE`"),
     ("evalute e.csv", "; did you mean evaluate?"),
     ("snapshot lists", "; did you mean list?"),
-    ("read prediction", "there is no topic 'prediction'; did you mean predictions?"),
+    ("read prediction", "there is no topic 'prediction', nor does the configuration name it; did you mean predictions?; it names events,"),
     ("evaluate e.csv --model streamnb:NaiveBays", "expected a name in streamnb; did you mean NaiveBayes?"),
 ]  # fmt: skip
 
@@ -300,3 +300,12 @@ def test_a_column_that_has_the_usual_name_of_another_role_is_what_it_is_said_to_
     (tmp_path / "t.csv").write_text("ts,label\n" + "".join(f"1{i},s\n" for i in range(20)))
     code, out, _ = told("evaluate", "t.csv", "--id-column", "ts", "--json")
     assert (code, json.loads(out)["learned"]) == (0, 20)
+
+
+def test_refusals_are_counted_once_and_told_apart():
+    fields = OddFields(EventSchema(), counts_refusals=True)
+    for raw in (b"{", b'{"text": "a"}', b'{"id": "1", "text": "a", "label": "x"}'):
+        fields.look(raw)
+    (told,) = [text for text in fields.news(is_over=True) if "dead letter" in text]
+    assert told.startswith("2 dead letters of 3 events: 1 invalid-json at $: ")
+    assert "; 1 missing at $.id: " in told

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import threading
 import time
 from contextlib import closing
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from streamnb.cli import main
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.cli.commands import topics
+from streamnb.cli.planned_topics import acls_of
+from streamnb.config import load
 from streamnb.engine.ports import NewRecord, Partition, Transaction
 from streamnb.engine.topic_plan import (
     HEADER_BYTES,
@@ -528,3 +532,24 @@ def test_who_may_nothing_sees_nothing(capsys, secured_broker, secured, tmp_path)
     assert any("--transactional-id" in line and "User:streamnb" in line for line in said["acls"])
     assert main(["topics", "create", *flags]) == 1
     assert "uthori" in capsys.readouterr().err
+
+
+def test_the_manual_names_the_permissions_that_are_granted_and_no_others(tmp_path):
+    (tmp_path / "own.toml").write_text(
+        '[topics]\nlabels = "labels"\n[[monitors]]\nname = "quiet"\nkind = "no-events"\nafter = "10m"\n'
+    )
+    config = load(tmp_path / "own.toml", {}, [])
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    rows = re.findall(r"^\| (topics?|group|transactional id) (`.*?) \| (`.*?) \|", page, re.MULTILINE)
+    said = [
+        (
+            what.rstrip("s").replace(" ", "-"),
+            name.replace("<model.name>", config.model.name),
+            operation.upper(),
+        )
+        for what, names, operations in rows
+        for name in re.findall("`(.*?)`", names)
+        for operation in re.findall("`(.*?)`", operations)
+    ]
+    granted = [(acl.resource, acl.name, acl.operation) for acl in acls_of(config)]
+    assert sorted(said) == sorted(one for one in granted if one[2] != "DESCRIBE_CONFIGS")

@@ -347,7 +347,7 @@ def test_scorers_begin_where_the_learner_left_off_and_wait_until_it_does(program
     feed(program, before)
     program.run("run", "--until-end")
     scorer = program.start("score")
-    scorer.await_word("waiting: the learner publishes predictions itself")
+    scorer.await_word('waiting: the learner has not taken up predictions.by = "scorers" yet')
     program.run("run", "--until-end", "--learn-only")
     feed(program, [*after, b"no event"])
     until(lambda: len(published(program)) == 200)
@@ -362,7 +362,7 @@ def test_scorers_begin_where_the_learner_left_off_and_wait_until_it_does(program
     assert len(list(read(program.address, program.topics["dead_letters"]))) == 1
     assert "by the model after journal record" in program.fail("explain", "--id", "8-e5", "--as-served")
     assert "those of scorers bear the journal record" in program.run("verify", "--set", wiring.LEARN_ONLY)
-    assert 'predictions.by was "scorers" and is absent' in program.fail("run", "--until-end")
+    assert 'predictions.by was "scorers" and is absent' in program.fail("run", "--until-end", code=2)
 
 
 def test_a_broker_that_goes_away_is_waited_for(tmp_path, lone_broker):

@@ -71,12 +71,12 @@ class Command:
         assert self.process.returncode == 0, self.said()
         return self.said(0)
 
-    def complaint(self):
+    def complaint(self, code=1):
         """The one line with which it failed; and those that say what it had waited for before."""
         self.finish()
         lines = self.said().splitlines()
         complaints = [line for line in lines if line.startswith("streamnb: ")]
-        assert self.process.returncode == 1, self.said()
+        assert self.process.returncode == code, self.said()
         assert complaints == lines[-1:], self.said()
         assert "Traceback" not in self.said()
         return complaints[0], [line for line in lines if line.startswith("waiting: ")]
@@ -139,9 +139,9 @@ class Program:
         """Of a command that ends by itself, its output."""
         return self.start(*arguments).output()
 
-    def fail(self, *arguments):
+    def fail(self, *arguments, code=1):
         """Of a command that fails at once, the one line that says why."""
-        line, waited = self.start(*arguments).complaint()
+        line, waited = self.start(*arguments).complaint(code)
         assert not waited
         return line
 

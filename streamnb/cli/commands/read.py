@@ -29,7 +29,12 @@ def run(options: argparse.Namespace) -> int:
                 sys.stdout.buffer.write(_line(record) + b"\n")
         except UnknownTopic as error:
             known = [name for _, name in config.topics.names]
-            raise UnknownTopic(f"{error}{did_you_mean(options.topic, known)}") from error
+            if options.topic in known:
+                raise
+            raise UnknownTopic(
+                f"there is no topic {options.topic!r}, nor does the configuration name it"
+                f"{did_you_mean(options.topic, known)}; it names {', '.join(known)}"
+            ) from error
     sys.stdout.flush()  # here, where a reader that has gone is no error in the interpreter's end
     return 0
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from streamnb.cli import wiring
+from streamnb.cli.checks.machine import disk_space
 from streamnb.cli.dry_run import dry_run
 from streamnb.cli.evaluation.odd_fields import LOOKED_AT, OddFields
 from streamnb.cli.observers import Waiting, watched
@@ -18,9 +19,10 @@ from streamnb.cli.reports.text_tables import print_report, print_summary, print_
 from streamnb.cli.stopping import Stop, warm_up
 from streamnb.config import Config
 from streamnb.engine.learner import Learner
-from streamnb.engine.ports import Record
+from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import ConfigError, NotElected, Unavailable
+from streamnb.model.attributes.parameters import brief
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,6 +74,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
         waiting.sensor = sensor
         try:
             log = wiring.open_log(config, waiting)
+            _check_snapshots(config)
             wiring.check_topics(config, log)
             config = wiring.fitted(config, log)
             wiring.refuse_before_kernels(config, log)
@@ -85,7 +88,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
                     return "while the kernels were prepared"
                 if stop():  # asked before there was a worker to tell
                     worker.stop()
-                worker.stand_by(wiring.owner(), _say_waiting)
+                worker.stand_by(wiring.owner(), _Standby(config, log))
                 wiring.settle()
                 worker.run(until_end=options.until_end)
             finally:
@@ -130,5 +133,30 @@ class _Fields(Sensor):
             self.say(is_over=True)
 
 
-def _say_waiting(reason: NotElected) -> None:
-    print(f"standing by: {printable(reason)}", file=sys.stderr)
+def _check_snapshots(config: Config) -> None:
+    """Raise SnapshotError where the folder cannot be listed, on which a recovery would end, however late.
+
+    One that cannot be written is told: the learner goes on without snapshots.
+    """
+    wiring.snapshots(config).list()
+    space = disk_space(config.snapshot_folder)
+    if not space.is_writable:
+        told = f"no snapshot can be kept: {space.folder} cannot be written; let this user write there"
+        print(printable(told), file=sys.stderr)
+
+
+class _Standby:
+    """Says who is in the way, and once what would change when this learner takes over."""
+
+    def __init__(self, config: Config, log: Log) -> None:
+        self._config, self._log, self._compared = config, log, False
+
+    def __call__(self, reason: NotElected) -> None:
+        """Raises OtherStream where it could not take over: it need not wait for that."""
+        print(f"standing by: {printable(reason)}", file=sys.stderr)
+        if self._compared:
+            return
+        self._compared = True
+        if changes := wiring.changes_of(self._config, self._log):
+            told = "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
+            print(f"a takeover would change the configuration: {printable(told)}", file=sys.stderr)

@@ -172,9 +172,11 @@ class OddFields:
             yield from self._absent()
         yield from self._numbers_in_quotes()
         yield from self._ids_and_times()
-        for fault, count in self._refused.most_common(_MOST_REFUSALS):
-            text = f"{of(count, 'dead letter')} of {of(self.n, 'event')}: {self._details[fault]}"
-            yield f"refused {fault}", text
+        if most := self._refused.most_common(_MOST_REFUSALS):
+            told = [f"{count:,} {self._details[fault]}" for fault, count in most]
+            why = "; ".join(told) if len(most) > 1 else self._details[most[0][0]]
+            text = f"{of(self._refused.total(), 'dead letter')} of {of(self.n, 'event')}: {why}"
+            yield f"refused {sorted(fault for fault, _ in most)}", text
 
     def _open(self) -> Iterator[tuple[Keys, str, Seen]]:
         """The attributes that are taken by the type of their values: where they are, as text, too."""

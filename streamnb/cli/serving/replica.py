@@ -175,6 +175,7 @@ class Replica(Follower):
         told = ", ".join(
             f"{one.key} is {one.after}, and the learner's {one.before}"
             for one in wiring.Configured(config).changes_since(learned)
+            if one.key != "predictions.by"  # of which a scorer says itself what it waits for
         )
         if told and told != self._differs:
             self._tell(f"{told}: give the configuration of the learner, --config FILE")

@@ -175,7 +175,10 @@ class Scorer:
         if following is None or end <= following.offset:  # or its journal is no more
             return self._replica.told
         if following.learner.settings.by != "scorers":
-            return "the learner publishes predictions itself: start it again with `streamnb run --learn-only`"
+            return (
+                'the learner has not taken up predictions.by = "scorers" yet: start it again with '
+                "`streamnb run --learn-only`, unless it has just been started so"
+            )
         behind = _behind(following, end)
         if behind:
             self._replica.look()
