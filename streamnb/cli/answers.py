@@ -122,7 +122,11 @@ def _turning(model: Asked, event: Event, found: Explanation, label: str) -> dict
             chosen, said = next(_turned(model, event, [rest], label), (chosen, said))
     first = next(iter(said))
     values = [item.value for item in chosen]
-    return {"without": values, "label": first, "probability": said[first], "fewest": is_fewest}
+    names = [
+        str(one.value) if one.attribute in model.texts else f"{one.attribute}={one.value}" for one in chosen
+    ]
+    turned_to = {"label": first, "probability": said[first], "fewest": is_fewest}
+    return {"without": values, "named": names, **turned_to}
 
 
 def _turned(

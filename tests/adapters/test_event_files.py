@@ -272,6 +272,7 @@ def test_tabs_are_what_the_name_or_the_flag_says(tmp_path):
         ("id|a|b\n1|2|x;y\n", {"a": 2, "b": "x;y"}),
         ("id|a,b|c\n1|2|3\n", {"a,b": 2, "c": 3}),
         ("id,a;b\n1,2\n", {"a;b": 2}),
+        ("id,a;b;c;d\n1,2\n2,3\n", {"a;b;c;d": 2}),
         ('id,a;b,c\n1,2,"x\n;y;\n"\n2,3,4\n', {"a;b": 2, "c": "x\n;y;\n"}),
     ],
 )

@@ -101,10 +101,14 @@ def test_a_text_is_predicted_as_by_the_loaded_model(kind, request):
 FIELDS = "nothing was learned of Message; the model has learned text, sender, links; it reads $.text"
 STRANGE = [  # a file, its content, flags, the exit code, what is said
     ("a.csv", "Message,\nfree cash now,\n", [], 2, f"{FIELDS}, $.features.text; of CSV, --text-column Message says"),
-    ("a.csv", "Message,\nfree cash now,\n", ["--text-column", "Message"], 0, ""),
+    ("a.csv", "Message,\nfree cash now,\n", ["--text-column", "Message"], 0, "none of 1 event has sender, links, which the model has learned"),
+    ("a.csv", "text,sender,links\nfree cash now,work,3\n", [], 0, ""),
+    ("a.csv", "text,Sender,links\nfree cash now,work,3\n", [], 0, "nothing was learned of Sender (did you mean sender?)\nstreamnb: none of 1 event has sender, which"),
+    ("a.jsonl", '{"id": "1", "text": "free cash now"}', [], 0, ""),  # such an event may leave things out
+    ("a.jsonl", '{"id": "1", "text": "free cash now"}\n' * 20, [], 0, "none of 20 events has sender, links"),
     ("a.csv", "a b,c d\nfree cash now,lunch at noon\n", [], 2, "--text-column NAME says which"),
     ("a.csv", "Message,sender\nfree cash now,work\n", [], 0, "is not asked about $.features.Message: it reads $.text"),
-    ("a.csv", "text,more\nfree cash now,what is this\n", [], 0, ""),
+    ("a.csv", "text,more\nfree cash now,what is this\n", [], 0, "nothing was learned of more\n"),
     ("a.jsonl", '{"id": "1", "Message": "free cash now", "x": 1}', [], 2, "no attribute; the model has learned text, sender"),
 ]  # fmt: skip
 
@@ -120,8 +124,14 @@ def test_an_event_that_has_nothing_of_what_was_learned_is_refused(
     assert ("streamnb: " in done.stderr) == bool(said)
 
 
-def test_so_is_one_that_is_given_alone(naive):
-    done = commands.run(["predict", '{"Message": "free cash"}', *FLAGS], cwd=naive)
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_so_is_one_that_is_given_alone(naive, command):
+    done = commands.run([command, '{"text": "free", "features": {"Links": 3}}', *FLAGS], cwd=naive)
+    assert (
+        done.returncode,
+        "streamnb: nothing was learned of Links (did you mean links?)\n" in done.stderr,
+    ) == (0, True)
+    done = commands.run([command, '{"Message": "free cash"}', *FLAGS], cwd=naive)
     assert (done.returncode, done.stdout) == (2, "")
     assert "the event has no attribute; the model has learned text, sender, links" in done.stderr
 

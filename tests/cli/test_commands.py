@@ -465,7 +465,7 @@ def test_to_learn_nothing_is_a_failure_whose_reason_comes_first(tmp_path, lines,
     done = streamnb("evaluate", "e.jsonl", *more, cwd=tmp_path, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"streamnb: nothing was learned of e.jsonl: {reason}")
-    assert done.stdout  # the dead letters
+    assert done.stdout or not lines  # the dead letters
 
 
 def test_a_holdout_whose_first_part_has_no_labels_learns_nothing(tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from streamnb import config as configuration
 from streamnb.cli import main, wiring
+from streamnb.cli.evaluation.seen_fields import Seen
 from streamnb.wire.codec import decode_event
 
 CSV = "key,text,plan,minutes,stars,city,note,label\n" + "".join(
@@ -60,6 +61,43 @@ def test_a_csv_gets_its_columns(init):
     assert "streamnb evaluate e.csv --config streamnb.toml" in text
     assert main(["evaluate", "e.csv", "--config", "streamnb.toml"]) == 0
     assert main(["config", "lint", "--config", "streamnb.toml"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "rises"),
+    [(range(30), True), ([*range(5), *range(40)], False), ([*range(30), 5], False), ([i / 2 for i in range(30)], False), (range(3), False)],
+)  # fmt: skip
+def test_whole_numbers_that_only_rise_are_no_attribute(values, rises):
+    one = Seen()
+    for value in values:
+        one.add(value)
+    assert one.kind.startswith("(whole numbers that only rise") == rises
+
+
+def test_how_cells_are_written_is_told_and_then_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    halves = [f"{i / 2:.1f}".replace(".", ",") for i in range(50)]
+    rows = [
+        f"{i};{halves[i]};{'NA' if i % 7 == 3 else i * i % 37};{'yes no'.split()[i % 2]}" for i in range(50)
+    ]
+    lines = ["customer;net, EUR;n;churn", *rows, "51;3,5;NA;Yes", "52;3,5;NA;n\xfc", ""]
+    Path("e.csv").write_text("\n".join(lines), encoding="latin1")
+    told = [
+        "looks like a number with a decimal comma in 51 events, each of which is one value of many, and no number: --decimal-comma",
+        "$.features.n is a number in 43 events, and a string in 8",
+        "'Yes' is a class of its own, 1 time, 'yes' 25 times",
+        "1 of 52 events is not UTF-8, and so refused: if they are Latin-1, `iconv -f latin1 -t utf8 e.csv`",
+    ]  # fmt: skip
+    both = {"net, EUR": ("continuous", '$.features["net, EUR"]'), "n": ("continuous", "$.features.n")}
+    for flags, n_told, declared in [([], 4, {}), (["--decimal-comma", "--missing", "NA"], 2, both)]:
+        assert main(["init", "e.csv", "--label-column", "churn", "--out", f"{n_told}.toml", *flags]) == 0
+        err = capsys.readouterr().err
+        assert len(err.splitlines()) == n_told
+        assert all(one in err for one in told[-n_told:]), err
+        assert declared.items() <= kinds(configuration.load(Path(f"{n_told}.toml"), {}, [])).items()
+    text = Path("2.toml").read_text()
+    assert "streamnb evaluate e.csv --config 2.toml --missing NA --decimal-comma\n" in text
+    assert "# left out: $.features.customer (whole numbers that only rise, as ids do)" in text
 
 
 def test_objects_of_any_shape_get_paths(init):

@@ -47,7 +47,9 @@ def test_commands_are_commands(capsys):
             pytest.fail(capsys.readouterr().err)
         config = getattr(options, "config", None)
         assert (
-            config in {None, "streamnb.toml"} or (ROOT / config).exists() or page.name == "configuration.md"
+            config in {None, "streamnb.toml", "tickets.toml"}
+            or (ROOT / config).exists()
+            or page.name == "configuration.md"
         )
 
     assert failures(is_command, pages(r"^(?:\$ )?(streamnb .*)$", shell)) == {}

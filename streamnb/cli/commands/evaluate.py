@@ -67,6 +67,7 @@ def _run_on_file(options: argparse.Namespace) -> int:
     else:
         code = made.run(train_then_test(made.learner, *divide(list(rows), share), made.tally))
     if options.model is None:
+        odd.classes = made.learner.model.class_weights
         odd.say(is_over=True)
     return code
 
@@ -107,7 +108,8 @@ class _Evaluation:
         seconds = time.monotonic() - started
         if not learner.model.n_events:
             say_why_nothing_was_learned(what, config, learner.consumed, learner.dead_letters)
-        self._show(seconds)
+        if learner.consumed or options.json:
+            self._show(seconds)
         if self.page is not None:
             self.page.write(what, seconds)
         return 0 if learner.model.n_events else 1

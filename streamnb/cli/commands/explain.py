@@ -12,7 +12,7 @@ from typing import Any
 from streamnb.cli import served, wiring
 from streamnb.cli.answers import decision_of, explained
 from streamnb.cli.asked import asked
-from streamnb.cli.evaluation.odd_fields import say_what_is_odd
+from streamnb.cli.commands.predict import one_event
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import table
 from streamnb.errors import ConfigError, SnapshotError
@@ -73,8 +73,7 @@ def _explained(options: argparse.Namespace, event: Event | None) -> dict[str, An
     model = asked(options)
     if event is None:
         text = _standard_input() if options.event == "-" else options.event
-        event = model.event(text)
-        say_what_is_odd(model.schema, text)
+        event = one_event(model, text)
     answer = {**explained(model, event, options.against, options.top), "snapshot": model.told}
     model.say()
     if options.at is not None:
@@ -192,7 +191,7 @@ def _print_turns(turns: Mapping[str, Any] | None, label: str) -> None:
     if turns is None:
         print(f"\nit stays {printable(label)} without those that speak most for it")
         return
-    without = ", ".join(map(printable, turns["without"]))
+    without = ", ".join(map(printable, turns["named"]))
     size = len(turns["without"])
     claim = "no fewer would do" if turns["fewest"] else "none of them can be spared"
     print(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,8 @@ from streamnb import config as configuration
 from streamnb.adapters.event_files import has_columns
 from streamnb.cli import wiring
 from streamnb.cli.commands.read import records_of
-from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns
+from streamnb.cli.evaluation.event_files import cells_of, columns_of, events_of, given_columns, origin_of
+from streamnb.cli.evaluation.odd_fields import Origin, hardly_meant, is_utf8, not_utf8, strings_for_numbers
 from streamnb.cli.evaluation.refusals import Tally
 from streamnb.cli.evaluation.seen_fields import MOST_VALUES, Keys, Seen, look
 from streamnb.cli.printable import printable
@@ -74,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
             raws = list(islice(source, options.events))
     for row, raw in enumerate(raws):
         letters += tally.decode(row, raw, schema) is None
+    _say_what_is_odd(options, (places, named.get("text")), seen, raws)
     told = {
         "file": options.out,
         "events": len(raws),
@@ -87,6 +90,24 @@ def run(options: argparse.Namespace) -> int:
     print(f"{options.out}: {found}; {letters:,} dead letters under it")
     tally.print()
     return 0
+
+
+def _say_what_is_odd(
+    options: argparse.Namespace,
+    found: tuple[Mapping[str, Keys], Keys | None],
+    seen: Mapping[Keys, Seen],
+    raws: Sequence[bytes],
+) -> None:
+    """Of cells, labels and bytes, which no configuration mends."""
+    places, text = found
+    origin = Origin() if options.file is None else origin_of(options.file)
+    others = (path for path in seen if path != text and path not in places.values())
+    odd = [told for path in others for _, told in strings_for_numbers(path, seen[path], origin)]
+    odd += [told for _, told in hardly_meant(seen[places["label"]].values)] if "label" in places else []
+    if strange := sum(not is_utf8(raw) for raw in raws):
+        odd.append(not_utf8(strange, len(raws), origin))
+    for told in odd:
+        print(f"streamnb: {printable(told)}", file=sys.stderr)
 
 
 def _raws(options: argparse.Namespace, config: Config, columns: CsvColumns) -> Generator[bytes, None, None]:
@@ -122,7 +143,7 @@ def _named(options: argparse.Namespace, seen: Mapping[Keys, Seen]) -> dict[str, 
         if not paths:
             there, name = sorted({path[-1] for path in seen}), _columns(options)[role]
             known = f"there are {', '.join(map(printable, there))}{did_you_mean(name, there)}"
-            raise ConfigError(f"--{role}-column {name}: no event has such a field; {known}")
+            raise ConfigError(f"--{role}-column {name}: no event has a value there; {known}")
     return {role: paths[0] for role, paths in found.items()}
 
 
@@ -170,8 +191,8 @@ def _proposed(
         f"#   streamnb config lint --config {printable(shlex.quote(options.out))}",
     ]
     if options.file is not None:
-        told = printable(f"{shlex.quote(options.file)} --config {shlex.quote(options.out)}")
-        lines.append(f"#   streamnb evaluate {told}")
+        command = ["evaluate", options.file, "--config", options.out, *_cell_flags(options)]
+        lines.append(f"#   streamnb {printable(shlex.join(command))}")
     if options.file is None or given.log != configuration.LogConfig():
         lines += ["", "[log]", f"url = {literal(given.log.url)}"]
     topics = (options.topic,) if options.topic else given.topics.events
@@ -191,6 +212,15 @@ def _proposed(
             told = f"; perhaps one of these, which is no attribute then: {names}" if names else ""
             lines.append(f'# {role} = "$.{role}"  # no field looks like it{told}')
     return "\n".join([*lines, *_attributes(places, text, seen, n), ""])
+
+
+def _cell_flags(options: argparse.Namespace) -> Iterator[str]:
+    """The flags that say how cells are written: a configuration does not."""
+    for flag in ("delimiter", "missing"):
+        if value := getattr(options, flag):
+            yield from (f"--{flag}", value)
+    if options.decimal_comma:
+        yield "--decimal-comma"
 
 
 def _attributes(

@@ -14,11 +14,13 @@ from typing import Any
 from streamnb.cli.answers import decision_of
 from streamnb.cli.asked import Asked, asked
 from streamnb.cli.evaluation.event_files import begun, columns_of, events_of, origin_of
-from streamnb.cli.evaluation.odd_fields import OddFields, say_what_is_odd
-from streamnb.cli.evaluation.seen_fields import how_to_read, named, unread_texts
+from streamnb.cli.evaluation.odd_fields import OddFields, Origin, say_what_is_odd
+from streamnb.cli.evaluation.seen_fields import ENOUGH, how_to_read, named, unread_texts
 from streamnb.cli.printable import printable
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import Event
+from streamnb.model.attributes.attributes import some_of
+from streamnb.model.attributes.parameters import of
 
 _AT_ONCE = 1000
 _MOST_SHOWN = 5
@@ -31,10 +33,7 @@ def run(options: argparse.Namespace) -> int:
     model = asked(options)
     answers: Iterable[dict[str, Any]]
     if not is_file:
-        event = model.event(options.event)
-        say_what_is_odd(model.schema, options.event)
-        if strange := model.strange(event):
-            raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
+        event = one_event(model, options.event)
         answers = [{**next(_answers(model, [event])), "snapshot": model.told}]
     else:
         answers = _of_file(
@@ -46,6 +45,24 @@ def run(options: argparse.Namespace) -> int:
         refused |= "refused" in answer
         print(json.dumps(answer) if options.json else _line(answer))
     return int(refused)
+
+
+def one_event(model: Asked, text: str) -> Event:
+    """The event of a text or a JSON object; what is odd about it is said.
+
+    Raises ConfigError where it has nothing that the model has learned.
+    """
+    event = model.event(text)
+    say_what_is_odd(model.schema, text)
+    if strange := model.strange(event):
+        raise ConfigError(f'{strange}: give one of these, as JSON, {{"features": {{NAME: VALUE}}}}')
+    _say(model.unlearned(event.x))
+    return event
+
+
+def _say(told: str) -> None:
+    if told:
+        print(f"streamnb: {printable(told)}", file=sys.stderr)
 
 
 def _is_file(given: str) -> bool:
@@ -64,7 +81,7 @@ def _of_file(model: Asked, path: str, rows: Iterator[bytes]) -> Iterator[dict[st
         found = [_decoded(model, raw) for raw in part]
         events = [event for event in found if isinstance(event, Event)]
         if not row:
-            _check_fields(model, OddFields(model.schema, origin_of(path), learns=False), part, events)
+            _check_fields(model, origin_of(path), part, events)
         answers = _answers(model, events) if events else iter(())
         for one in found:
             if isinstance(one, Event):
@@ -74,11 +91,12 @@ def _of_file(model: Asked, path: str, rows: Iterator[bytes]) -> Iterator[dict[st
             row += 1
 
 
-def _check_fields(model: Asked, odd: OddFields, raws: Sequence[bytes], events: Sequence[Event]) -> None:
-    """Say what is odd about the first events, and where a text of the model is in none, but another one is.
+def _check_fields(model: Asked, origin: Origin, raws: Sequence[bytes], events: Sequence[Event]) -> None:
+    """Say what is odd about the first events: also what the model has learned, and none has, or otherwise.
 
     Raises ConfigError where these have nothing that the model has learned.
     """
+    odd = OddFields(model.schema, origin, learns=False)
     for raw in raws:
         odd.look(raw)
     odd.say(is_over=True)
@@ -87,9 +105,14 @@ def _check_fields(model: Asked, odd: OddFields, raws: Sequence[bytes], events: S
     strange = [model.strange(event) for event in events]
     if strange and all(strange):
         raise ConfigError(f"{strange[0]}; {remedy}")
+    names = dict.fromkeys(name for event in events for name in event.x)
+    _say(model.unlearned(names))
+    absent = [name for name in model.learned if name not in names]
+    if absent and (origin.is_table or len(events) >= ENOUGH):
+        _say(f"none of {of(len(events), 'event')} has {some_of(absent)}, which the model has learned")
     learned = [name for name in model.texts if model.knows(name)]
-    if texts and learned and not any(name in event.x for event in events for name in learned):
-        print(f"streamnb: the model is not asked about {named(texts)}: {remedy}", file=sys.stderr)
+    if texts and learned and not any(name in names for name in learned):
+        _say(f"the model is not asked about {named(texts)}: {remedy}")
 
 
 def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:

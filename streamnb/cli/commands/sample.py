@@ -6,11 +6,14 @@ import argparse
 import csv
 import json
 import random
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+
+from streamnb.errors import ConfigError
 
 _SAID = {
     "billing": (
@@ -34,6 +37,11 @@ def run(options: argparse.Namespace) -> int:
     rows = tickets(options.events, options.seed)
     plain = options.file == "-"
     path = Path(options.file)
+    if not plain and path.exists():
+        name = shlex.quote(options.file)
+        raise ConfigError(
+            f"{name} is there: `streamnb evaluate {name}` goes on with it; or name another file"
+        )
     with nullcontext(sys.stdout) if plain else path.open("x", encoding="utf-8", newline="") as file:
         if options.file.endswith(".csv"):
             written = csv.writer(file, lineterminator="\n")

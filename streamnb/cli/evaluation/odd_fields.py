@@ -9,8 +9,8 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from streamnb.cli.evaluation.seen_fields import (
     ENOUGH,
@@ -25,7 +25,7 @@ from streamnb.cli.evaluation.seen_fields import (
 from streamnb.cli.printable import printable
 from streamnb.errors import MalformedEvent
 from streamnb.model.attributes.attributes import some_of
-from streamnb.model.attributes.nearest import nearest
+from streamnb.model.attributes.nearest import nearest, slips
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import Rules, decode_event
 from streamnb.wire.paths import render_path
@@ -36,6 +36,7 @@ LOOKED_AT = 1000
 
 _LONGEST = 1 << 16  # bytes of an event that is looked at
 _SOON = 4  # events, before anything is said
+_MOST_WORDS = 5  # that mean that there is no number
 _MOST_REFUSALS = 3  # that are told apart
 _TOO_EARLY = 631152000.0  # 1990-01-01
 _TEXT = ("text",)
@@ -82,6 +83,7 @@ class OddFields:
         schema: how they are read.
         origin: where they come from.
         learns: whether they are to be learned, not only predicted.
+        classes: how often each label was learned, where that is known.
         counts_refusals: whether it says which events are dead letters, where nobody else does.
 
     Attributes:
@@ -103,6 +105,8 @@ class OddFields:
         self._schema, self._origin, self._counts_refusals = schema, origin, counts_refusals
         self._learns = learns
         self.seen: dict[Keys, Seen] = {}
+        self.classes: Mapping[Any, float] = {}
+        self._not_utf8 = 0
         self._refused: Counter[tuple[str, str]] = Counter()  # by reason and path
         self._details: dict[tuple[str, str], str] = {}
         self._said: set[str] = set()
@@ -118,7 +122,8 @@ class OddFields:
         if len(raw) > _LONGEST:
             return
         self.n += 1
-        look(raw, self.seen)
+        if not look(raw, self.seen):
+            self._not_utf8 += not is_utf8(raw)
         if self._counts_refusals:
             try:
                 decode_event(raw, self._schema, key, recorded, rules)
@@ -170,7 +175,11 @@ class OddFields:
         yield from self._unread()
         if (is_over and self._learns) or self.n >= ENOUGH:  # a question may leave things out
             yield from self._absent()
-        yield from self._numbers_in_quotes()
+        yield from self._cells()
+        if self._learns:
+            yield from hardly_meant(self.classes or self.seen.get(self._roles["label"], Seen()).values)
+        if self._not_utf8:
+            yield "utf8", not_utf8(self._not_utf8, self.n, self._origin)
         yield from self._ids_and_times()
         if most := self._refused.most_common(_MOST_REFUSALS):
             told = [f"{count:,} {self._details[fault]}" for fault, count in most]
@@ -243,18 +252,15 @@ class OddFields:
         near = f"; did you mean {render_path(path)}? " if path else ": "
         return near + self._origin.remedy(role, path)
 
-    def _numbers_in_quotes(self) -> Found:
+    def _cells(self) -> Found:
         for path, place, one in self._open():
-            numbers = one.n - one.strings if one.types & {int, float} else 0
-            if one.strings and numbers:
-                told = (
-                    "leave cells empty that have none" if self._origin.is_table else "send it without quotes"
-                )
-                text = f"{place} is a number in {of(numbers, 'event')}, and a string in {one.strings:,}, each"
-                yield f"quoted {path}", f"{text} of which is one value of many, and no number: {told}"
-            elif one.quoted == one.n and one.differ:
+            yield from strings_for_numbers(path, one, self._origin)
+            if one.quoted == one.n and one.differ:
                 text = f"{place} is a number in quotes, so that each is one value of many: send it without "
                 yield f"quoted {path}", f"{text}them, or {self._origin.init} declares what it is"
+        for path, kind in self._places.items() if self._origin.is_table else ():
+            if kind == "continuous" and path in self.seen:
+                yield from strings_for_numbers(path, self.seen[path], self._origin, "a dead letter")
 
     def _ids_and_times(self) -> Found:
         ids, times = (self.seen.get(self._roles[role], Seen()) for role in ("id", "ts"))
@@ -266,6 +272,49 @@ class OddFields:
         if times.n and times.types <= {int, float} and max(times.values) < _TOO_EARLY:
             text = f"the times at {ts_place} are all before 1990: expected are seconds since the epoch"
             yield "early times", text
+
+
+def strings_for_numbers(
+    path: Keys, one: Seen, origin: Origin, become: str = "one value of many, and no number"
+) -> Found:
+    """Of a field that has numbers, and what means that there is none; or numbers with a decimal comma."""
+    place = render_path(path)
+    if one.commas > one.n / 2:
+        remedy = "--decimal-comma reads them" if origin.is_table else "send them with a point"
+        text = f"{place} looks like a number with a decimal comma in {of(one.commas, 'event')}, each of which"
+        yield f"comma {path}", f"{text} is {become}: {remedy}"
+    elif one.strings and one.numbers:
+        words = [value for value in one.values if isinstance(value, str)]
+        remedy = "send it without quotes"
+        if origin.is_table:
+            remedy = "leave cells empty that have none"
+            if len(words) <= _MOST_WORDS and not any("," in word for word in words):
+                remedy += f", or say it with --missing {shlex.quote(','.join(words))}"
+        text = f"{place} is a number in {of(one.numbers, 'event')}, and a string in {one.strings:,}, each"
+        yield f"quoted {path}", f"{text} of which is {become}: {remedy}"
+
+
+def hardly_meant(classes: Mapping[Any, float]) -> Found:
+    """Of labels that are rare, and nearly like a frequent one."""
+    for label, near in slips({label: often for label, often in classes.items() if isinstance(label, str)}):
+        counts = f"{of(round(classes[label]), 'time')}, {near!r} {of(round(classes[near]), 'time')}"
+        yield f"label {label}", f"{label!r} is a class of its own, {counts}: is it the same label?"
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Whether a record is text as events have it."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def not_utf8(count: int, n: int, origin: Origin) -> str:
+    """What to say of events that are not UTF-8."""
+    text = f"{count:,} of {of(n, 'event')} {'is' if count == 1 else 'are'} not UTF-8, and so refused"
+    file = shlex.quote(origin.file)
+    return text + (f": if they are Latin-1, `iconv -f latin1 -t utf8 {file}` converts them" if file else "")
 
 
 def say_what_is_odd(schema: EventSchema, text: str) -> None:

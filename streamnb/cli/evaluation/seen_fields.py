@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ _MOST_FIELDS = 1000
 _LONG = 100  # characters of a value that is kept
 _WORDS = 5  # of each value of a few, for them to be texts
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:|$)")
 
 
@@ -38,27 +40,41 @@ class Seen:
     Attributes:
         strings: how many are strings.
         quoted: how many are strings that read as numbers.
-        values: those met first; of a long one, something that tells it from others.
+        commas: how many are strings that read as numbers with a decimal comma.
+        rises: whether each is an integer, and above the one before it.
+        values: those met first, and how often each was; of a long one, something that tells it from others.
     """
 
     n: int = 0
     words: int = 0
     strings: int = 0
     quoted: int = 0
+    commas: int = 0
+    rises: bool = True
     types: set[type] = field(default_factory=set)
-    values: set[Any] = field(default_factory=set)
+    values: dict[Any, int] = field(default_factory=dict)
+    _last: float = -math.inf
 
     def add(self, value: Any) -> None:
         """Note one."""
         self.n += 1
         self.types.add(type(value))
+        self.rises = self.rises and type(value) is int and value > self._last
+        if self.rises:
+            self._last = value
         if isinstance(value, str):
             self.strings += 1
             self.words += len(value.split())
             self.quoted += len(value) <= _LONG and _NUMBER.fullmatch(value) is not None
+            self.commas += len(value) <= _LONG and _COMMA.fullmatch(value) is not None
             value = value if len(value) <= _LONG else (hash(value),)
-        if not isinstance(value, list) and len(self.values) < MOST_VALUES:
-            self.values.add(value)
+        if not isinstance(value, list) and (len(self.values) < MOST_VALUES or value in self.values):
+            self.values[value] = self.values.get(value, 0) + 1
+
+    @property
+    def numbers(self) -> int:
+        """How many are numbers, and no strings."""
+        return self.n - self.strings if self.types & {int, float} else 0
 
     @property
     def differ(self) -> bool:
@@ -77,8 +93,8 @@ class Seen:
         """What attribute it is, or, in parentheses, why it is none."""
         if list in self.types:
             return "(a list)"
-        if len(self.values) == 1 and self.n >= ENOUGH:
-            return "(always the same)"
+        if self.n >= ENOUGH and (self.rises or len(self.values) == 1):
+            return "(whole numbers that only rise, as ids do)" if self.rises else "(always the same)"
         if all(isinstance(value, str) and _DATE.match(value) for value in self.values):
             return "(a date or time)"
         if self.types <= {int, float}:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from streamnb.cli.printable import counted, printable
 from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
+from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.stream_model import StreamModel
 from streamnb.model.naive_bayes.counting_model import CountingModel
-from streamnb.model.naive_bayes.most_informative import strongest
+from streamnb.model.naive_bayes.most_informative import Strong, strongest
 
 MOST_CLASSES = 10
 """Beyond so many a table of classes is no help."""
@@ -49,8 +50,19 @@ def print_telling(model: StreamModel) -> None:
         return
     print()
     for label in labels:
-        words = ", ".join(printable(one.value) for one in strongest(model.statistics, label, _TELLING))
+        words = ", ".join(
+            printable(_named(model, one)) for one in strongest(model.statistics, label, _TELLING)
+        )
         print(f"{printable(label)}: {words}" if words else printable(label))
+
+
+def _named(model: CountingModel, one: Strong) -> str:
+    """A word as it is, a value with its attribute."""
+    return (
+        f"{one.attribute}={one.value}"
+        if (NOMINAL, one.attribute) in model.statistics.layout.groups
+        else one.value
+    )
 
 
 def print_report(report: MetricsReport) -> None:
