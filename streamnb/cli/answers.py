@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import accumulate, islice
 from typing import Any
 
-from streamnb.cli.asked import Asked, log_odds
-from streamnb.errors import ConfigError
+from streamnb.cli.asked import Asked, asked_of, log_odds
+from streamnb.cli.rehearsal import rehearsed
+from streamnb.config import Config
+from streamnb.engine.learner import Learner
+from streamnb.errors import ConfigError, StreamnbError
 from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.kinds import NOMINAL
@@ -42,6 +46,17 @@ def explained(
         "evidence": [_described(model.model, item) for item in found.items[:top]],
         "turns": _turning(model, event, found, next(iter(said))),
     }
+
+
+def rehearse_answers(learner: Learner, config: Config) -> None:
+    """Ask a learner that is thrown away all that can be asked: what that compiles, a replica needs."""
+    model = asked_of(learner.model, config, learner.rules, {"file": "a rehearsal"})
+    learner.process([rehearsed(model.schema, number) for number in range(20)], 1.0)
+    event = model.decode(rehearsed(model.schema, 1).value)
+    with suppress(StreamnbError):  # what this kind of model says nothing of
+        explained(model, event, None, 10)
+    with suppress(StreamnbError):
+        known_of(model, "one")
 
 
 def decision_of(answer: Mapping[str, Any]) -> str:

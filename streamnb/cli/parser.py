@@ -119,6 +119,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = "begin at this offset (default: 0)"
     read.add_argument("--from", dest="start", type=_whole, default=0, metavar="N", help=text)
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
+    text = "of predictions those that the label that holds by now contradicts, with it as truth"
+    read.add_argument("--wrong", action="store_true", help=text)
 
     _add_labels(command)
     _add_operations(command)

@@ -18,7 +18,7 @@ _VALUES = {"text": "one two", "nominal": "red", "continuous": 1.5}
 
 def rehearse(learner: Learner, schema: EventSchema) -> None:
     """Learn and predict, report, prune where that is due, forget for a budget, keep the state and load it."""
-    records = [_record(schema, number) for number in range(_EVENTS)]
+    records = [rehearsed(schema, number) for number in range(_EVENTS)]
     for begin in range(0, _EVENTS, 20):
         learner.process(records[begin : begin + 20], 1.0)
     if learner.settings.labels is not None:
@@ -39,7 +39,7 @@ def _verdict(topic: str, number: int) -> Record:
     return Record(Partition(topic, 0), number, None, encode_verdict(verdict), 1.0)
 
 
-def _record(schema: EventSchema, number: int) -> Record:
+def rehearsed(schema: EventSchema, number: int) -> Record:
     """Of one of three classes, or none; with every attribute that is declared, or with a few."""
     event: dict[str, Any] = {}
     _put(event, schema.id_keys, str(number))

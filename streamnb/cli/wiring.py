@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -425,13 +425,22 @@ def changes_of(config: Config, log: Log) -> Sequence[Change]:
     return refuse_changes(end, of) if end.n >= 0 else ()
 
 
-def warm_up(config: Config | None = None) -> float:
-    """Compile, or load, the kernels that a configuration can reach, or else all; the seconds that it took."""
+def warm_up(
+    config: Config | None = None, asks: Callable[[Learner, Config], object] = lambda *_: None
+) -> float:
+    """Compile, or load, the kernels that a configuration can reach, or else all; the seconds that it took.
+
+    Args:
+        config: the configuration.
+        asks: is given a learner that has learned, to be asked what a real one will be.
+    """
     started = time.monotonic()
     if config is None:
         warm()
     else:
-        rehearse(learner(config), schema(config))
+        rehearsed = learner(config)
+        rehearse(rehearsed, schema(config))
+        asks(rehearsed, config)
         kept_code.note_ready(reach(config))
     beta_intervals(1.0, 1.0, 0.5)  # so that the first report does not wait for scipy to be loaded
     return time.monotonic() - started

@@ -78,7 +78,7 @@ def test_a_command_says_nothing_of_kernels_that_are_loaded():
 
 
 def test_the_seconds_are_those_of_all_that_was_compiled(monkeypatch, capsys):
-    monkeypatch.setattr(wiring, "warm_up", lambda config=None: 40.0 if config is None else 0.5)
+    monkeypatch.setattr(wiring, "warm_up", lambda config=None, *_: 40.0 if config is None else 0.5)
     for flags, seconds in ([], 0.5), (["--all"], 40.5):
         assert main(["warm", *flags]) == 0
         assert capsys.readouterr().out == f"kernels ready in {seconds} s\n"

@@ -212,6 +212,56 @@ def test_the_rings_are_bounded_in_number_and_in_bytes(empty, monkeypatch):
     assert empty.prediction("e0") is None
 
 
+JUDGED = [  # predicted "a"; the label in the event; what is said of it apart; the label that holds
+    ("a", [], "a"),
+    ("b", [], "b"),
+    (None, [], None),
+    (None, [{"label": "b"}], "b"),
+    ("a", [{"label": "b"}], "b"),
+    ("b", [{"label": "a"}], "a"),
+    (None, [{"label": "z"}], "a"),  # by an alias
+    (None, [{"label": "b", "ts": 6}, {"label": None, "ts": 7}], None),
+    ("b", [{"label": "a", "ts": 6}, {"label": None, "ts": 7}], "b"),
+    (None, [{"label": "b", "ts": 7}, {"label": "a", "ts": 6}], "b"),  # whichever came last
+    (None, [{"label": "b", "source": "boss"}, {"label": "a"}], "b"),
+    (None, [{"label": "b", "source": "bot"}, {"label": "a", "source": "low"}], "a"),  # one was withdrawn
+]
+
+
+def test_predicted_wrong_is_what_the_label_that_holds_contradicts(tmp_path, capsys):
+    """On the page, and by `streamnb read predictions --wrong`."""
+    (tmp_path / "c.toml").write_text(
+        f'[log]\nurl = "sqlite:///{tmp_path}/log.db"\n[topics]\nlabels = "labels"\n'
+        '[labels]\nranks = { boss = 2, low = 0 }\n[classes]\naliases = { z = "a" }\n'
+    )
+    config = configuration.load(tmp_path / "c.toml", {}, [])
+    watch = Watch(config, print)
+    predictions, labels, wrong = [], [], {}
+    for n, (in_event, said, holds) in enumerate(JUDGED):
+        one = prediction(n, f"e{n}") | {"label": "a", "probabilities": {"a": 0.5, "b": 0.5}}
+        predictions.append(
+            {**{k: v for k, v in one.items() if k != "truth"}, **({"truth": in_event} if in_event else {})}
+        )
+        labels += [{"id": f"e{n}", **each} for each in said]
+        if holds == "b":
+            wrong[f"e{n}"] = holds
+    labels += [{"withdraw": True, "source": "bot"}]
+    with closing(wiring.open_log(config)) as log:
+        for topic, rows in (("predictions", predictions), ("labels", labels)):
+            log.append([NewRecord(topic, None, json.dumps(row).encode()) for row in rows])
+        for one in log.read(log.partitions("labels")[0], 0, 100):
+            watch._take_verdict(one)
+    for one in predictions:
+        watch._take_prediction(record(one))
+    assert {one.id for one in watch.predictions("", 100, wrong=True)} == set(wrong)
+    assert len(watch.predictions("", 100, wrong=False)) == len(JUDGED)
+    assert main(["read", "predictions", "--wrong", "--config", str(tmp_path / "c.toml")]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["id"]: one["truth"] for one in found} == wrong
+    assert main(["read", "labels", "--wrong", "--config", str(tmp_path / "c.toml")]) == 2
+    assert "labels is not the topic of predictions" in capsys.readouterr().err
+
+
 def test_a_long_topic_is_read_from_near_its_end(config, monkeypatch):
     """Of 3,000 predictions it asks for the last 300; what no learner wrote is passed over."""
     monkeypatch.setattr(watching, "_PREDICTIONS", 300)

@@ -1,4 +1,4 @@
-"""After a rehearsal a learner finds every kernel that it needs at hand."""
+"""After a rehearsal a learner, and who asks its model, finds every kernel that it needs at hand."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ PROGRAM = """
 import sys
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import main, wiring
+from streamnb.cli.answers import rehearse_answers
 from streamnb.config import load
 from streamnb.engine.ports import NewRecord
 from streamnb.model.compiled.jit import _Kernel
 
 folder, settings = sys.argv[1], sys.argv[2:]
 url = f"log.url=sqlite:///{folder}/log.db"
-wiring.warm_up(load(None, {}, [url, *settings]))
-wiring.warm_up = lambda config=None: 0.0
+wiring.warm_up(load(None, {}, [url, *settings]), rehearse_answers)
+wiring.warm_up = lambda config=None, *_: 0.0
 compile = _Kernel.compile
 late = set()
 
@@ -43,6 +44,9 @@ for part in (lines[:100], lines[100:]):  # the second recovers from a snapshot, 
             log.create_topic("events", 1)
         log.append([NewRecord("events", b"%d" % i, line) for i, line in enumerate(part)])
     assert main(["run", "--until-end", *options]) == 0
+event = lines[0].decode()
+for asked in (["predict", event], ["explain", event], ["explain", event, "--against", "b"], ["token", "one"], ["inspect"]):
+    print(asked[0], main([*asked, *options]))
 print(sorted(late))
 """
 KINDS = {

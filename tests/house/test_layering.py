@@ -97,6 +97,7 @@ ROOMS = {
         "planned_topics": 3,
         "stopping": 3,
         "asked": 3,
+        "judging": 3,
         "answers": 4,
         "served": 5,
         "checks": 4,

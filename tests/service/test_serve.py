@@ -148,6 +148,8 @@ def test_it_answers_by_the_model_of_the_learner_and_follows_it(made):
         assert 0 < one["unseen"] < 1 / n_events
     assert ask("/tokens/free")[1]["found"][0]["counts"]["spam"] > 10
     assert ask("/explain", {"event": texts[0]})[1]["evidence"]
+    strange = {"id": "a", "features": {"unmet": "x"}}
+    assert "nothing was learned of unmet" in ask("/explain", {"event": strange})[1]["warning"]
     run = program.start("run")
     append(events(300, first=200))
     until(lambda: ask("/model")[1]["learned"] == 500)
@@ -246,6 +248,19 @@ def test_what_is_wrong_is_said_and_harms_nobody(made):
             422,
             "labels.0.Lable: Extra inputs are not permitted; did you mean label?",
         ),
+        (
+            "/explain",
+            {"id": "a", "text": "b"},
+            422,
+            "body.event: Field required; wrap what you ask: {",
+        ),
+        (
+            "/labels",
+            {"id": "a", "label": "b"},
+            422,
+            "body.labels: Field required; wrap what you ask: {",
+        ),
+        ("/predict", {"event": "a"}, 422, "body.events: Field required"),
         ("/labels", {"labels": [{"id": "a", "label": "b", "source": "event"}]}, 422, "label 0"),
         ("/predict", b'{"events": [NaN]}', 422, "string"),
         ("/predict", b'{"\\ud800": 1}', 422, "unicode"),

@@ -35,6 +35,8 @@ from streamnb.cli.checks.stream import (
     check_strays,
     kept_of,
 )
+from streamnb.cli.commands.label import newest_report
+from streamnb.cli.judging import unmet
 from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
 from streamnb.compiler.kept_code import is_ready, own_folder
@@ -197,6 +199,7 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     if end is None:
         yield Finding("journal", Severity.OK, "empty: nothing has been learned yet")
         return
+    yield from _decision(config, log)
     first = next(entries(log, partition))
     folder = SnapshotFolder(config.snapshot_folder)
     try:
@@ -223,3 +226,13 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     place = (log, partition, start.offset, -1 if n is None else n)
     work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))
     yield check_duration(work, sampled(*place, folder, wiring.learner(wiring.as_begun(config, log))))
+
+
+def _decision(config: Config, log: Log) -> Iterator[Finding]:
+    """What `[decision]` names, beside the classes of the newest report."""
+    report = newest_report(log, config)
+    rates = () if report is None else zip(report.labels, report.class_rates, strict=False)
+    for text in unmet(config, {label: rate.weight for label, rate in rates}):
+        yield Finding(
+            "decision", Severity.WARNING, text, "see [decision]; streamnb inspect shows the classes"
+        )

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from streamnb.adapters.event_files import open_counted
 from streamnb.cli import wiring
 from streamnb.cli.evaluation.event_files import parts_of
+from streamnb.cli.judging import doubts
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.ports import Log, NewRecord
 from streamnb.errors import ConfigError, LogError, MalformedEvent
 from streamnb.events import MetricsReport, Verdict, Withdrawal
-from streamnb.model.attributes.nearest import did_you_mean, doubtful
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.parameters import of
 from streamnb.wire.codec import UNNAMED, decode_label, decode_metrics, encode_verdict
 
@@ -61,16 +62,28 @@ def _noting(found: Iterator[Verdict | Withdrawal], labels: dict[str, None]) -> I
 
 
 def _say_if_misspelt(log: Log, config: Config, labels: Iterable[str]) -> None:
-    """Of labels that are new, and like one that is known: which is known, as the newest reports have it."""
-    known = set[str]()
+    """Of labels that are new, what is odd about them, by what the newest report knows."""
+    report = newest_report(log, config)
+    weights = {} if report is None else dict.fromkeys(report.labels, 1.0)
+    if report is not None:
+        weights |= {
+            label: rate.weight for label, rate in zip(report.labels, report.class_rates, strict=False)
+        }
+    for text in doubts(labels, weights, config.classes.aliases):
+        print(f"streamnb: {printable(text)}", file=sys.stderr)
+
+
+def newest_report(log: Log, config: Config) -> MetricsReport | None:
+    """The last report of a learner; None where there is none."""
+    found = None
     for partition in log.partitions(config.topics.metrics):
         first, end = log.offsets(partition)
         for record in log.read(partition, max(first, end - _REPORTS), _REPORTS) if first < end else ():
             with suppress(MalformedEvent):
                 report = decode_metrics(record.value)
-                known.update(report.labels if isinstance(report, MetricsReport) else ())
-    for text in doubtful(labels, known):
-        print(f"streamnb: {printable(text)}", file=sys.stderr)
+                if isinstance(report, MetricsReport) and (found is None or report.events >= found.events):
+                    found = report
+    return found
 
 
 def labels_topic(config: Config) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from itertools import islice
 
 import msgspec
 
 from streamnb.cli import wiring
+from streamnb.cli.judging import Judging
+from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition, Record, between
-from streamnb.errors import UnknownTopic
+from streamnb.errors import ConfigError, MalformedEvent, UnknownTopic
 from streamnb.model.attributes.nearest import did_you_mean
+from streamnb.wire.codec import decode_prediction
 
 _AT_ONCE = 1000
 
@@ -24,6 +27,8 @@ def run(options: argparse.Namespace) -> int:
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
         records = records_of(log, options.topic, defaultdict(lambda: options.start))
+        if options.wrong:
+            records = _wrong(records, _judging(config, log, options.topic))
         try:
             for record in islice(records, options.limit):
                 sys.stdout.buffer.write(_line(record) + b"\n")
@@ -44,6 +49,29 @@ def records_of(log: Log, topic: str, start: Mapping[Partition, int]) -> Iterator
     for partition in log.partitions(topic):
         earliest, end = log.offsets(partition)
         yield from between(log, partition, max(start[partition], earliest), end, _AT_ONCE)
+
+
+def _judging(config: Config, log: Log, topic: str) -> Judging:
+    """What all labels say that came apart from their events. Raises ConfigError for another topic."""
+    if topic != config.topics.predictions:
+        raise ConfigError(f"--wrong: {topic} is not the topic of predictions, {config.topics.predictions}")
+    judging = Judging(config)
+    for record in records_of(log, config.topics.labels, defaultdict(int)) if config.topics.labels else ():
+        with suppress(MalformedEvent):
+            judging.take(record)
+    return judging
+
+
+def _wrong(records: Iterable[Record], judging: Judging) -> Iterator[Record]:
+    """Predictions that the label that holds contradicts, with it as `truth`."""
+    for record in records:
+        with suppress(MalformedEvent):
+            one = decode_prediction(record.value)
+            truth = judging.label(one.id, one.truth)
+            if truth not in {None, one.label}:
+                told = msgspec.json.decode(record.value, type=dict[str, msgspec.Raw])
+                told["truth"] = msgspec.Raw(msgspec.json.encode(truth))
+                yield record._replace(value=msgspec.json.encode(told))
 
 
 def _line(record: Record) -> bytes:

@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from streamnb.cli import wiring
+from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.commands.dlq import send_again
 from streamnb.cli.commands.label import labels_writer
 from streamnb.cli.printable import printable
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace, *, rests: bool = False) -> int:
     wiring.existing_log(config).close()  # what is wrong with it shows before kernels are compiled
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held until the server hears it itself
     if not rests:
-        wiring.warm_up(config)
+        wiring.warm_up(config, rehearse_answers)
     return server.serve(
         config,
         server.Listening(

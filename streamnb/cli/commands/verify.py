@@ -21,8 +21,8 @@ from streamnb.config.models import model
 from streamnb.engine.journal.identity import Identity, Origin
 from streamnb.engine.journal.snapshot_store import Snapshots
 from streamnb.engine.ports import Log
-from streamnb.engine.verification.findings import Findings, VerificationFinding
-from streamnb.engine.verification.log.rebuilt_model import check_rebuilt
+from streamnb.engine.verification.findings import CheckResult, Findings, VerificationFinding
+from streamnb.engine.verification.log.rebuilt_model import REBUILT, check_rebuilt
 from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.engine.verification.verify import Source, Verified, verify
 from streamnb.model.attributes.parameters import of
@@ -72,6 +72,15 @@ def _sentence(verified: Verified) -> str:
     if not verified.findings.is_clean:
         return f"differs: up to journal record {verified.n:,} something is not as it should be; see above"
     equal = verified.compared
+    if not verified.events and verified.adopted >= 0:
+        is_anew = any(
+            one.check == REBUILT and one.verdict is CheckResult.OK for one in verified.findings.all()
+        )
+        how = "learned once more: the same" if is_anew else "not looked at: --rebuilt learns it once more"
+        return (
+            f"verified: the journal; the model that its record {verified.adopted:,} took up was {how}, and "
+            "no event was counted after it"
+        )
     if not verified.events:
         return "nothing was verified: there is no event that was learned, or none is kept"
     numbers = "" if equal is None else f"; {equal}"

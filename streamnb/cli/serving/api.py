@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamnb.cli.answers import explained, known_of
 from streamnb.cli.asked import Asked
+from streamnb.cli.judging import doubts
 from streamnb.cli.serving.page import Writing, add_pages
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.short import PATH, answered
@@ -27,7 +28,7 @@ from streamnb.cli.serving.views import SOURCE
 from streamnb.cli.serving.watch import Watch
 from streamnb.errors import ConfigError, LogError, MalformedEvent, SnapshotError, StreamnbError
 from streamnb.events import Event, Verdict
-from streamnb.model.attributes.nearest import did_you_mean, doubtful
+from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.attributes.weights import HEAVIEST
 from streamnb.wire.codec import UNNAMED, decode_label, encode_verdict
 
@@ -121,6 +122,11 @@ class Written(BaseModel):
     warning: str | None = None
 
 
+_WRAPPED = {
+    "event": '{"event": {...}}',
+    "events": '{"events": [{...}]}',
+    "labels": '{"labels": [{...}]}',
+}
 _KEYS = {name for one in (Question, Why, Said, Verdicts) for name in one.model_fields}
 
 
@@ -165,8 +171,11 @@ def application(
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        hints = {did_you_mean(str(one["loc"][-1]), _KEYS): one for one in error.errors() if _is_extra(one)}
+        extra = {str(one["loc"][-1]): one for one in error.errors() if _is_extra(one)}
+        hints = {did_you_mean(name, _KEYS): one for name, one in extra.items() if name not in _KEYS}
         near, first = next((found for found in hints.items() if found[0]), ("", error.errors()[0]))
+        if extra and not near and first["type"] == "missing" and first["loc"][:-1] == ("body",):
+            near = f"; wrap what you ask: {_WRAPPED[first['loc'][-1]]}"
         is_json = "json" in request.headers.get("content-type", "")
         how = "" if is_json else "; send JSON, with the header Content-Type: application/json"
         return _problem(_WRONG, f"{'.'.join(map(str, first['loc']))}: {first['msg']}{near}{how}")
@@ -232,7 +241,9 @@ def _ask(app: FastAPI, replica: Replica) -> None:
             told = f"an event of {size:,} characters, more than {_MOST_EXPLAINED:,}, keeps others waiting"
             raise HTTPException(_WRONG, f"{told}: ask `streamnb explain`")
         with asked() as model:
-            return explained(model, _event(model, why.event, 0), why.against, why.top)
+            event = _event(model, why.event, 0)
+            warning = model.strange(event)
+            return explained(model, event, why.against, why.top) | ({"warning": warning} if warning else {})
 
     @app.get("/tokens/{word:path}")
     def tokens(word: Annotated[str, Path(min_length=1, max_length=1000)]) -> dict[str, Any]:
@@ -312,11 +323,12 @@ def _verdict(said: Verdict, place: int) -> Verdict:
 
 
 def _doubts(replica: Replica, labels: Sequence[str]) -> str:
-    """What is doubtful about labels; nothing while there is no model to know others."""
+    """What is doubtful about labels; blanks alone while there is no model to know others."""
     with replica.lock:
         following = replica.following
-        known = [] if following is None else list(map(str, following.learner.model.class_weights))
-    return "; ".join(doubtful(labels, known))
+        known = {} if following is None else following.learner.model.class_weights
+        weights = {str(label): weight for label, weight in known.items()}
+    return "; ".join(doubts(labels, weights, replica.config.classes.aliases))
 
 
 def _number(replica: Replica, key: str) -> float:

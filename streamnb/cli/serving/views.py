@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.answers import explained
+from streamnb.cli.judging import Judging
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
 from streamnb.cli.serving.learned import Learned
@@ -126,12 +127,11 @@ class Views:
 
     def _events(self, asked: dict[str, str]) -> Iterator[Markup]:
         watch = self._watch
-        said = {verdict.id: verdict.label or "nothing" for verdict in watch.verdicts}
         if not self._is_writable:
             yield missing(_NO_LABELS)
         if "id" in asked:
             one = watch.prediction(asked["id"])
-            yield self._details(one, said) if one else missing("This event is not among those read.")
+            yield self._details(one) if one else missing("This event is not among those read.")
             return
         found = watch.predictions(asked.get("q", ""), _ROWS, wrong="wrong" in asked)
         if not found:
@@ -139,12 +139,18 @@ class Views:
             return
         told = f"The newest of {watch.n_seen:,}; the list stands still while you point at it."
         yield tag("p", told, class_="soft")
-        yield tag("ul", *(self._row(one, said) for one in found), class_="rows", data_hold=True)
+        yield tag("ul", *(self._row(one) for one in found), class_="rows", data_hold=True)
 
-    def _row(self, one: Prediction, said: dict[str, str]) -> Markup:
+    def _row(self, one: Prediction) -> Markup:
         link = tag("a", one.id, href=f"/page/events?id={quote(one.id, safe='')}", class_="id")
         sure = f"{one.label} {percent(one.probability)}" if one.label else "no class yet"
-        return tag("li", link, tag("span", sure, class_="guess"), _truth(one, said), self._buttons(one))
+        return tag(
+            "li",
+            link,
+            tag("span", sure, class_="guess"),
+            _truth(one, self._watch.judging),
+            self._buttons(one),
+        )
 
     def _buttons(self, one: Prediction) -> Markup | None:
         """One for each of the most probable classes."""
@@ -160,12 +166,12 @@ class Views:
         sent = {"method": "post", "action": "/page/label", "class_": "say", "data_send": True}
         return tag("form", *fields, *children, **sent)
 
-    def _details(self, one: Prediction, said: dict[str, str]) -> Markup:
+    def _details(self, one: Prediction) -> Markup:
         told = f"Predicted {_clock(one.ts)} UTC by {one.model.name} after {one.model.events:,} events."
         evidence = [(f"{each.attribute}: {each.value}", each.log_odds) for each in one.evidence or ()]
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
         return joined([
-            tag("h2", one.id, " ", _truth(one, said)),
+            tag("h2", one.id, " ", _truth(one, self._watch.judging)),
             tag("p", told, class_="soft"),
             self._buttons(one),
             self._form(one, other, tag("button", "is its label")),
@@ -315,9 +321,9 @@ def _shares(title: str, given: Mapping[str, float]) -> Markup:
     return card(bars(title, [Bar(*row) for row in rows], text=percent, most=1.0))
 
 
-def _truth(one: Prediction, said: dict[str, str]) -> Markup:
-    if one.id in said:
-        return tag("span", f"said: {said[one.id]}", class_="tag said")
+def _truth(one: Prediction, judging: Judging) -> Markup:
+    if judging.speaks_of(one.id):
+        return tag("span", f"said: {judging.label(one.id, one.truth) or 'nothing'}", class_="tag said")
     if one.truth is None:
         return tag("span", "no label", class_="tag")
     is_right = one.truth == one.label

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from streamnb.cli.judging import Judging
 from streamnb.cli.serving.follower import Follower
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition, Record
 from streamnb.errors import JournalError, MalformedEvent, UnknownTopic
 from streamnb.events import Drift, MetricsReport, Prediction, Verdict
-from streamnb.wire.codec import decode_label, decode_metrics, decode_prediction
+from streamnb.wire.codec import decode_metrics, decode_prediction
 from streamnb.wire.journal import JournalRecord, decode_journal
 
 _PREDICTIONS, _PREDICTION_BYTES = 100_000, 64 << 20
@@ -49,10 +50,11 @@ _head_of = msgspec.json.Decoder(_Head).decode
 
 
 class _Seen(NamedTuple):
-    """A prediction as it was read."""
+    """A prediction as it was read; and the label that its event came with."""
 
     id: str
-    is_wrong: bool
+    label: str | None
+    truth: str | None
     raw: bytes
 
 
@@ -63,6 +65,7 @@ class Watch(Follower):
         points, drifts, letters, commits, verdicts: the newest ones, oldest first; points are reports without
             what grows with the number of classes or sources.
         report: the newest one, whole; None before there is one.
+        judging: which label holds of the events that the newest labels are about.
         ends: where the topics end that the learner reads.
         missing: topics that there are not.
         is_loading: whether it is still on its way to the end.
@@ -82,6 +85,7 @@ class Watch(Follower):
         self.letters: deque[Letter] = deque(maxlen=_OTHERS)
         self.commits: deque[JournalRecord] = deque(maxlen=_OTHERS)
         self.verdicts: deque[Verdict] = deque(maxlen=_OTHERS)
+        self.judging = Judging(self.config, _OTHERS)
         self.report: MetricsReport | None = None
         self.ends: dict[Partition, int] = {}
         self.missing: list[str] = []
@@ -95,9 +99,13 @@ class Watch(Follower):
         return len(self._seen)
 
     def predictions(self, search: str, limit: int, *, wrong: bool) -> list[Prediction]:
-        """The newest ones whose id has a text in it; under the lock."""
-        found = (one for one in reversed(self._seen) if search in one.id and (one.is_wrong or not wrong))
+        """The newest ones whose id has a text in it, all or those predicted wrong; under the lock."""
+        newest = (one for one in reversed(self._seen) if search in one.id)
+        found = (one for one in newest if not wrong or self._is_wrong(one))
         return list(islice(_decoded(found), limit))
+
+    def _is_wrong(self, one: _Seen) -> bool:
+        return self.judging.label(one.id, one.truth) not in {None, one.label}
 
     def prediction(self, id_: str) -> Prediction | None:
         """The newest one of an event; under the lock."""
@@ -189,17 +197,15 @@ class Watch(Follower):
 
     def _take_prediction(self, record: Record) -> None:
         found = _head_of(record.value)
-        is_wrong = found.truth is not None and found.truth != found.label
         if len(self._seen) == _PREDICTIONS:
             self._seen_bytes -= len(self._seen.popleft().raw)
-        self._seen.append(_Seen(found.id, is_wrong, record.value))
+        self._seen.append(_Seen(found.id, found.label, found.truth, record.value))
         self._seen_bytes += len(record.value)
         while self._seen_bytes > _PREDICTION_BYTES:
             self._seen_bytes -= len(self._seen.popleft().raw)
 
     def _take_verdict(self, record: Record) -> None:
-        found = decode_label(record.value)
-        if isinstance(found, Verdict):
+        if found := self.judging.take(record):
             self.verdicts.append(found)
 
 

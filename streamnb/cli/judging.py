@@ -1,0 +1,94 @@
+"""Which label holds of an event, by the records of the topic of labels at hand; and which labels look odd."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from msgspec.structs import replace
+
+from streamnb.cli import wiring
+from streamnb.config import Config
+from streamnb.config.decision import DecisionConfig
+from streamnb.engine.labels.verdicts import Said, effective, merged
+from streamnb.engine.labels.voids import Voids
+from streamnb.engine.ports import Record
+from streamnb.events import Verdict
+from streamnb.model.attributes.nearest import did_you_mean, doubtful
+from streamnb.wire.codec import IN_EVENT, decode_label
+
+
+class Judging:
+    """What sources say of events, by the rules of the learner.
+
+    Args:
+        config: says what labels are read as, and the ranks of sources.
+        most: of so many events that were spoken of last; None is of all.
+    """
+
+    def __init__(self, config: Config, most: int | None = None) -> None:
+        self._schema, self._ranks, self._most = wiring.schema(config), config.labels.ranks, most
+        self._said: dict[str, tuple[Said, ...]] = {}
+        self._voids = Voids()
+
+    def take(self, record: Record) -> Verdict | None:
+        """A record of the topic; None where it takes back a source. Raises MalformedEvent."""
+        found = decode_label(record.value, self._schema)
+        time = record.timestamp if found.ts is None else found.ts
+        if not isinstance(found, Verdict):
+            self._voids.add(found.source, -math.inf if found.since is None else found.since, time)
+            return None
+        said = Said(found.source, time, found.label, found.weight)
+        self._said[found.id] = merged(self._said.pop(found.id, ()), said)
+        if self._most is not None and len(self._said) > self._most:
+            del self._said[next(iter(self._said))]
+        return replace(found, ts=time)
+
+    def speaks_of(self, event_id: str) -> bool:
+        """Whether anything is said of an event apart from it."""
+        return event_id in self._said
+
+    def label(self, event_id: str, in_event: str | None) -> str | None:
+        """The label that holds of an event that came with another one, or none; None where none does."""
+        if event_id not in self._said:
+            return in_event
+        apart = (one for one in self._said[event_id] if not self._voids.cover(one))
+        truth = effective((Said(IN_EVENT, -math.inf, in_event, 1.0), *apart), self._ranks)
+        return None if truth is None else truth.label
+
+
+def doubts(labels: Iterable[str], weights: Mapping[str, float], aliases: Mapping[str, str]) -> Iterator[str]:
+    """What is to be said of labels that no event has: of stray blanks, and of others that were likely meant.
+
+    Args:
+        labels: that are written.
+        weights: of the classes; one whose examples were all taken back has 0.
+        aliases: what is read as another label is neither new nor meant.
+    """
+    known = [
+        one for one in sorted(weights, key=weights.__getitem__) if weights[one] > 0.0 and one not in aliases
+    ]
+    meant = {one.lower(): one for one in known}.values()  # of those that differ by case, the most frequent
+    new = [one for one in dict.fromkeys(labels) if one not in aliases and one not in known]
+    for label in new:
+        if (bare := label.strip()) != label:
+            odd = "has blanks around it" if bare else "is blank"
+            yield f"label {label!r} {odd}{did_you_mean(bare, meant)}"
+    yield from doubtful((one for one in new if one == one.strip()), meant)
+
+
+def unmet(config: Config, weights: Mapping[Any, float]) -> Iterator[str]:
+    """What is to be said of names in ``[decision]`` that no event has; nothing while no label was learned."""
+    decision = config.decision
+    known = [str(label) for label, weight in weights.items() if weight > 0.0]
+    for name in named_by(decision) if known else ():
+        if name not in known:
+            yield f"[decision] names {name}, with which no event is labelled{did_you_mean(name, known)}"
+
+
+def named_by(decision: DecisionConfig) -> list[str]:
+    """The classes that costs and priors name, each once."""
+    priors = {} if isinstance(decision.priors, str) else decision.priors
+    return list(dict.fromkeys([*decision.costs, *chain.from_iterable(decision.costs.values()), *priors]))
