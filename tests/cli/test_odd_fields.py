@@ -41,6 +41,7 @@ def said(events, schema=PLAIN, origin=LINES, **more):
 
 
 SILENT = [
+    events(label=label, features=lambda i: {"n": f"{1 + i % 9},{100 + i}"}),  # above a thousand
     events(text=WORDS, label=label, features=lambda i: {"plan": "pro", "n": i / 7}),
     events(text=WORDS, label=label, features={"city": "New York City, State of New York"}),
     events(label=label, features=lambda i: {"text": f"{WORDS} {i}", "zip": "0123"[i % 4]}),

@@ -29,7 +29,7 @@ _MOST_FIELDS = 1000
 _LONG = 100  # characters of a value that is kept
 _WORDS = 5  # of each value of a few, for them to be texts
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*", re.ASCII)
+_COMMA = re.compile(r"\s*[+-]?\d+,(?!\d{3}\s*$)\d+\s*", re.ASCII)  # 1,234 may be above a thousand
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:|$)")
 
 
