@@ -13,8 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from streamnb.cli import main, wiring
-from streamnb.cli.commands import run as run_command
+from streamnb.cli import main, stopping, wiring
 from streamnb.config import Config
 
 ONE = """
@@ -87,6 +86,6 @@ def test_the_seconds_are_those_of_all_that_was_compiled(monkeypatch, capsys):
 def test_a_learner_whose_kernels_are_compiled_shows_signs_of_life(monkeypatch):
     """Or whoever watches it would take it for stuck: a kernel may take a minute."""
     sign = threading.Event()
-    monkeypatch.setattr(run_command, "_SIGN_SECONDS", 0.01)
-    monkeypatch.setattr(run_command.wiring, "warm_up", lambda _: sign.wait(60) or pytest.fail("no sign"))
-    run_command._warm_up(Config(), sign.set)
+    monkeypatch.setattr(stopping, "_SIGN_SECONDS", 0.01)
+    monkeypatch.setattr(wiring, "warm_up", lambda _: sign.wait(60) or pytest.fail("no sign"))
+    stopping.warm_up(Config(), sign.set)

@@ -63,6 +63,7 @@ KINDS = {
 def test_nothing_is_compiled_or_loaded_after_a_rehearsal(tmp_path, kind):
     events = [
         {
+            "id": f"e{i}",
             "text": f"one two n{i % 7}",
             "features": {
                 "colour": "red" if i % 3 else "blue",
@@ -86,6 +87,7 @@ def test_nothing_is_compiled_or_loaded_after_a_rehearsal(tmp_path, kind):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "200 events, 160 learned, 0 dead letters" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
 
 
