@@ -248,6 +248,7 @@ class Learner:
         if late is not None:
             confusion = late.scoring.scores.confusion(late.scoring.columns_of(labels))
         mass = self.settings.interval
+        told = mass if self.rules.estimate_accuracy else None
         return MetricsReport(
             events=self.consumed,
             learned=self.model.n_events,
@@ -264,7 +265,7 @@ class Learner:
             posterior=posterior_report(self.model),
             interval_mass=mass,
             class_rates=class_rates(self.model.class_weights.values(), mass) if labels else (),
-            verdicts=None if late is None else verdict_report(late, mass),
+            verdicts=None if late is None else verdict_report(late, told),
             served_by=self.settings.by,
             monitors=self.monitors.reports(),
             decisions=None if self.decisions is None else self.decisions.report(),

@@ -39,7 +39,8 @@ READING = 4
 The journal holds it: what an earlier version learned by other rules is not counted again by these. Since 3,
 label records and odd times (`wire.event_rules`) are refused, and a log that begins goes by its own clock;
 what was learned by earlier rules is replayed without that. Since 4, a budget of memory that becomes another
-is taken down, so that what there was no room for is not taken back later; events are read as by 3.
+is taken down, so that what there was no room for is not taken back later, and reports estimate accuracy
+without labels; events are read as by 3.
 """
 
 
@@ -57,6 +58,11 @@ class Rules(NamedTuple):
     @property
     def count_room_changes(self) -> bool:
         """Whether it is taken down in the state that there is other room than before."""
+        return self.now > 3
+
+    @property
+    def estimate_accuracy(self) -> bool:
+        """Whether reports estimate how accurate predictions are that have no label."""
         return self.now > 3
 
     def read_as(self, now: int) -> bool:

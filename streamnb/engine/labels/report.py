@@ -12,8 +12,11 @@ from streamnb.model.evaluation.served_scores import nats
 _MOST = (0.0, *DELAYS, None)
 
 
-def verdict_report(late: LateLabels, mass: float) -> VerdictReport:
-    """How many events are judged, by whom, how late, how they were predicted; intervals are of `mass`."""
+def verdict_report(late: LateLabels, mass: float | None) -> VerdictReport:
+    """How many events are judged, by whom, how late, how they were predicted.
+
+    With an interval of `mass` it says how those probably are that are not judged; None is not to say that.
+    """
     judged = late.scoring.scores.events
     return VerdictReport(
         served=late.served,
@@ -30,7 +33,7 @@ def verdict_report(late: LateLabels, mass: float) -> VerdictReport:
         median_delay=_quantile(late, 0.5),
         p90_delay=_quantile(late, 0.9),
         p99_delay=_quantile(late, 0.99),
-        unjudged=late.scoring.unjudged(mass),
+        unjudged=None if mass is None else late.scoring.unjudged(mass),
     )
 
 

@@ -473,3 +473,5 @@ def test_what_no_label_judged_is_estimated_by_what_labels_did(rng, data):
     assert (found.events, found.doubt) == (told.events, told.doubt)
     for one, other in ((found.accuracy, told.accuracy), (found.interval.lower, told.interval.lower)):
         assert one == pytest.approx(other, rel=1e-9)
+    learner.rules = learner.rules._replace(now=3)  # whose reports are replayed to the byte
+    assert learner.report(1.0).verdicts.unjudged is None
