@@ -670,7 +670,9 @@ def test_an_empty_file_is_reported_as_such(tmp_path):
         json.loads(streamnb("evaluate", tmp_path / "empty.jsonl", "--json", check=False).stdout)["events"]
         == 0
     )
-    assert "no labelled event" in streamnb("evaluate", tmp_path / "empty.jsonl", check=False).stdout
+    told = streamnb("evaluate", tmp_path / "empty.jsonl", check=False)
+    assert told.stderr == f"streamnb: nothing was learned of {tmp_path / 'empty.jsonl'}: it holds no event\n"
+    assert told.stdout == ""
 
 
 # How the command line helps

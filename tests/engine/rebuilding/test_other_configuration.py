@@ -139,6 +139,6 @@ def test_the_command_takes_it_up_while_no_learner_runs_and_says_what_it_cannot_t
     assert (status, journal_of(open_log())[-1].config) == (0, {})
     end = journal_of(open_log())[-1].n
     flags = flags_of(tmp_path, "snapshot", "rollback", "--to", str(end - 2))
-    assert main([*flags, "--set", "model.kind=tree_augmented"]) == 1
+    assert main([*flags, "--set", "model.kind=tree_augmented"]) == 2
     assert "model.kind was" in capsys.readouterr().err
     serving(open_log(), tmp_path, "model.kind=tree_augmented").close()
