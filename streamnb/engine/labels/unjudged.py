@@ -58,15 +58,19 @@ def expected_accuracy(confidence: Floats, judged: Judged, mass: float) -> Accura
     mean, variance = _moments(confidence, judged)
     events = max(mean * (1.0 - mean) / (variance * (_USUAL + surprise)) - 1.0, _LEAST)
     lower, upper = beta_intervals(mean * events, (1.0 - mean) * events, mass)
+    return AccuracyEstimate(
+        confidence.size, mean, Interval(float(lower), float(upper)), _doubt(confidence, judged, surprise)
+    )
+
+
+def _doubt(confidence: Floats, judged: Judged, surprise: float) -> str:
+    """Why an estimate is not to be trusted, if it is not; see `AccuracyEstimate`."""
+    if judged.confidence.size < FEWEST:
+        return "few-labels"
     is_strange = _counts(judged.confidence) < _FEW_IN_BIN
-    strange = float(_counts(confidence)[is_strange].sum()) / confidence.size
-    doubt = (
-        "few-labels" if 2 * half < FEWEST
-        else "unlike-judged" if strange > _MOST_STRANGE
-        else "changing" if surprise > _SURPRISE
-        else ""
-    )  # fmt: skip
-    return AccuracyEstimate(confidence.size, mean, Interval(float(lower), float(upper)), doubt)
+    if _counts(confidence)[is_strange].sum() > _MOST_STRANGE * confidence.size:
+        return "unlike-judged"
+    return "changing" if surprise > _SURPRISE else ""
 
 
 def _moments(confidence: Floats, judged: Judged) -> tuple[float, float]:
