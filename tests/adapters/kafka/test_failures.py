@@ -87,6 +87,7 @@ DECIDED = {name: actions for actions, names in TABLE.items() for name in names.s
 OURS = {
     "StreamnbError": (FATAL, FATAL),
     "ConfigError": (FATAL, FATAL),
+    "AddressTaken": (FATAL, FATAL),
     "MalformedEvent": (FATAL, FATAL),
     "UnlearnError": (FATAL, FATAL),
     "SnapshotError": (CORRUPTED, CORRUPTED),
@@ -97,15 +98,20 @@ OURS = {
     "NotElected": (RETRY, RETRY),
     "Fenced": (DEPOSED, DEPOSED),
     "JournalError": (CORRUPTED, CORRUPTED),
+    "OtherStream": (CORRUPTED, CORRUPTED),
     "ForeignRecord": (CORRUPTED, CORRUPTED),
 }
 
 
 def exceptions(module):
+    """A module's own errors; a warning is none."""
     return {
         name: kind
         for name, kind in vars(module).items()
-        if inspect.isclass(kind) and issubclass(kind, Exception) and kind.__module__ == module.__name__
+        if inspect.isclass(kind)
+        and issubclass(kind, Exception)
+        and not issubclass(kind, Warning)
+        and kind.__module__ == module.__name__
     }
 
 
