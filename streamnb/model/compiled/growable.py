@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 _STAYS = 1 << 18  # bytes
-_AT_ONCE = 4096  # rows
+_AT_ONCE = 1 << 16  # bytes of rows that are copied at once: memory for them is there, and in the caches
 _LARGE = 2 << 20  # bytes: a large page
 _RESERVED = 1 << 36  # bytes of addresses; where the system has not so many, an array is moved as it grows
 _NORESERVE = 0x4000  # MAP_NORESERVE on Linux: addresses are no promise of memory
@@ -98,10 +98,16 @@ def keep_rows(
     Behind `to` there were zeros up to the `first` row that may not be zero. In place and a few at a time, so
     that there are never two of a large table.
     """
-    for start in range(0, rows.size, _AT_ONCE):
-        moved = rows[start : start + _AT_ONCE]
+    few = _few_rows(array)
+    for start in range(0, rows.size, few):
+        moved = rows[start : start + few]
         array[to + start : to + start + moved.size] = array[moved]
     array[max(to + rows.size, first) : used] = 0
+
+
+def _few_rows(array: npt.NDArray[Any]) -> int:
+    """How many rows are copied at once."""
+    return max(1, _AT_ONCE // max(1, array[:1].nbytes))
 
 
 def ranking(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -127,8 +133,9 @@ def widened(array: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
     shape, have = (*array.shape[:-1], columns), array.shape[-1]
     whole = grown(array, shape)
     rows, wide = whole.reshape(-1)[: array.size].reshape(-1, have), whole.reshape(-1, columns)
-    for stop in range(len(rows), 0, -_AT_ONCE):  # from the last: none is written over before it is read
-        part = slice(max(0, stop - _AT_ONCE), stop)
+    few = _few_rows(wide)
+    for stop in range(len(rows), 0, -few):  # from the last: none is written over before it is read
+        part = slice(max(0, stop - few), stop)
         moved = rows[part].copy()
         wide[part, have:] = 0
         wide[part, :have] = moved

@@ -544,9 +544,15 @@ class Vocabulary(Growable):
             self._widen(keys)
 
     def _widen(self, keys: int) -> None:
-        """Lay out slots for so many more. No row is moved: some may just have been looked up."""
+        """Lay out slots for so many more. No row is moved: some may just have been looked up.
+
+        From half of the rows that may be on, for all of these: whatever forgets has to wait for a table that is
+        being filled.
+        """
         if not self.holes:
             self.sweep(self.size)
+            if 2 * self.size >= (most := int(self.used[1])):
+                keys = max(keys, 2 * most // 3 - self.size)
             if self.size < _FEW:
                 self._rehash(keys)
             else:

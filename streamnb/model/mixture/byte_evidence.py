@@ -20,6 +20,7 @@ from streamnb.model.encoding.byte_grams import LENGTH, ByteGrams, bucket_each, f
 from streamnb.model.mixture.learner_state import Learners
 from streamnb.model.mixture.parts import Parts
 from streamnb.model.softmax.caution import doubted_log_odds
+from streamnb.model.softmax.feature_table import COUNTS
 from streamnb.model.softmax.gram_table import gram_log_odds, weigh_grams
 
 
@@ -55,7 +56,8 @@ def run_log_odds(
     n = grams.n[0]
     if not n:
         return found
-    scale = weigh_grams(grams, tables, is_cautious, values, np.empty((len(bias), bias.shape[2])))
+    told = np.empty((len(bias), tables.events.shape[1] - COUNTS))
+    scale = weigh_grams(grams, tables, is_cautious, values, told)
     for g, row in enumerate(found):
         gram_log_odds(g, grams, tables, is_cautious, scale * values, one, other, odds)
         by_bucket = dict(zip(grams.buckets[:n].tolist(), odds[:n].tolist(), strict=True))

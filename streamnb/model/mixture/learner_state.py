@@ -315,8 +315,9 @@ class Learners:
             self.bins.reserve(fields, places)
             self.features.reserve(classes, known, features)
         self.grams.reserve(groups, classes)
-        more = classes - self._bias.shape[2]
-        if more > 0:
+        have = self._bias.shape[2]
+        if classes > have:
+            more = max(classes, have + have // 8) - have
             self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
             self._pool_bias = np.pad(self._pool_bias, ((0, 0), (0, 0), (0, more)))
 

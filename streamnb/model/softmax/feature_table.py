@@ -274,10 +274,10 @@ class Features:
         """
         if not self.is_short(classes):
             return
-        size, is_kept = self.size, self.table[: self.size, OWNER] == NOBODY
+        size, is_owner = self.size, self.table[: self.size, OWNER] == NOBODY
         most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
-        others = np.flatnonzero(~is_kept)
-        is_kept[others[heaviest(self.table[others, TOTAL], most - size + others.size)]] = True
+        weights = np.where(is_owner, MOST + 1, self.table[:size, TOTAL])
+        is_kept = heaviest(weights, max(most, int(np.count_nonzero(is_owner))))
         rest, numbers = np.flatnonzero(is_kept), np.append(np.cumsum(is_kept) - 1, NOBODY)
         keep_rows(self.table, rest, size)
         keep_rows(self.weights, rest, size)

@@ -14,9 +14,9 @@ from streamnb.model.attributes.signatures import Array, Codes, Flags
 from streamnb.model.compiled.arrays import Ints
 from streamnb.model.compiled.jit import inlined, kernel
 
-_BITS = 16
+_BITS = 14  # places are laid out and added up each time, however few rows there are
 _PLACES = 1 << _BITS
-_BEYOND = 47  # bits: of what is left of the largest sum, no more than the places tell apart
+_BEYOND = 63 - _BITS  # bits: of what is left of the largest sum, no more than the places tell apart
 
 
 def drop_lightest(table: Ints, groups: Codes, stays: Flags, most: int) -> int:
