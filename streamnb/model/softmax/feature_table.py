@@ -24,7 +24,8 @@ from streamnb.model.attributes.expected import MOST, Expected, real, whole
 from streamnb.model.attributes.signatures import Array
 from streamnb.model.attributes.weights import UNIT
 from streamnb.model.compiled.arrays import Hashes, Ints
-from streamnb.model.compiled.growable import grown, heaviest, keep_rows, widened
+from streamnb.model.compiled.growable import empty_slots, grown, heaviest, keep_rows, widened
+from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.keyed_hash import hash_word, process_secret
 from streamnb.model.stats.memory_use import Part
@@ -39,6 +40,7 @@ _CLASS, _MET_ONCE = np.uint64(48), np.uint64(1 << 63)
 _ENTRY_BYTES = 27  # of a slot at half the most load: slots are a power of two
 _MULTIPLY, _FINISH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _MAX_LOAD = 0.6
+_AHEAD = 16  # rows of which the slots are fetched before they are filled
 _HEAVIEST = 1e37  # of weights: one more event does not carry them beyond a float32
 
 
@@ -184,7 +186,10 @@ def _enter(slots: Hashes, secret: Any, key: Any, slot: Any) -> None:
 @kernel
 def _fill(size: int, secret: Any, slots: Hashes, table: Ints, once: Hashes) -> None:
     """Enter the first `size` rows into empty `slots`, and those among `once` that are features met once."""
+    mask = np.uint64(slots.size - 1)
     for row in range(size):
+        soon = hash_word(secret, np.uint64(table[min(row + _AHEAD, size - 1), KEY]))
+        prefetch(slots, np.int64(soon & mask))
         key = np.uint64(table[row, KEY])
         _enter(slots, secret, key, (key >> _TAG) << _HALF | np.uint64(row + 1))
     for i in range(once.size):
@@ -287,7 +292,7 @@ class Features:
 
     def _refill(self, entries: int, once: Hashes) -> None:
         """Lay out slots for so many entries."""
-        self._slots = np.zeros(max(64, 1 << int(entries / _MAX_LOAD).bit_length()), dtype=np.uint64)
+        self._slots = empty_slots(max(64, 1 << int(entries / _MAX_LOAD).bit_length()))
         _fill(self.size, self._secret, self._slots, self.table, once)
 
     def expected(self, arrays: Mapping[str, Array], classes: int) -> dict[str, Expected]:
