@@ -546,8 +546,8 @@ class Vocabulary(Growable):
     def _widen(self, keys: int) -> None:
         """Lay out slots for so many more. No row is moved: some may just have been looked up.
 
-        From half of the rows that may be on, for all of these: whatever forgets has to wait for a table that is
-        being filled.
+        Once half of the rows that there may be are there, slots are laid out for all of them: whoever forgets
+        waits for a table that is being filled.
         """
         if not self.holes:
             self.sweep(self.size)
