@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 from streamnb.cli.parser import build_parser
 from streamnb.cli.printable import printable
+from streamnb.cli.suggested import repeating
 from streamnb.errors import ConfigError, StreamnbError, UndeclaredTextWarning
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def _run(given: Sequence[str]) -> int:
     if getattr(options, "config", "") is None and options.module != "init" and Path(_USUAL).is_file():
         print(f"streamnb: {_USUAL} in this folder is not read: add --config {_USUAL}", file=sys.stderr)
     command = importlib.import_module(f"streamnb.cli.commands.{options.module}")
-    with _progress():
+    with _progress(), repeating(options):
         code: int = command.run(options)
     return code
 

@@ -35,10 +35,11 @@ from streamnb.cli.checks.stream import (
     check_strays,
     kept_of,
 )
-from streamnb.cli.commands.label import newest_report
+from streamnb.cli.commands.label import learned_labels
 from streamnb.cli.judging import unmet
 from streamnb.cli.planned_topics import acls_of, group_of, planned_topics
 from streamnb.cli.printable import printable
+from streamnb.cli.suggested import repeated
 from streamnb.compiler.kept_code import is_ready, own_folder
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
@@ -60,17 +61,17 @@ def run(options: argparse.Namespace) -> int:
     findings = [*on_log(config, options.timeout), *_machine(config)]
     problems = sum(finding.state is Severity.PROBLEM for finding in findings)
     answer = {"problems": problems, "findings": [finding._asdict() for finding in findings]}
-    print(json.dumps(answer)) if options.json else _print(findings)
+    print(json.dumps(answer)) if options.json else _print(findings, options)
     return 1 if problems else 0
 
 
-def _print(findings: Sequence[Finding]) -> None:
+def _print(findings: Sequence[Finding], options: argparse.Namespace) -> None:
     states = max(len(finding.state) for finding in findings)
     checks = max(len(finding.check) for finding in findings)
     for finding in findings:
         print(f"{finding.state:{states}}  {finding.check:{checks}}  {printable(finding.found)}")
         if finding.do:
-            print(f"{'':{states}}  {'':{checks}}    {printable(finding.do)}")
+            print(f"{'':{states}}  {'':{checks}}    {printable(repeated(finding.do, options))}")
 
 
 # -- this machine -------------------------------------------------------------------------------------------
@@ -230,9 +231,7 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
 
 def _decision(config: Config, log: Log) -> Iterator[Finding]:
     """What `[decision]` names, beside the classes of the newest report."""
-    report = newest_report(log, config)
-    rates = () if report is None else zip(report.labels, report.class_rates, strict=False)
-    for text in unmet(config, {label: rate.weight for label, rate in rates}):
+    for text in unmet(config, learned_labels(log, config)):
         yield Finding(
             "decision", Severity.WARNING, text, "see [decision]; streamnb inspect shows the classes"
         )

@@ -63,14 +63,17 @@ def _noting(found: Iterator[Verdict | Withdrawal], labels: dict[str, None]) -> I
 
 def _say_if_misspelt(log: Log, config: Config, labels: Iterable[str]) -> None:
     """Of labels that are new, what is odd about them, by what the newest report knows."""
-    report = newest_report(log, config)
-    weights = {} if report is None else dict.fromkeys(report.labels, 1.0)
-    if report is not None:
-        weights |= {
-            label: rate.weight for label, rate in zip(report.labels, report.class_rates, strict=False)
-        }
-    for text in doubts(labels, weights, config.classes.aliases):
+    for text in doubts(labels, learned_labels(log, config), config.classes.aliases):
         print(f"streamnb: {printable(text)}", file=sys.stderr)
+
+
+def learned_labels(log: Log, config: Config) -> dict[str, float]:
+    """Label -> weight, by the last report of a learner; 1 of one of which it tells no weight."""
+    report = newest_report(log, config)
+    if report is None:
+        return {}
+    told = zip(report.labels, report.class_rates, strict=False)
+    return dict.fromkeys(report.labels, 1.0) | {label: rate.weight for label, rate in told}
 
 
 def newest_report(log: Log, config: Config) -> MetricsReport | None:
