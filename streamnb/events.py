@@ -332,6 +332,7 @@ class VerdictReport(msgspec.Struct, frozen=True, omit_defaults=True):
         median_delay, p90_delay, p99_delay: bounds of the delays of so many of the first verdicts, seconds;
             None where there were none, or that many are beyond all bounds.
         unjudged: how accurate predictions probably are that wait for a first label; None where none do.
+        awaited: ids that labels name and no event has had yet.
     """
 
     served: int
@@ -345,6 +346,7 @@ class VerdictReport(msgspec.Struct, frozen=True, omit_defaults=True):
     p90_delay: float | None
     p99_delay: float | None
     unjudged: AccuracyEstimate | None = None
+    awaited: int = 0
 
 
 class DecisionScores(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -81,7 +81,7 @@ class Admission(NamedTuple):
 
     def labels_of_all(self, events: Sequence[Event]) -> set[str | None]:
         """The same of many events."""
-        if self.late is None or not self.late.has_early:
+        if self.late is None or not self.late.awaited:
             return {event.label for event in events}
         return set().union(*map(self.labels, events))
 

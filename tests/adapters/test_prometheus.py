@@ -118,6 +118,7 @@ VERDICTS = VerdictReport(
     median_delay=None,
     p90_delay=None,
     p99_delay=None,
+    awaited=3,
     unjudged=AccuracyEstimate(2, 0.9, Interval(0.7, 0.95), "changing"),
 )
 
@@ -516,6 +517,7 @@ def test_labels_that_come_late_are_told_where_there_are_some_and_only_there():
     bounds = {"mean": 0.9, "lower": 0.7, "upper": 0.95}
     assert series(samples, "streamnb_unjudged_accuracy_ratio") == bounds
     assert samples["streamnb_unjudged_accuracy_doubt",] == 1.0
+    assert samples["streamnb_awaited_events",] == 3.0
     sensor.reported(replace(report(scores, scores), verdicts=replace(VERDICTS, unjudged=None)))
     assert "streamnb_unjudged_accuracy_doubt NaN" in exposed(sensor)
 

@@ -184,6 +184,7 @@ class _Judging:
         self._by_source = gauge("streamnb_source_verdicts", "Labels that came, by their source.", ["source"])
         self._coverage = gauge("streamnb_label_coverage_ratio", "Share of events that have a label by now.")
         self._pending = gauge("streamnb_pending_events", "Events that wait, judged or not.")
+        self._awaited = gauge("streamnb_awaited_events", "Ids that labels name and no event has had yet.")
         self._delay = gauge(
             "streamnb_label_delay_seconds", "Bound that so many first labels keep.", ["share"]
         )
@@ -205,6 +206,7 @@ class _Judging:
             self._by_source.labels(source).set(number)
         self._coverage.set(verdicts.coverage)
         self._pending.set(verdicts.pending)
+        self._awaited.set(verdicts.awaited)
         quantiles = {"0.5": verdicts.median_delay, "0.9": verdicts.p90_delay, "0.99": verdicts.p99_delay}
         for quantile, delay in quantiles.items():
             beyond = np.inf if verdicts.delays else np.nan

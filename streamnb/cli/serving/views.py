@@ -242,6 +242,7 @@ class Views:
             yield charts.tiles([
                 tile("Coverage", percent(found.coverage), judged, found.coverage),
                 tile("Waiting", number(found.pending), "events", found.pending),
+                tile("Without event", number(found.awaited), "ids that labels name", found.awaited),
                 tile("Median delay", _bound(found.median_delay), "of first labels", found.median_delay),
                 tile("90 % within", _bound(found.p90_delay), "of first labels", found.p90_delay),
                 *_unjudged(found.unjudged),

@@ -130,9 +130,9 @@ class LateLabels:
         return found
 
     @property
-    def has_early(self) -> bool:
-        """Whether anything is said of events that have not come."""
-        return len(self._early) > 0
+    def awaited(self) -> int:
+        """Events of which labels speak, and that have not come."""
+        return len(self._early)
 
     def labels_before(self, event_id: str) -> set[str | None]:
         """The labels that are said of an event that has not come."""

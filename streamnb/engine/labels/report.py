@@ -15,7 +15,8 @@ _MOST = (0.0, *DELAYS, None)
 def verdict_report(late: LateLabels, mass: float | None) -> VerdictReport:
     """How many events are judged, by whom, how late, how they were predicted.
 
-    With an interval of `mass` it says how those probably are that are not judged; None is not to say that.
+    With an interval of `mass` it says how those probably are that are not judged, and how many events labels
+    are ahead of; None is to say neither, as former readings do.
     """
     judged = late.scoring.scores.events
     return VerdictReport(
@@ -34,6 +35,7 @@ def verdict_report(late: LateLabels, mass: float | None) -> VerdictReport:
         p90_delay=_quantile(late, 0.9),
         p99_delay=_quantile(late, 0.99),
         unjudged=None if mass is None else late.scoring.unjudged(mass),
+        awaited=0 if mass is None else late.awaited,
     )
 
 

@@ -441,6 +441,31 @@ def test_withdrawals_are_joined_and_bounded():
 
 
 @FEW
+@given(rng=SEEDS)
+def test_labels_that_are_ahead_of_their_events_are_counted_until_these_come_or_time_is_up(rng):
+    stream, awaited, seen = Stream(start=0.0), {}, set()
+    for i in range(60):
+        name = f"e{rng.randrange(30)}"
+        if rng.random() < 0.4 and name not in seen:
+            stream.event(name, "w")
+            seen.add(name)
+            awaited.pop(name, None)
+        else:
+            stream.verdict(name, rng.choice(["x", "y", None]))
+            if name not in seen:
+                awaited[name] = None
+    learner, _ = process(stream.records)
+    assert learner.report(1.0).verdicts.awaited == len(awaited)
+    learner.rules = learner.rules._replace(now=3)  # whose reports are replayed to the byte
+    assert learner.report(1.0).verdicts.awaited == 0
+    stream.time += 1e6
+    for name in ("last", "but one"):  # time is what two records in a row have reached
+        stream.verdict(name, "x")
+    learner, _ = process(stream.records, window=1e5)
+    assert learner.report(1.0).verdicts.awaited == 2
+
+
+@FEW
 @given(rng=SEEDS, data=st.data())
 def test_what_no_label_judged_is_estimated_by_what_labels_did(rng, data):
     """Of the newest predictions without a label that wait, and of those in the window, told from what was published."""
