@@ -251,6 +251,20 @@ def test_what_was_left_out_is_told_at_the_end(told, tmp_path):
     assert told("rebuild", *flags)[1].splitlines()[-1] == f"{unlabelled} that counts"
 
 
+def test_a_model_that_was_learned_anew_is_verified_where_that_is_asked_for(told):
+    flags = ["--set", "model.kind=naive_bayes"]
+    assert told("replay", "flat.jsonl", *flags)[0] == 0
+    assert told("run", "--until-end", *flags)[0] == 0
+    flags += ["--set", 'classes.aliases={ b = "a" }']
+    assert told("rebuild", *flags)[0] == 0
+    assert told("run", "--until-end", *flags)[0] == 0
+    whats = "not looked at: --rebuilt learns it once more", "learned once more: the same"
+    for more, said in zip(([], ["--rebuilt"]), whats, strict=True):
+        code, out, _ = told("verify", *more, *flags)
+        end = f"the model that its record 2 took up was {said}, and no event was counted after it"
+        assert (code, out.splitlines()[-1]) == (0, f"verified: the journal; {end}")
+
+
 def test_a_configuration_in_the_folder_that_is_not_read_is_told(told, tmp_path):
     (tmp_path / "streamnb.toml").write_text("[model]\nkind = 'naive_bayes'\n")
     code, out, err = told("config", "show")
