@@ -23,6 +23,7 @@ from streamnb.model.encoding.vocabulary import Vocabulary
 from streamnb.model.mixture.hypotheses import Hypothesis
 from streamnb.model.naive_bayes import sufficient_statistics
 from streamnb.model.naive_bayes.room import NEWEST, Room
+from streamnb.model.softmax.feature_table import Features
 from streamnb.wire.codec import decode_prediction
 from streamnb.worker import Pace
 
@@ -106,6 +107,28 @@ def test_so_it_is_where_labels_come_late_are_changed_and_taken_back(rng, name):
         learned_in_cuts(learners[1], stream, rng)
     assert learners[0].model.n_prunings > 0
     assert digests(learners[0]) == digests(learners[1])
+
+
+@FEW
+@given(rng=SEEDS, memory=st.sampled_from([6000, 15_000, 60_000]), labels=st.integers(2, 6))
+def test_so_it_is_where_there_is_room_for_words_and_not_for_their_features(rng, memory, labels):
+    stream, made = records(crowded(rng, 400, labels)), []
+
+    def learner():
+        model = BayesOptimalNB({"text": "text"}, memory=memory)
+        model.statistics.room = Room(4_000_000, 32 * (128 << 10), model._room(4_000_000, NEWEST).tables)
+        made.append(new_learner(model=model, report_seconds=1e9))
+        return made[-1]
+
+    with patch.object(Features, "_refill", autospec=True, side_effect=Features._refill) as refilled:
+        learner().process(stream, 1.0)
+    assert refilled.call_count > 3
+    learned_in_cuts(learner(), stream, rng)
+    one = learner()
+    for record in stream:
+        one.process([record], 1.0)
+    assert one.model.n_prunings == 0
+    assert digests(made[0]) == digests(made[1]) == digests(made[2])
 
 
 def test_what_is_forgotten_is_moved_in_slices_while_the_stream_goes_on(monkeypatch):

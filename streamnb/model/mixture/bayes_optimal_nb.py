@@ -295,10 +295,8 @@ class BayesOptimalNB(CountingModel):
         """As any model, and for features."""
         is_bounded = self._statistics.room is not None and self._plan.takes_features
         has_room = super().has_room(classes, n_bytes, words)
-        # While there are examples of all classes, features are added as far as memory goes, and no further.
-        # A word is a feature, and makes a pair; a value has some more.
-        more = 0 if classes == np.count_nonzero(self._statistics.class_weights) else 4 * words
-        return has_room and not (is_bounded and self._learners.features.is_short(classes, more))
+        # A word is a feature and makes a pair; of twelve values, of five bytes each, each has 16 with its pairs.
+        return has_room and not (is_bounded and self._learners.features.is_short(classes, 8 * words))
 
     def make_room(self, classes: int) -> None:
         """As any model, and for features."""
