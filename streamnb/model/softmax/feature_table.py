@@ -262,18 +262,17 @@ class Features:
             self._refill(int(self._size.sum()) + features, self._slots)
 
     def is_short(self, classes: int, more: int = 0) -> bool:
-        """Whether so many classes, and so many features more, take what some are forgotten for."""
-        taken, most = self.memory(classes, more)
+        """Whether, with so many classes, and so many features more, there is no memory for another one."""
+        taken, most = self.memory(classes, more + 1)
         return taken > most
 
     def memory(self, classes: int, more: int = 0) -> Part:
-        """What so many classes, features that there are, and so many more take of seven eighths of the memory."""
+        """What the features there are, and so many more, take with so many classes."""
         row = row_bytes(self.weights.shape[1], classes)
-        taken = row * (self.size + more) + _ENTRY_BYTES * int(self._size[1])
-        return Part(taken, 7 * int(self._memory[0]) // 8)
+        return Part(row * (self.size + more) + _ENTRY_BYTES * int(self._size[1]), int(self._memory[0]))
 
     def make_room(self, classes: int) -> None:
-        """Where so many classes take more than seven eighths of the memory, forget down to three quarters.
+        """Where there is no memory for another one with so many classes, forget down to seven eighths of it.
 
         Those that were met once go, then those with the smallest weight, and of equals those met first.
         Owners stay: they hold what was learned of all features of theirs.
@@ -281,7 +280,7 @@ class Features:
         if not self.is_short(classes):
             return
         size, is_owner = self.size, self.table[: self.size, OWNER] == NOBODY
-        most = 3 * int(self._memory[0]) // 4 // row_bytes(self.weights.shape[1], classes)
+        most = int(self._memory[0]) * 7 // 8 // row_bytes(self.weights.shape[1], classes)
         weights = np.where(is_owner, MOST + 1, self.table[:size, TOTAL])
         is_kept = heaviest(weights, max(most, int(np.count_nonzero(is_owner))))
         rest, numbers = np.flatnonzero(is_kept), np.append(np.cumsum(is_kept) - 1, NOBODY)
