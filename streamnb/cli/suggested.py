@@ -11,13 +11,13 @@ from shlex import quote
 from streamnb.errors import StreamnbError
 
 _COMMAND = re.compile(
-    r"\bstreamnb (?:(?:config|dlq|journal|labels|snapshot|topics) [a-z]+|dashboard|doctor|explain|forget|inspect|"
-    r"label|predict|read|rebuild|replay|run|score|serve|token|verify)\b(?! --help)"
+    r"\bstreamnb (?:(?:config|dlq|journal|labels|snapshot|topics) [a-z]+|dashboard|doctor|explain|forget|"
+    r"inspect|label|predict|read|rebuild|replay|run|score|serve|token|verify)\b(?! --help)"
 )
 
 
 def repeated(text: str, options: argparse.Namespace) -> str:
-    """The text, fit to be pasted: each command in it has the options that say of which log and model it is."""
+    """The text, fit to be pasted: each command in it has the options that say of which log it is, and how."""
     given = [
         f" {flag} {quote(value)}"
         for flag, values in (

@@ -427,7 +427,10 @@ def test_a_snapshot_of_another_log_is_said_to_be_one(naive, tmp_path):
 
 def test_what_is_wrong_is_said_with_what_to_do(tmp_path):
     done = ask(tmp_path, "predict", "free", code=1)
-    assert "there is no snapshot in mails.db.snapshots: `streamnb run --log sqlite:///mails.db` keeps" in done.stderr
+    assert (
+        "there is no snapshot in mails.db.snapshots: `streamnb run --log sqlite:///mails.db` keeps"
+        in done.stderr
+    )
     MultinomialNB().save(tmp_path / "empty.snb")
     for command in ("predict", "explain", "token"):
         done = ask(tmp_path, command, "free", code=1, flags=["--snapshot", "empty.snb"])

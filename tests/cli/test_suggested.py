@@ -18,7 +18,10 @@ def leaves(parser, path=()):
     nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not nested:
         whats = [f" {a.choices[0]}" for a in parser._actions if a.dest == "action"]
-        yield f"{' '.join(path)}{''.join(whats)}", {name for a in parser._actions for name in a.option_strings}
+        yield (
+            f"{' '.join(path)}{''.join(whats)}",
+            {name for a in parser._actions for name in a.option_strings},
+        )
     for action in nested:
         for name, made in action.choices.items():
             yield from leaves(made, (*path, name))

@@ -444,7 +444,7 @@ def test_withdrawals_are_joined_and_bounded():
 @given(rng=SEEDS)
 def test_labels_that_are_ahead_of_their_events_are_counted_until_these_come_or_time_is_up(rng):
     stream, awaited, seen = Stream(start=0.0), {}, set()
-    for i in range(60):
+    for _ in range(60):
         name = f"e{rng.randrange(30)}"
         if rng.random() < 0.4 and name not in seen:
             stream.event(name, "w")
