@@ -203,7 +203,7 @@ def test_a_log_whose_name_is_mistyped_is_not_begun(told, tmp_path):
     (tmp_path / "tickets.db").touch()
     for command in (["replay", "flat.jsonl"], ["label", "e1", "a"], ["labels", "withdraw", "--source", "x"]):
         code, _, err = told(*command, *labels, "sqlite:///tikcets.db")
-        said = "there is no log at tikcets.db; did you mean tickets.db? `streamnb topics create` makes one"
+        said = "there is no log at tikcets.db; did you mean tickets.db? `streamnb topics create --log"
         assert (code, said in err, (tmp_path / "tikcets.db").exists()) == (1, True, False), err
     code, _, err = told("label", "e1", "a", *labels, "sqlite:///other.db")
     assert (code, "there is no log at other.db: `streamnb topics create`" in err) == (1, True)

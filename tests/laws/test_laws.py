@@ -444,6 +444,7 @@ def test_predicting_changes_nothing(rows, x):
     assert bytes_of(model) == before
 
 
+@pytest.mark.filterwarnings("ignore::streamnb.errors.UndeclaredTextWarning")  # some look like sentences
 @given(
     EXAMPLES,
     st.dictionaries(st.sampled_from("pqrs"), st.one_of(st.floats(), st.text(), st.booleans(), st.none())),

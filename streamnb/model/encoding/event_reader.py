@@ -26,7 +26,7 @@ from streamnb.model.encoding.data_frame import Column, Columns, columns_of, is_f
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.layout import Layout
 
-_SENTENCE = 5  # blanks
+_SENTENCE = 5  # blanks, each between two words
 _KINDS: dict[str, Attribute] = {"text": Text(), "nominal": Nominal(), "continuous": Continuous()}
 
 
@@ -102,7 +102,10 @@ class EventReader:
         found = [
             name
             for name, value in x.items()
-            if type(value) is str and value.count(" ") >= _SENTENCE and name not in known
+            if type(value) is str
+            and value.count(" ") >= _SENTENCE  # which is fast
+            and len(value.split()) > _SENTENCE
+            and name not in known
         ]
         self._told.update(found)
         return found

@@ -55,7 +55,7 @@ WAYS = [one_by_one, at_once, as_a_frame, as_the_engine_does]
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("model", "name", "warns"), CASES)
 def test_it_is_told_once_outside_the_engine(model, name, warns, way):
-    rows = [({name: f"{WORDS} {i}", "plan": "pro plus"}, "ab"[i % 2]) for i in range(40)]
+    rows = [({name: f"{WORDS} {i}", "plan": "pro      plus"}, "ab"[i % 2]) for i in range(40)]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default", UndeclaredTextWarning)
         way(model.clone(), rows)
