@@ -19,6 +19,7 @@ from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.model.encoding.tokenizer import words
 from streamnb.model.interface.evidence import LIMIT, Explanation, Item
+from streamnb.model.interface.predictions import Posteriors
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
 
@@ -35,13 +36,14 @@ def explained(
 
     Raises StreamnbError where nothing can be said.
     """
-    said = model.predicted([event])[0]
-    found = _explanation(model, event, said, against, of)
+    told = model.posteriors([event])
+    (said,) = model.by_label(told)
+    found = _explanation(model, event, said, against, of, told)
     return {
         "label": str(found.predicted),
         "against": str(found.runner_up),
         "probabilities": said,
-        **model.decided([said])[0],
+        **model.decided(told)[0],
         "prior": found.prior,
         "evidence": [_described(model.model, item) for item in found.items[:top]],
         "turns": _turning(model, event, found, next(iter(said))),
@@ -67,12 +69,19 @@ def decision_of(answer: Mapping[str, Any]) -> str:
 
 
 def _explanation(
-    model: Asked, event: Event, said: Mapping[str, float], against: str | None, of: str | None
+    model: Asked,
+    event: Event,
+    said: Mapping[str, float],
+    against: str | None,
+    of: str | None,
+    told: Posteriors,
 ) -> Explanation:
     """What the model says for its label. Raises ConfigError where it cannot say anything."""
     known = model.with_examples(said)
     if against is not None and against not in known:
         gone = "all of its examples were taken back" if against in said else "no such label"
+        if against in model.quarantined:
+            gone = f"it has fewer than {model.min_learns} examples (classes.min_learns)"
         raise ConfigError(
             f"--against {against}: {gone}; the model has {some_of(known)}{did_you_mean(against, known)}"
         )
@@ -87,12 +96,13 @@ def _explanation(
         found = model.model.explanation_one(event.x, event.ts, labels[other], labels[first])
         assert found is not None  # noqa: S101  there are two
         return found
-    items = model.model.explain_one(event.x)
+    items = [] if told.hides_rival else model.model.explain_one(event.x)
     if against is not None:
         raise ConfigError("--against: this kind of model compares with the next label alone")
     if not items:
         raise ConfigError(
-            "there is no evidence: no value of the event is known, or this kind of model gives none; "
+            "there is no evidence: no value of the event is known, or a class of fewer examples than "
+            "classes.min_learns is nearly as probable, or this kind of model gives none; "
             "model.kind=mixture and naive_bayes do"
         )
     (before,) = model.predicted([Event("-", {})])
@@ -163,8 +173,10 @@ def _fewest(model: Asked, event: Event, label: str) -> list[list[Item]]:
     naive, found = model.model, []
     if not isinstance(naive, NaiveBayes) or len(naive.classes) > _MOST_CLASSES:
         return []
+    (first,) = (one for one in naive.classes if str(one) == label)
     for other, weight in naive.class_weights.items():
-        one = naive.explanation_one(event.x, event.ts, other) if weight and str(other) != label else None
+        is_told = weight and other not in {first, *model.quarantined}
+        one = naive.explanation_one(event.x, event.ts, other, first) if is_told else None
         if one is None:
             continue
         if max(abs(term) for term in (one.prior, *(item.log_odds for item in one.items))) >= LIMIT:

@@ -26,6 +26,7 @@ from streamnb.events import Event
 from streamnb.model.attributes.attributes import some_of
 from streamnb.model.attributes.nearest import did_you_mean, nearest
 from streamnb.model.attributes.parameters import of
+from streamnb.model.compiled.arrays import Floats
 from streamnb.model.evaluation.decisions import DecisionRule, weights_before
 from streamnb.model.evaluation.unseen import told_unseen
 from streamnb.model.interface.evidence import LIMIT
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
             records the journal has behind it; None is not known. And whether it is none of this log's.
         labels: what says where labels come from, for who has none.
         rule: by which it is decided; None where it is not.
+        min_learns: the examples with which a class may be predicted.
     """
 
     model: Any
@@ -59,6 +61,7 @@ class Asked(NamedTuple):
     told: dict[str, Any]
     labels: str = "events.label says where labels stand"
     rule: DecisionRule | None = None
+    min_learns: int = 1
 
     def event(self, text: str) -> Event:
         """The event of a text, or of a JSON object, for which it stands. Raises StreamnbError."""
@@ -123,30 +126,58 @@ class Asked(NamedTuple):
 
     def predicted(self, events: Iterable[Event]) -> list[dict[str, float]]:
         """P(label | event) of each, the most probable label first. Raises SnapshotError for none."""
+        return self.by_label(self.posteriors(events))
+
+    def posteriors(self, events: Iterable[Event]) -> Posteriors:
+        """What may be told of events. Raises SnapshotError where that is nothing."""
         events = list(events)
         try:
-            posteriors = self.model.predict_posteriors([e.x for e in events], [e.ts for e in events])
+            posteriors: Posteriors = self.model.predict_posteriors(
+                [e.x for e in events], [e.ts for e in events]
+            )
         except (TypeError, ValueError) as error:
             raise MalformedEvent("wrong-type", "$", str(error)) from error
-        rows = posteriors.probabilities.tolist()
-        if not all(map(any, rows)):
+        if self.min_learns > 1:
+            weights = weights_before(posteriors.classes, self.model.class_weights)
+            posteriors = posteriors.quarantine(weights, self.min_learns)
+        if not posteriors.probabilities.any(axis=1).all():
+            missing = "; ".join(readiness(self.model.class_weights, self.min_learns)["missing"])
             raise SnapshotError(
-                f"{self.told['file']}: nothing has been learned yet: no event had a label; "
+                f"{self.told['file']}: nothing may be predicted yet (classes.min_learns): {missing}"
+                if self.quarantined
+                else f"{self.told['file']}: nothing has been learned yet: no event had a label; "
                 f"`streamnb run` learns, and {self.labels}"
             )
-        return [_by_label(posteriors.classes, row) for row in rows]
+        return posteriors
 
-    def decided(self, said: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
-        """What to decide by each answer, and what that is expected to cost; nothing without a rule."""
-        if self.rule is None or not said:
-            return [{}] * len(said)
-        classes = [str(label) for label in self.model.class_weights]
-        rows = np.array([[one[label] for label in classes] for one in said])
-        known = np.full(len(said), len(classes))
-        unseen = told_unseen(np.full(len(said), self.model.n_events), known)
-        weights = weights_before(classes, self.model.class_weights) if self.rule.is_weighing else None
-        found = self.rule.decide(Posteriors(classes, rows, known), unseen, weights)
+    def by_label(self, posteriors: Posteriors) -> list[dict[str, float]]:
+        """Label -> probability, the most probable first; of equals the first met."""
+        hidden = self.quarantined
+        kept = [(k, str(label)) for k, label in enumerate(posteriors.classes) if label not in hidden]
+        return [
+            dict(sorted(((label, row[k]) for k, label in kept), key=lambda one: -one[1]))
+            for row in posteriors.probabilities.tolist()
+        ]
+
+    def unseen(self, posteriors: Posteriors) -> Floats:
+        """The probability that the label of each is a new one, or one that may not be told."""
+        n = len(posteriors.known)
+        return told_unseen(np.full(n, self.model.n_events), posteriors.known, posteriors.held)
+
+    def decided(self, posteriors: Posteriors) -> list[dict[str, Any]]:
+        """What to decide of each, and what that is expected to cost; nothing without a rule."""
+        if self.rule is None:
+            return [{}] * len(posteriors.known)
+        is_weighing, learned = self.rule.is_weighing, self.model.class_weights
+        weights = weights_before(posteriors.classes, learned) if is_weighing else None
+        found = self.rule.decide(posteriors, self.unseen(posteriors), weights)
         return [{"decision": one, "expected_cost": cost} for one, cost in zip(*found, strict=True)]
+
+    @property
+    def quarantined(self) -> set[Any]:
+        """The classes that have too few examples to be predicted."""
+        least = self.min_learns
+        return {k for k, n in self.model.class_weights.items() if n < least} if least > 1 else set()
 
     def with_examples(self, said: Mapping[str, float]) -> list[str]:
         """The labels of an answer, but for those whose examples were all taken back."""
@@ -187,7 +218,8 @@ def asked_of(model: Any, learned: Config, rules: Rules, told: dict[str, Any]) ->
     reads_texts = learned.model.kind not in CLASSIFIERS or CLASSIFIERS[learned.model.kind].reads_texts
     texts = [place.name for place in schema.places if place.kind == "text"] if reads_texts else []
     rule = wiring.rule(learned)
-    made = Asked(model, schema, list(dict.fromkeys(texts)), rules, told, rule=rule)
+    least = learned.classes.min_learns
+    made = Asked(model, schema, list(dict.fromkeys(texts)), rules, told, rule=rule, min_learns=least)
     topic = learned.topics.labels
     return made._replace(labels=f"`streamnb label ID LABEL` writes to {topic}") if topic else made
 
@@ -197,9 +229,19 @@ def log_odds(p: float, q: float) -> float:
     return (math.log(p) if p > 0.0 else -LIMIT) - (math.log(q) if q > 0.0 else -LIMIT) if p != q else 0.0
 
 
-def _by_label(classes: Iterable[Any], row: Iterable[float]) -> dict[str, float]:
-    """Label -> probability, the most probable first; of equals the first met."""
-    return dict(sorted(zip(map(str, classes), row, strict=True), key=lambda item: -item[1]))
+def readiness(weights: Mapping[Any, float], min_learns: int) -> dict[str, Any]:
+    """Whether a model tells classes apart by now, and what is missing.
+
+    Its status is "empty" where nothing was learned, "warming" where fewer than two classes may be predicted,
+    and else "ready"; what is missing then is of further ones.
+    """
+    met = {str(label): weight for label, weight in weights.items() if weight > 0.0}
+    few = [label for label, weight in met.items() if weight < min_learns] if min_learns > 1 else []
+    missing = [f"label {label} has {met[label]:,g} of {min_learns:,} examples" for label in few[:_MOST_TOLD]]
+    missing += [f"so have {len(few) - _MOST_TOLD:,} other labels"] if len(few) > _MOST_TOLD else []
+    missing += ["no event has a second label"] if len(met) == 1 else [] if met else ["no event has a label"]
+    status = "empty" if not met else "warming" if len(met) - len(few) < 2 else "ready"
+    return {"status": status, "missing": missing}
 
 
 def _loaded(config: Config, given: str | None) -> Loaded:

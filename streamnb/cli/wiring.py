@@ -126,6 +126,7 @@ def settings(config: Config) -> Settings:
         monitors=tuple(map(_monitor, config.monitors)),
         letter_bytes=config.events.letter_bytes or _letter_bytes(config),
         max_classes=config.classes.max,
+        min_learns=config.classes.min_learns,
         labels=_labels(config) if config.keeps_events else None,
         decision=rule(config),
         **msgspec.structs.asdict(config.predictions),

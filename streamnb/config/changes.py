@@ -39,7 +39,7 @@ _MAY_CHANGE = re.compile(
         | topics\.(predictions|metrics|dead_letters|labels|alerts)
         | events\.(id|max_bytes|letter_bytes|clock|repeats)
         | labels\..*
-        | classes\.(max|aliases\..*)
+        | classes\.(max|min_learns|aliases\..*)
         | memory\.(budget|shares)
     """,
     re.VERBOSE | re.DOTALL,

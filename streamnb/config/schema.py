@@ -322,14 +322,16 @@ class MemoryConfig(Section, frozen=True):
 
 
 class ClassesConfig(Section, frozen=True):
-    """How many classes there may be, and what labels are read as.
+    """How many classes there may be, which may be predicted, and what labels are read as.
 
     Attributes:
         max: an event or verdict with a label beyond so many becomes a dead letter; 0 is no limit.
+        min_learns: the examples with which a class may be predicted; until then it is quarantined.
         aliases: label -> the one that it is read as; "" is no label.
     """
 
     max: Annotated[int, whole(0)] = 10_000
+    min_learns: Annotated[int, whole(1)] = 1
     aliases: Annotated[dict[str, str], ALIASES] = msgspec.field(default_factory=dict)
 
 

@@ -68,6 +68,7 @@ def shaping_of(config: Config) -> dict[str, Any]:
         del shaping["model"][name]
     shaping["model"] |= config.model.own
     _drop([shaping["classes"]], "aliases", {})  # journals without them are older
+    _drop([shaping["classes"]], "min_learns", 1)
     for section, former in FORMER.items():
         for key, value in former.items():
             _drop([shaping[section]], key, value)

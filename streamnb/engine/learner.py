@@ -606,6 +606,7 @@ class Learner:
             if len(events) == 1 and self.rules.count_room_changes:
                 self._admission.admits({labels[0]})  # of all that is said of it this alone takes room
         weighs = self.decisions is not None and self.decisions.rule.is_weighing
+        weighs |= self.settings.min_learns > 1
         taught = self.model.class_weights if weighs else {}
         posteriors = self.model.predict_then_learn_many(
             [event.x for event in events], labels, weights, [event.ts for event in events]
@@ -615,11 +616,13 @@ class Learner:
         ]
         ages = list(accumulate(are_learned[:-1], initial=learned))
         before = weights_before(posteriors.classes, taught, labels, weights) if weighs else None
+        posteriors = self.told(posteriors, before)
         decided = self.decided(posteriors, ages, before)
         if self.late is None:
             column = self._known.follow(posteriors.classes).columns
             columns = [-1 if label is None else column.get(label, -1) for label in labels]
-            self.progressive.update_many(posteriors.probabilities, np.array(columns, dtype=np.int64))
+            truth = np.array(columns, dtype=np.int64)
+            self.progressive.update_many(posteriors.probabilities, truth, held=posteriors.held)
             if self.decisions is not None and decided is not None:
                 self.decisions.add(decided.labels, labels)
         else:
@@ -668,11 +671,21 @@ class Learner:
         if not events:
             return []
         evidence = self._evidence(events[0]) if self.settings.evidence else None
-        posteriors = self.model.predict_posteriors([one.x for one in events], [one.ts for one in events])
+        said = self.model.predict_posteriors([one.x for one in events], [one.ts for one in events])
+        posteriors = self.told(said)
         labels, ages = [one.label for one in events], [self.model.n_events] * len(events)
         decided = self.decided(posteriors)
         predictions = self._predictions(events, labels, posteriors, ages, decided, now, evidence, journal)
         return self._published(predictions, records, now)
+
+    def told(self, posteriors: Posteriors, before: Floats | None = None) -> Posteriors:
+        """What may be told of predictions: no class that is quarantined; `before` as of `decided`."""
+        least = self.settings.min_learns
+        if least == 1:
+            return posteriors
+        if before is None:
+            before = weights_before(posteriors.classes, self.model.class_weights)
+        return posteriors.quarantine(before, least)
 
     def decided(
         self,
@@ -683,7 +696,7 @@ class Learner:
         """What is decided of predicted events; None where nobody asks.
 
         Args:
-            posteriors: what the model said of them.
+            posteriors: what is told of them.
             ages: how many events it had learned before each; None is what it has learned by now.
             before: with what weights of classes, see `weights_before`; None is by now.
         """
@@ -691,10 +704,10 @@ class Learner:
             return None
         n, rule = len(posteriors.known), self.decisions.rule
         ages = [self.model.n_events] * n if ages is None else ages
-        unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known)
+        unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known, posteriors.held)
         if rule.is_weighing and before is None:
             before = weights_before(posteriors.classes, self.model.class_weights)
-        return rule.decide(posteriors, unseen, before)
+        return rule.decide(posteriors, unseen, before if rule.is_weighing else None)
 
     def _predictions(
         self,
@@ -709,6 +722,8 @@ class Learner:
     ) -> list[Prediction]:
         """What is said of events by a model that had learned so many."""
         name = self.settings.name
+        if evidence and posteriors.hides_rival:
+            evidence = ()
         return [
             Prediction(
                 id=event.id,
@@ -731,7 +746,7 @@ class Learner:
                 truths,
                 posteriors.labels(),
                 _by_class(posteriors, self.settings.top),
-                self._unseen(ages, posteriors.known),
+                self._unseen(ages, posteriors),
                 repeat(_UNDECIDED, len(ages)) if decided is None else zip(*decided, strict=True),
                 self._weighed(posteriors),
                 ages,
@@ -840,11 +855,12 @@ class Learner:
         self.tally.alerts[alert.monitor, alert.kind, alert.state] += 1
         return NewRecord(self.settings.alerts, self.settings.name.encode(), encode_alert(alert))
 
-    def _unseen(self, ages: Sequence[int], known: Ints) -> Iterable[float | None]:
+    def _unseen(self, ages: Sequence[int], posteriors: Posteriors) -> Iterable[float | None]:
         """P(a label that was never learned) of each event, where predictions tell it."""
         if not self.settings.unseen:
             return repeat(None, len(ages))
-        found: list[float | None] = told_unseen(np.array(ages, dtype=np.int64), known).tolist()
+        unseen = told_unseen(np.array(ages, dtype=np.int64), posteriors.known, posteriors.held)
+        found: list[float | None] = unseen.tolist()
         return found
 
     def _weighed(self, posteriors: Posteriors) -> Iterator[dict[str, float] | None]:
@@ -956,11 +972,16 @@ def _shortened(prediction: Prediction, n_bytes: int) -> Prediction:
 def _by_class(posteriors: Posteriors, top: int) -> Iterable[tuple[dict[Any, float], float | None]]:
     """Class -> probability of each event, of the classes that had been met before it, and of the rest.
 
-    Of the `top` most probable ones, and of equals those met first; 0 is all.
+    None of them is quarantined. Of the `top` most probable ones, and of equals those met first; 0 is all.
     """
-    if not 0 < top < len(posteriors.classes):
+    classes, known, apart = posteriors.classes, posteriors.known.tolist(), posteriors.quarantined
+    if apart is not None:
+        kept = [np.flatnonzero(~row[:n]) for row, n in zip(apart, known, strict=True)]
+        named = zip(posteriors.probabilities, kept, strict=True)
+        most = top or len(classes)
+        return [_most_probable([classes[k] for k in some.tolist()], row[some], most) for row, some in named]
+    if not 0 < top < len(classes):
         return zip(_all_by_class(posteriors), repeat(None))
-    classes, known = posteriors.classes, posteriors.known.tolist()
     rows = zip(posteriors.probabilities, known, strict=True)
     return [_most_probable(classes, row[:n], top) for row, n in rows]
 

@@ -97,6 +97,7 @@ class Settings:
         top: the most classes whose probabilities a prediction tells; 0 is all, whatever they take.
         by: who publishes predictions, "learner" or "scorers"; the learner makes and scores them all the same.
         max_classes: the most classes; an event or verdict with another label is a dead letter. 0 is no limit.
+        min_learns: the examples with which a class may be predicted; 1 is any.
         labels: how labels are taken that come apart; None where all come in their events.
         decision: by which rule predictions say what to decide; None where they do not.
     """
@@ -122,5 +123,6 @@ class Settings:
     top: int = 0
     by: str = "learner"
     max_classes: int = 0
+    min_learns: int = 1
     labels: LabelSettings | None = None
     decision: DecisionRule | None = None

@@ -135,7 +135,7 @@ def _print_event(answer: Mapping[str, Any]) -> None:
     if said is None:
         print("; no prediction of it was found")
     elif said["label"] is None:
-        print(f", predicted when nothing had been learned, {served.moment(said['ts'])}")
+        print(f", predicted when no class could be, {served.moment(said['ts'])}")
     else:
         truth = "" if said["truth"] is None else f", its label is {printable(said['truth'])}"
         decided = f", {printable(decision_of(said))}" if "decision" in said else ""

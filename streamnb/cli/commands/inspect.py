@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from streamnb.cli import wiring
+from streamnb.cli.asked import readiness
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.entity_chains import chains, print_chains
 from streamnb.cli.reports.structures import edges, print_edges
@@ -65,6 +66,7 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
     described = {
         "model": learner.settings.name,
         "learned": model.n_events,
+        **readiness(weights, learner.settings.min_learns),
         "attributes": model.n_attributes,
         "classes": classes,
         "moments": _moments(model),
@@ -161,6 +163,8 @@ def print_description(description: dict[str, Any]) -> None:
         f"model {printable(description['model'])}: {of(description['learned'], 'event')} learned, "
         f"{len(description['classes'])} classes, {description['attributes']:,} words and values"
     )
+    if description["missing"]:
+        print(printable(f"{description['status']}: {'; '.join(description['missing'])}"))
     if "posterior" in description:
         print()
         print_posterior(msgspec.convert(description["posterior"], PosteriorReport))

@@ -123,10 +123,17 @@ def _decoded(model: Asked, raw: bytes) -> Event | MalformedEvent:
 
 
 def _answers(model: Asked, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
-    predicted = model.predicted(events)
-    for said, decided in zip(predicted, model.decided(predicted), strict=True):
+    told = model.posteriors(events)
+    each = zip(model.by_label(told), model.unseen(told).tolist(), model.decided(told), strict=True)
+    for said, unseen, decided in each:
         label = next(iter(said))
-        yield {"label": label, "probability": said[label], "probabilities": said, **decided}
+        yield {
+            "label": label,
+            "probability": said[label],
+            "probabilities": said,
+            "unseen": unseen,
+            **decided,
+        }
 
 
 def _line(answer: dict[str, Any]) -> str:

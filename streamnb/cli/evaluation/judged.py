@@ -34,9 +34,11 @@ class _Validation(ProgressiveValidation):
         super().__init__(window)
         self._noted, self._n = noted, 0
 
-    def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
+    def update_many(
+        self, probabilities: Floats, truths: Ints, n_classes: int | None = None, held: Floats | float = 0.0
+    ) -> None:
         """Score a batch of events."""
-        super().update_many(probabilities, truths, n_classes)
+        super().update_many(probabilities, truths, n_classes, held)
         told = np.flatnonzero(truths >= 0)
         self._noted(self._n + told, scored(probabilities[told], truths[told]))
         self._n += truths.size

@@ -71,12 +71,12 @@ def train_then_test(
     learner.prune()
     scored = _decoded(learner, test, tally)
     while part := list(islice(scored, _AT_ONCE)):
-        posteriors = learner.model.predict_posteriors(
-            [event.x for event in part], [event.ts for event in part]
-        )
+        said = learner.model.predict_posteriors([event.x for event in part], [event.ts for event in part])
+        posteriors = learner.told(said)
         column = {label: k for k, label in enumerate(posteriors.classes)}
         truths = [-1 if event.label is None else column.get(event.label, len(column)) for event in part]
-        learner.progressive.update_many(posteriors.probabilities, np.array(truths, dtype=np.int64))
+        columns = np.array(truths, dtype=np.int64)
+        learner.progressive.update_many(posteriors.probabilities, columns, held=posteriors.held)
         decided = learner.decided(posteriors)
         if learner.decisions is not None and decided is not None:
             learner.decisions.add(decided.labels, [event.label for event in part])

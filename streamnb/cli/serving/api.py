@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamnb.cli.answers import explained, known_of
-from streamnb.cli.asked import Asked
+from streamnb.cli.asked import Asked, readiness
 from streamnb.cli.judging import doubts
 from streamnb.cli.serving.page import Writing, add_pages
 from streamnb.cli.serving.replica import Replica
@@ -256,8 +256,8 @@ def _ask(app: FastAPI, replica: Replica) -> None:
         """What the model is, and where it stands."""
         with asked() as model:
             weights = {str(label): weight for label, weight in model.model.class_weights.items()}
-            attributes = model.model.n_attributes
-        return {"classes": weights, "attributes": attributes, **replica.state()}
+            attributes, ready = model.model.n_attributes, readiness(weights, model.min_learns)
+        return {"classes": weights, "attributes": attributes, **ready, **replica.state()}
 
 
 def _say(

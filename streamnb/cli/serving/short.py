@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 
 from streamnb.cli.asked import Asked
 from streamnb.cli.serving.guard import Message, Receive, Send, given_once
 from streamnb.cli.serving.replica import Replica
 from streamnb.errors import StreamnbError
 from streamnb.events import Event
-from streamnb.model.evaluation.unseen import told_unseen
 
 PATH = "/predict"
 _SHORT = 2000  # characters: nobody notices that the others wait
@@ -30,9 +28,8 @@ _decode = msgspec.json.Decoder(_Question).decode
 
 def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
     """What a model says of events, as JSON. Raises StreamnbError."""
-    predicted, n = model.predicted(events), len(events)
-    known = np.array([len(said) for said in predicted])
-    unseen = told_unseen(np.full(n, model.model.n_events), known).tolist()
+    told = model.posteriors(events)
+    each = zip(events, model.by_label(told), model.unseen(told).tolist(), model.decided(told), strict=True)
     found = [
         {
             "id": None if event.id == "-" else event.id,
@@ -43,7 +40,7 @@ def answered(model: Asked, journal: int | None, events: list[Event]) -> bytes:
             **decided,
             **({"warning": warning} if (warning := model.strange(event)) else {}),
         }
-        for event, said, new, decided in zip(events, predicted, unseen, model.decided(predicted), strict=True)
+        for event, said, new, decided in each
     ]
     return msgspec.json.encode({"predictions": found, "journal": journal})
 

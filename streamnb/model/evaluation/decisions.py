@@ -33,6 +33,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import numpy as np
 
+from streamnb.model.attributes.signatures import Flags
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats, Ints
 
@@ -53,6 +54,10 @@ class Said(Protocol):
     @property
     def known(self) -> Ints:
         """How many classes had been met before each event, shape (n,)."""
+
+    @property
+    def quarantined(self) -> Flags | None:
+        """Which classes may not be decided, shape (n, K); None: none."""
 
 
 class Decided(NamedTuple):
@@ -114,6 +119,8 @@ class DecisionRule(msgspec.Struct, frozen=True):
         for d, v, cost in self._given(classes):
             gains[:, d] += P[:, v] * (1.0 - cost)
         gains[np.arange(K) >= said.known[:, np.newaxis]] = _UNKNOWN
+        if said.quarantined is not None:
+            gains[said.quarantined] = _UNKNOWN
         gain = gains.max(axis=1, keepdims=True)
         best = np.where(gains == gain, P, -1.0).argmax(axis=1)
         least = unseen + (1.0 - unseen) * np.maximum(0.0, 1.0 - gain[:, 0])

@@ -287,7 +287,9 @@ class ProgressiveValidation(Shown):
         """The most events the window holds."""
         return len(self._ring.labels)
 
-    def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
+    def update_many(
+        self, probabilities: Floats, truths: Ints, n_classes: int | None = None, held: Floats | float = 0.0
+    ) -> None:
         """Score a batch of events in order. How a stream is cut into batches changes nothing.
 
         Args:
@@ -296,6 +298,7 @@ class ProgressiveValidation(Shown):
             truths: shape (n,), class indices; below 0 = unlabelled and not scored; K and beyond = unseen.
             n_classes: how many classes are known after the batch, where that may be more than the arrays
                 have shown so far.
+            held: shape (n,), the probability of classes that may not be predicted: they have 0 in the rows.
 
         Raises:
             ValueError: if the shapes disagree, a value is no probability, or `n_classes` is less than what

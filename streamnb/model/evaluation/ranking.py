@@ -5,7 +5,8 @@ one that is of a class was given the higher probability of it; equal ones count 
 It is the same whichever class is asked for.
 
 Progressive validation charges 34.5 nats for a label that was never seen, whoever predicts. The open log loss
-charges what `unseen` says: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other.
+charges what `unseen` says: -ln P(new) for such a label, and -ln (1 - P(new)) P(label) for any other. Classes
+that may not be predicted are as new ones: P(new) is then u + (1 - u) h, where h is what they have together.
 
 Below 1 in 100 the ten bins of a calibration curve are too wide: each decade has a bin of its own.
 """
@@ -74,11 +75,14 @@ class OpenValidation(ProgressiveValidation):
         # Times, sum of probabilities in units, how often it came; of each decade.
         self._improbable = [(0, 0, 0)] * (len(_DECADES) - 1)
 
-    def update_many(self, probabilities: Floats, truths: Ints, n_classes: int | None = None) -> None:
+    def update_many(
+        self, probabilities: Floats, truths: Ints, n_classes: int | None = None, held: Floats | float = 0.0
+    ) -> None:
         """Score a batch of events in order; see `ProgressiveValidation`."""
         before = self.events
         super().update_many(probabilities, truths, n_classes)
-        self._open_losses.append(self._open_loss(probabilities, truths, before))
+        held = np.broadcast_to(held, truths.shape)
+        self._open_losses.append(self._open_loss(probabilities, truths, before, held))
         self._note_improbable(probabilities, truths)
         self._shown = max(self._shown, probabilities.shape[1], int(truths.max(initial=-1)) + 1)
         if self._shown > 2:
@@ -91,13 +95,14 @@ class OpenValidation(ProgressiveValidation):
         is_met = self._is_met | (np.cumsum(of, axis=0) > of)  # in an event before
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log(row[:, 1]) - np.log(row[:, 0])
-        is_open = ((row == 0.0) & ~is_met).any(axis=1)  # nothing is known of a class that was never met
+        # Nothing is known of a class that was never met, or is said of one that may not be predicted.
+        is_open = ((row == 0.0) & ~is_met).any(axis=1) | (held[is_scored] > 0.0)
         odds[is_open | np.isnan(odds)] = 0.0
         self._is_met |= of.any(axis=0)
         self._odds.frombytes(odds.tobytes())
         self._truths.frombytes(truth.astype(np.int8).tobytes())
 
-    def _open_loss(self, probabilities: Floats, truths: Ints, before: int) -> float:
+    def _open_loss(self, probabilities: Floats, truths: Ints, before: int, held: Floats) -> float:
         """In total, of events after so many others."""
         scored = np.flatnonzero(truths >= 0)
         first = {k: i for i, k in reversed([*enumerate(truths[scored].tolist())]) if k not in self._met}
@@ -107,7 +112,10 @@ class OpenValidation(ProgressiveValidation):
         self._met |= first.keys()
         padded = np.pad(probabilities, ((0, 0), (0, 1)))
         told = padded[scored, np.minimum(truths[scored], probabilities.shape[1])]
-        charged = np.where(is_new, unseen, (1.0 - unseen) * np.maximum(told, ESCAPE))
+        h = held[scored]
+        is_new |= (h > 0.0) & (told == 0.0)
+        known = (1.0 - unseen) * np.maximum((1.0 - h) * told, ESCAPE)
+        charged = np.where(is_new, unseen + (1.0 - unseen) * h, known)
         return -math.fsum(np.log(charged).tolist())
 
     def _note_improbable(self, probabilities: Floats, truths: Ints) -> None:

@@ -44,11 +44,12 @@ def probability_of_unseen(events: Ints, classes: Ints) -> Floats:
     return np.asarray((weights * new).sum(axis=1) / weights.sum(axis=1))
 
 
-def told_unseen(events: Ints, classes: Ints) -> Floats:
-    """As `probability_of_unseen`, as predictions tell it: to four digits.
+def told_unseen(events: Ints, classes: Ints, held: Floats | float = 0.0) -> Floats:
+    """As `probability_of_unseen`, as predictions tell it: to four digits, u + (1 - u) h.
 
-    From 1,024 events on it is worked out where their number has ten bits at most, and is linear between: what
-    is worked out serves many events.
+    Here h is `held`, the probability of classes that were seen and may not be predicted. From 1,024 events on
+    u is worked out where their number has ten bits at most, and is linear between: what is worked out serves
+    many events.
     """
     step = np.left_shift(1, np.maximum(np.frexp(events)[1] - _BITS, 0))
     low = events - events % step
@@ -60,6 +61,7 @@ def told_unseen(events: Ints, classes: Ints) -> Floats:
     times = np.diff(starts, append=events.size)
     before, after = np.repeat(np.reshape(sides, (-1, 2)), times, axis=0).T
     told = before + (after - before) * ((events - low) / step)
+    told = told + (1.0 - told) * held
     scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(told)))
     return np.asarray(np.round(told * scale) / scale)
 
