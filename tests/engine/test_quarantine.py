@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from late import EVENTS, effective_labels, late_learner, random_stream, scores_of
 from service import TOPICS, digests, new_learner, raw_events, read_topic, records
-from test_deciding import CUTS, FEW, SEEDS, process, served
+from test_deciding import CUTS, FEW, SEEDS, assert_decided, process, served
 from verifying import journal_of, learn, told, verified
 
 from streamnb.cli.answers import explained
@@ -80,6 +80,8 @@ def test_no_prediction_names_a_class_of_few_examples_and_the_others_keep_their_o
         assert {one["label"], one["decision"] if rule else None} <= {*probabilities, None}
         if least == 1 and not top:
             assert found == probabilities
+        if rule and not top:
+            assert_decided(rule, one, weights)
         if any(probabilities.values()):
             assert sum(found.values()) + one.get("rest", 0.0) == pytest.approx(1.0)
             assert found == pytest.approx({label: probabilities[label] for label in found})
