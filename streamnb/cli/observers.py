@@ -14,7 +14,7 @@ from streamnb.cli.printable import counted, printable
 from streamnb.config import Config
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Committed, Sensor, Sensors, WorkerState
-from streamnb.errors import Unavailable
+from streamnb.errors import AddressTaken, Unavailable
 from streamnb.events import MetricsReport
 from streamnb.model.attributes.parameters import of
 
@@ -22,9 +22,12 @@ _TICK_SECONDS = 1.0
 
 
 @contextmanager
-def watched(config: Config, *more: Sensor) -> Iterator[Sensor]:
-    """A sensor that tells a watchdog, the terminal, `more`, and, where it is to be served, HTTP's clients."""
-    with _guarded(config.log.hang_timeout) as watchdogs, _served(config) as observers:
+def watched(config: Config, *more: Sensor, is_brief: bool = False) -> Iterator[Sensor]:
+    """A sensor that tells a watchdog, the terminal, `more`, and, where it is to be served, HTTP's clients.
+
+    What `is_brief` goes on without these where another process listens at the address.
+    """
+    with _guarded(config.log.hang_timeout) as watchdogs, _served(config, is_brief=is_brief) as observers:
         yield Sensors(*watchdogs, Ticker(), *more, *observers)
 
 
@@ -43,7 +46,7 @@ def _guarded(hang_timeout: float) -> Iterator[Sequence[Sensor]]:
 
 
 @contextmanager
-def _served(config: Config) -> Iterator[Sequence[Sensor]]:
+def _served(config: Config, *, is_brief: bool) -> Iterator[Sequence[Sensor]]:
     """Health and Prometheus, where they are to be served over HTTP."""
     if config.http.address is None:
         yield ()
@@ -52,7 +55,14 @@ def _served(config: Config) -> Iterator[Sequence[Sensor]]:
     from streamnb.adapters.observers.prometheus import PrometheusSensor  # noqa: PLC0415
 
     health, metrics = Health(), PrometheusSensor()
-    endpoints = Endpoints(config.http.address, health, metrics.web_app())
+    try:
+        endpoints = Endpoints(config.http.address, health, metrics.web_app())
+    except AddressTaken as error:
+        if not is_brief:
+            raise
+        print(f"streamnb: {error}; going on without metrics and health", file=sys.stderr)
+        yield ()
+        return
     endpoints.start()
     print(f"metrics and health at http://{endpoints.shown}/metrics, /live and /ready", file=sys.stderr)
     try:

@@ -75,7 +75,13 @@ REFUSED = [
     ("snapshot diff 0 1 --log sqlite:///begun.db", "there is no journal record 1"),
     ("warm anything", "unrecognized arguments"),
 ]
-RIGHT = ["evaluate good.csv", "ablate good.csv", "run --set http.listen= --log sqlite:///log.db", "warm"]
+RIGHT = [
+    "evaluate good.csv",
+    "ablate good.csv",
+    "run --set http.listen= --log sqlite:///log.db",
+    "run --until-end --set http.listen=127.0.0.1:PORT --log sqlite:///log.db",  # it goes on without metrics
+    "warm",
+]
 
 
 @pytest.fixture(scope="module")

@@ -244,6 +244,14 @@ REFUSED = {
 }
 
 
+def test_of_many_changes_the_first_are_told(open_log, tmp_path):
+    learned(open_log, tmp_path, configured(), RAWS[:20])
+    others = [f'{{name="a{i}",kind="nominal"}}' for i in range(9)]
+    with pytest.raises(JournalError, match=r"; and \d+ more; run with the values that were") as refusal:
+        started(open_log, tmp_path, configured(attributes=[*ATTRIBUTES, *others]))
+    assert str(refusal.value).count(" and is ") == 5
+
+
 @on_logs("name", REFUSED, kafka=["name", "input"])
 def test_what_may_not_change_is_refused_with_key_and_both_values(open_log, tmp_path, name):
     changed, says = REFUSED[name]

@@ -71,7 +71,7 @@ def _learn(config: Config, learner: Learner, options: argparse.Namespace, stop: 
     anyone waits for this learner.
     """
     waiting = Waiting(config.kafka.give_up_after, stop)
-    with watched(config, waiting, _Fields(learner, config)) as sensor:
+    with watched(config, waiting, _Fields(learner, config), is_brief=options.until_end) as sensor:
         waiting.sensor = sensor
         try:
             log = wiring.open_log(config, waiting)

@@ -33,6 +33,8 @@ from streamnb.wire.codec import READING
 from streamnb.wire.journal import Change, JournalRecord, chain_outputs
 from streamnb.wire.snapshot import Snapshot
 
+_TOLD = 5
+"""So many changes of the configuration are told."""
 _FREE: AbstractContextManager[object] = nullcontext()
 """Nobody else looks at the learner."""
 Passed = Callable[[Checkpoint, Sequence[NewRecord]], None]
@@ -137,8 +139,9 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
     refused = [f"{c.key} was {brief(c.before)} and is {brief(c.after)}" for c in changes if not c.allowed]
     if refused:
         raise OtherStream(
-            f"what was learned cannot be continued under this configuration: {'; '.join(refused)}; "
-            "run with the values that were, or begin a new log; a second model beside this one needs its own "
+            f"what was learned cannot be continued under this configuration: {'; '.join(refused[:_TOLD])}"
+            f"{f'; and {more:,} more' if (more := len(refused) - _TOLD) > 0 else ''}; "
+            "run with the values that were (by --config, if a file gave them), or begin a new log; a second model beside this one needs its own "
             "model.name, topics.journal and snapshots.folder"
         )
     return changes
