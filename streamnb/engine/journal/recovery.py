@@ -141,8 +141,8 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
         raise OtherStream(
             f"what was learned cannot be continued under this configuration: {'; '.join(refused[:_TOLD])}"
             f"{f'; and {more:,} more' if (more := len(refused) - _TOLD) > 0 else ''}; "
-            "run with the values that were (by --config, if a file gave them), or begin a new log; a second model beside this one needs its own "
-            "model.name, topics.journal and snapshots.folder"
+            "run with the values that were (by --config, if a file gave them), or begin a new log; a second "
+            "model beside this one needs its own model.name, topics.journal and snapshots.folder"
         )
     return changes
 
