@@ -222,7 +222,10 @@ def test_inspect_shows_two_classes_as_a_linear_function(tmp_path):
     streamnb("replay", "third.jsonl", *flags, cwd=tmp_path)
     streamnb("run", "--until-end", *flags, cwd=tmp_path)
     told = answer("inspect", *flags, cwd=tmp_path)
-    assert list(told) == ["journal", "digest", "model", "learned", "attributes", "classes", "moments"]
+    assert list(told) == [
+        *("journal", "digest", "model", "learned", "status", "missing", "attributes", "classes", "moments")
+    ]
+    assert (told["status"], told["missing"]) == ("ready", [])
     assert "log odds of" not in streamnb("inspect", *flags, cwd=tmp_path).stdout
 
 
