@@ -11,7 +11,7 @@ from streamnb.cli import wiring
 from streamnb.cli.printable import printable
 from streamnb.config import Config
 from streamnb.engine.journal.entries import missing_records, partitions_of
-from streamnb.engine.journal.recovery import recover
+from streamnb.engine.journal.recovery import recover, refuse_changes, told
 from streamnb.engine.learner import Learner, LearnerTally
 from streamnb.engine.ports import Log, Record
 from streamnb.errors import JournalError
@@ -44,6 +44,8 @@ def dry_run(
         fresh, identity = wiring.learner(config), wiring.identity(config)
         learner.settings, learner.model = fresh.settings, fresh.model
         at = recover(log, wiring.snapshots(config), learner, identity)
+        if changes := refuse_changes(at, identity) if at.n >= 0 else ():
+            print(f"a run would change the configuration: {printable(told(changes))}", file=sys.stderr)
         missing = missing_records(log, at, identity) if at.n >= 0 else []
         if missing and not accepts_loss:
             raise JournalError(f"{'; '.join(missing)}; go on without them: streamnb run --accept-loss")

@@ -80,12 +80,25 @@ def doubts(labels: Iterable[str], weights: Mapping[str, float], aliases: Mapping
 
 
 def unmet(config: Config, weights: Mapping[Any, float]) -> Iterator[str]:
-    """What is to be said of names in ``[decision]`` that no event has; nothing while no label was learned."""
+    """What there is in ``[decision]`` in vain: names that no event has, a reject that costs too much.
+
+    Nothing while no label was learned.
+    """
     decision = config.decision
     known = [str(label) for label, weight in weights.items() if weight > 0.0]
     for name in named_by(decision) if known else ():
         if name not in known:
             yield f"[decision] names {name}, with which no event is labelled{did_you_mean(name, known)}"
+    if decision.reject is None or not known:
+        return
+    # Of a class never met any decision costs 1.
+    most = {d: max([1.0, *(decision.costs.get(d, {}).get(v, 1.0) for v in known if v != d)]) for d in known}
+    best = min(most, key=most.__getitem__)
+    if decision.reject >= most[best]:
+        yield (
+            f"[decision] always decides: reject costs {decision.reject:g}, and to decide {best} never more "
+            f"than {most[best]:g}"
+        )
 
 
 def named_by(decision: DecisionConfig) -> list[str]:

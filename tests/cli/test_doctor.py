@@ -470,6 +470,12 @@ def test_the_embedded_log(capsys, tmp_path, monkeypatch):
     assert found["journal"][0].state is OK
     assert found["recovery"][0].state is OK
     assert {"sqlite", "disk of the log", "disk of snapshots", "kernels"} <= set(found)
+    assert found["configuration"][0][1:3] == (OK, "that of the journal")
+    found = doctor(capsys, *flags, "--set", "predictions.evidence=2")[1]
+    assert found["configuration"][0].found == "other from the next run on: predictions.evidence: 0 -> 2"
+    code, found = doctor(capsys, *flags, "--set", "metrics.window=500")
+    assert (code, found["configuration"][0].state) == (1, PROBLEM)
+    assert "metrics.window was 1000 and is 500" in found["configuration"][0].found
 
 
 def test_the_embedded_log_lost_what_a_recovery_needs(capsys, tmp_path):

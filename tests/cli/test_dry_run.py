@@ -53,6 +53,10 @@ def test_it_says_what_run_then_publishes_and_writes_nothing(learned):
     told = timeless(dry.output().splitlines())
     assert "dry run: 20 records after journal record " in dry.said()
     assert "19 predictions" in dry.said()
+    assert "would change" not in dry.said()
+    other = learned.start("run", "--dry-run", 1, "--set", "predictions.evidence=1")
+    other.output()
+    assert "a run would change the configuration: predictions.evidence: 2 -> 1\n" in other.said()
     assert "/0 offset 40: invalid-json at $" in dry.said()
     assert timeless(learned.run("run", "--dry-run", 1000).splitlines())[:19] == told
     assert everything(learned) == before

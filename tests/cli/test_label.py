@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -136,6 +137,7 @@ def test_what_is_odd_about_a_label_that_no_event_has(label, told):
     assert list(doubts([label, label], WEIGHTS, aliases)) == told
 
 
+NEVER = "[decision] always decides: reject costs {}, and to decide {} never more than {}".format
 UNMET = "[decision] names {}, with which no event is labelled{}".format
 
 
@@ -143,6 +145,9 @@ UNMET = "[decision] names {}, with which no event is labelled{}".format
     ("given", "told"),
     [
         ("reject=0.1", []),
+        ("reject=1.0", [NEVER(1, "billing", 1)]),
+        ("reject=2 costs={billing={shipping=5}}", [NEVER(2, "Shipping", 1)]),
+        ("reject=0.99 costs={billing={shipping=5}}", []),
         ("priors={billing=1, shipping=2}", []),
         ("priors={biling=1}", [UNMET("biling", "; did you mean billing?")]),
         ("priors=uniform", []),
@@ -154,7 +159,7 @@ UNMET = "[decision] names {}, with which no event is labelled{}".format
     ],
 )
 def test_what_decision_names_in_vain_is_told(given, told):
-    config = configuration.load(None, {}, [f"decision.{given}"])
+    config = configuration.load(None, {}, [f"decision.{one}" for one in re.split(" (?=costs)", given)])
     assert list(unmet(config, WEIGHTS)) == told
     assert list(unmet(config, {})) == []
 

@@ -44,9 +44,10 @@ from streamnb.compiler.kept_code import is_ready, own_folder
 from streamnb.config import Config
 from streamnb.engine.journal.checkpoint import positions_of
 from streamnb.engine.journal.history import entries, find, last
+from streamnb.engine.journal.recovery import told
 from streamnb.engine.ports import Log, Partition, Patience
 from streamnb.engine.topic_plan import Found
-from streamnb.errors import LogError, SnapshotError
+from streamnb.errors import JournalError, LogError, SnapshotError
 from streamnb.model.attributes.parameters import of
 
 _WAL_BYTES = 64 << 20  # what the embedded log writes beside its file before it comes to rest
@@ -200,6 +201,7 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     if end is None:
         yield Finding("journal", Severity.OK, "empty: nothing has been learned yet")
         return
+    yield _configuration(config, log)
     yield from _decision(config, log)
     first = next(entries(log, partition))
     folder = SnapshotFolder(config.snapshot_folder)
@@ -227,6 +229,16 @@ def _stream(config: Config, log: Log, retention: Mapping[str, float]) -> Iterato
     place = (log, partition, start.offset, -1 if n is None else n)
     work = work_of(*place, sum(entry.size for entry in folder.list() if entry.n == n))
     yield check_duration(work, sampled(*place, folder, wiring.learner(wiring.as_begun(config, log))))
+
+
+def _configuration(config: Config, log: Log) -> Finding:
+    """The configuration beside that of the journal."""
+    try:
+        changes = told(wiring.changes_of(config, log))
+    except JournalError as error:
+        return Finding("configuration", Severity.PROBLEM, str(error))
+    found = f"other from the next run on: {changes}" if changes else "that of the journal"
+    return Finding("configuration", Severity.OK, found)
 
 
 def _decision(config: Config, log: Log) -> Iterator[Finding]:

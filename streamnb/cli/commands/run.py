@@ -19,11 +19,11 @@ from streamnb.cli.printable import printable
 from streamnb.cli.reports.text_tables import print_report, print_summary, print_telling
 from streamnb.cli.stopping import Stop, warm_up
 from streamnb.config import Config
+from streamnb.engine.journal.recovery import told
 from streamnb.engine.learner import Learner
 from streamnb.engine.ports import Log, Record
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
 from streamnb.errors import ConfigError, NotElected, Unavailable
-from streamnb.model.attributes.parameters import brief
 
 
 def run(options: argparse.Namespace) -> int:
@@ -165,5 +165,4 @@ class _Standby:
             return
         self._compared = True
         if changes := wiring.changes_of(self._config, self._log):
-            told = "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
-            print(f"a takeover would change the configuration: {printable(told)}", file=sys.stderr)
+            print(f"a takeover would change the configuration: {printable(told(changes))}", file=sys.stderr)

@@ -5,7 +5,7 @@ recovery = newest readable snapshot + silent replay of the journalled slices aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -145,6 +145,11 @@ def refuse_changes(checkpoint: Checkpoint, identity: Identity) -> Sequence[Chang
             "model beside this one needs its own model.name, topics.journal and snapshots.folder"
         )
     return changes
+
+
+def told(changes: Iterable[Change]) -> str:
+    """What changes, and from what to what, for people."""
+    return "; ".join(f"{c.key}: {brief(c.before)} -> {brief(c.after)}" for c in changes)
 
 
 def _survey(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from streamnb.engine.journal.entries import missing_records
 from streamnb.engine.journal.identity import Origin
-from streamnb.engine.journal.recovery import refuse_changes
+from streamnb.engine.journal.recovery import refuse_changes, told
 from streamnb.engine.learner import Learner
 from streamnb.engine.rebuilding import rebuild
 from streamnb.engine.verification.findings import Findings
@@ -126,9 +126,10 @@ def _check_present(source: Source, seen: Survey, findings: Findings) -> None:
             CHAIN, f"the records before {seen.first_n:,} are no longer kept", record=seen.first_n
         )
     try:
-        changes = refuse_changes(seen.end, source.identity)
-        told = "; ".join(f"{c.key}: {c.before} -> {c.after}" for c in changes)
-        findings.ok(CONFIGURATION, f"other from the next run on: {told}" if told else "that of the journal")
+        changes = told(refuse_changes(seen.end, source.identity))
+        findings.ok(
+            CONFIGURATION, f"other from the next run on: {changes}" if changes else "that of the journal"
+        )
     except JournalError as error:
         findings.differs(CONFIGURATION, str(error), end)
     try:
