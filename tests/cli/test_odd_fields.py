@@ -235,6 +235,14 @@ def test_labels_of_a_file_that_are_like_known_ones_are_written_and_told(told, tm
     ]
 
 
+def test_that_nothing_was_predicted_yet_is_told(told):
+    assert told("replay", "flat.jsonl")[0] == 0
+    empty = "streamnb: predictions has no record yet: does `streamnb run` run?\n"
+    assert told("read", "predictions") == (0, "", empty)
+    assert told("read", "predictions", "--from", "7") == (0, "", "")
+    assert told("read", "events", "--limit", "1")[2] == ""
+
+
 def test_what_was_left_out_is_told_at_the_end(told, tmp_path):
     rows = [{"id": f"e{i}", "text": "win now" if i % 2 else "at noon", "label": label(i)} for i in range(9)]
     rows += [{"id": "without", "text": "a"}, {"text": "no id"}]

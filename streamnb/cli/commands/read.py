@@ -29,8 +29,10 @@ def run(options: argparse.Namespace) -> int:
         records = records_of(log, options.topic, defaultdict(lambda: options.start))
         if options.wrong:
             records = _wrong(records, _judging(config, log, options.topic))
+        is_empty = not (options.start or options.wrong)
         try:
             for record in islice(records, options.limit):
+                is_empty = False
                 sys.stdout.buffer.write(_line(record) + b"\n")
         except UnknownTopic as error:
             known = [name for _, name in config.topics.names]
@@ -40,6 +42,8 @@ def run(options: argparse.Namespace) -> int:
                 f"there is no topic {options.topic!r}, nor does the configuration name it"
                 f"{did_you_mean(options.topic, known)}; it names {', '.join(known)}"
             ) from error
+        if is_empty and options.topic == config.topics.predictions:
+            print(f"streamnb: {options.topic} has no record yet: does `streamnb run` run?", file=sys.stderr)
     sys.stdout.flush()  # here, where a reader that has gone is no error in the interpreter's end
     return 0
 
