@@ -15,6 +15,7 @@ import numpy as np
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.compiled.arrays import Hashes, Ints
+from streamnb.model.compiled.intrinsics import prefetch
 from streamnb.model.compiled.jit import inlined, kernel
 from streamnb.model.encoding.batch import Batch, Encoded
 
@@ -92,9 +93,14 @@ def bucket_each(text: Any, begin: int, stop: int, group: int, bits: int, buckets
 
 
 @kernel
-def find_runs(grams: ByteGrams, batch: Batch, e: int) -> None:
-    """Fill in the runs of event e."""
-    seen, buckets, groups, text, n = grams.seen, grams.buckets, grams.groups, grams.text, 0
+def find_runs(grams: ByteGrams, batch: Batch, e: int, records: Any) -> None:
+    """Fill in the runs of event e, and ask for what is known of them.
+
+    `records` has a row for each bucket: it is larger than caches, and nothing tells which row is next.
+    """
+    width = np.uint64(records.shape[1])
+    seen, buckets, groups, text = grams.seen, grams.buckets, grams.groups, grams.text
+    n = np.uint64(0)  # no sign: nothing is counted from the end
     bits, read = grams.limits
     grams.n[0] = 0
     if buckets.size == 0:
@@ -106,13 +112,16 @@ def find_runs(grams: ByteGrams, batch: Batch, e: int) -> None:
             continue
         run = _before(text, begin)
         for i in range(begin + LENGTH - 1, stop):
-            run = _next(run, text[i])
+            run = _next(run, text[np.uint64(i)])
             bucket = _bucket(run, group, bits)
             word = bucket >> np.uint64(6)
             before = seen[word]
-            seen[word] = before | np.uint64(1) << (bucket & np.uint64(63))
+            marked = before | np.uint64(1) << (bucket & np.uint64(63))
+            seen[word] = marked
+            prefetch(records, np.int64(bucket * width))
+            prefetch(records, np.int64(bucket * width + width - np.uint64(1)))
             buckets[n], groups[n] = bucket, group  # of one that was seen the next takes the place
-            n += 1 if seen[word] != before else 0
+            n += np.uint64(marked != before)
     for j in range(n):
         seen[np.uint64(buckets[j]) >> np.uint64(6)] = 0
     grams.n[0] = n
@@ -123,9 +132,13 @@ def most_runs(encoded: Encoded, first: int) -> Ints:
     batch, tokens = encoded.batch, encoded.tokens
     if tokens is None:
         return np.zeros(batch.label.size, dtype=np.int64)
-    sizes = np.minimum(np.diff(tokens.item_ends, prepend=0), first) - LENGTH + 1
-    ends = np.cumsum(np.where(tokens.whole, 0, np.maximum(sizes, 0)))
-    return np.diff(np.concatenate(([0], ends))[batch.event_items])
+    sizes, ends = tokens.item_ends.copy(), np.zeros(tokens.item_ends.size + 1, dtype=np.int64)
+    sizes[1:] -= tokens.item_ends[:-1]
+    sizes = np.maximum(np.minimum(sizes, first) - LENGTH + 1, 0)
+    sizes[tokens.whole] = 0
+    np.cumsum(sizes, out=ends[1:])
+    ends = ends[batch.event_items]
+    return ends[1:] - ends[:-1]
 
 
 def grams_of(encoded: Encoded, bits: int, first: int, most: int) -> ByteGrams:

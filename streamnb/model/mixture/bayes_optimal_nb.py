@@ -499,7 +499,7 @@ class BayesOptimalNB(CountingModel):
         if self._plan.byte_rates.size and (learn or grams.is_there):
             first = int(self._plan.first_bytes[0])
             most = most_runs(encoded, first)
-            if learn and (most[encoded.batch.label >= 0] > 0).any():
+            if learn and not grams.is_there and (most[encoded.batch.label >= 0] > 0).any():
                 grams.lay()
             if grams.is_there:
                 return grams_of(encoded, grams.bits, first, int(most.max(initial=0)))

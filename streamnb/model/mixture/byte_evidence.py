@@ -52,7 +52,7 @@ def run_log_odds(
     if known is not None:
         found[:, -1] += doubted_log_odds(known, one, other)
     values, odds = np.zeros((2, grams.buckets.size))
-    find_runs(grams, encoded.batch, 0)
+    find_runs(grams, encoded.batch, 0, tables.records)
     n = grams.n[0]
     if not n:
         return found

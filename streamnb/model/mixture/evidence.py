@@ -306,7 +306,7 @@ def mean_log_odds(
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if extracted.keys.size:
             score_binned(plan.binned, tables, learners, batch, e, extracted, scratch.value, scratch.joint)
-        find_runs(grams, batch, e)
+        find_runs(grams, batch, e, learners.grams.records)
         predict_by_learners(
             plan, learners, tables.classes, scratch.joint, grams, learner_scratch, by_hypothesis
         )

@@ -159,6 +159,8 @@ def run_hypotheses(
             return e
         if learns and most and not has_capacity_for_values(learners.bins, batch, e):
             return e
+        if learns_more:
+            find_runs(grams, batch, e, learners.grams.records)  # what it asks for comes meanwhile
         score_hypotheses(tables, presence, decayed, readings, plan, batch, bags, e, scratch)
         if most:  # what is fetched ahead here is read by learners soon after
             extract_event(plan, learners, tables, batch, e, bits, learns, learner_scratch.extracted)
@@ -179,7 +181,6 @@ def run_hypotheses(
             elif plan.kind[h] == TREE:
                 log_normalise(trees[plan.reads[h], e], learner_scratch.logs[h], by_hypothesis[h])
         if learns_more:
-            find_runs(grams, batch, e)
             predict_by_learners(
                 plan, learners, tables.classes, scratch.joint, grams, learner_scratch, by_hypothesis
             )

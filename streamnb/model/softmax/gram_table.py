@@ -93,7 +93,7 @@ def _log_of(n: float) -> float:
 
 @inlined
 def _fetch_each(first: Any, stop: Any, grams: ByteGrams, records: Any, classes: Any) -> None:
-    """Ask for what is known of some runs: tables are larger than caches, and nothing tells which is next."""
+    """Ask for what is known of some runs in cells of the buckets that follow, too; see `find_runs`."""
     width = records.shape[1]
     last = (classes + CELLS - 1) // CELLS * width - 1
     for j in range(first, stop):
@@ -107,7 +107,7 @@ def _fetch_each(first: Any, stop: Any, grams: ByteGrams, records: Any, classes: 
 def _weigh_each(first: Any, stop: Any, grams: ByteGrams, tables: Any, values: Any, square: float) -> float:
     """Fill in what some runs weigh; `square` and theirs."""
     group, learned = np.int32(-1), 0.0
-    for j in range(first, stop):
+    for j in range(np.uint64(first), np.uint64(stop)):
         if grams.groups[j] != group:
             group = grams.groups[j]
             learned = tables.events[group, TOTAL] / UNIT
@@ -125,17 +125,20 @@ def _add_told(first: Any, stop: Any, grams: ByteGrams, records: Any, values: Any
     Four classes at once, whose sums need not be written before the last run is read.
     """
     K, mask = told.size, records.shape[0] - 1
+    shares = K > CELLS  # of a run that nobody met, cells may have what others tell
     for k in range(0, K, CELLS):
         a, b = told[k], told[k + 1] if k + 1 < K else 0.0
         c, d = told[k + 2] if k + 2 < K else 0.0, told[k + 3] if k + 3 < K else 0.0
-        for j in range(first, stop):
-            bucket = np.int64(grams.buckets[j])
-            v = values[j] if records[np.uint64(bucket), _ALL] != 0.0 else 0.0
+        for j in range(np.uint64(first), np.uint64(stop)):
+            bucket, v = np.int64(grams.buckets[j]), values[j]
+            if shares and records[np.uint64(bucket), _ALL] == 0.0:
+                continue
             r = np.uint64((bucket + k // CELLS) & mask)
             a += v * np.float64(records[r, at])
             b += v * np.float64(records[r, at + 1])
-            c += v * np.float64(records[r, at + 2])
-            d += v * np.float64(records[r, at + 3])
+            if k + 2 < K:
+                c += v * np.float64(records[r, at + 2])
+                d += v * np.float64(records[r, at + 3])
         told[k] = a
         if k + 1 < K:
             told[k + 1] = b
@@ -173,10 +176,12 @@ def weigh_grams(
     G, K = told.shape
     for g in range(G):
         fill(told[g], 0.0)
-    _fetch_each(0, min(n, _AT_ONCE), grams, records, K)
+    if K > CELLS:
+        _fetch_each(0, min(n, _AT_ONCE), grams, records, K)
     for first in range(0, n, _AT_ONCE):
         stop = min(first + _AT_ONCE, n)
-        _fetch_each(stop, min(stop + _AT_ONCE, n), grams, records, K)
+        if K > CELLS:
+            _fetch_each(stop, min(stop + _AT_ONCE, n), grams, records, K)
         square = _weigh_each(first, stop, grams, tables, values, square)
         for g in range(G):
             _add_told(first, stop, grams, records, values, _counts_at(G) + CELLS * (1 + g), told[g])
@@ -251,7 +256,7 @@ def learn_grams(
 
 
 @inlined
-def _rise(before: float, after: float) -> float:
+def _rise(before: Any, after: Any) -> float:
     """By how much more a run tells of a class once its weight is `after`; nearly all are of one example."""
     n = np.int64(before)
     if after - before == 1.0 and n == before and n < _RISES.size:
@@ -265,12 +270,12 @@ def count_grams(grams: ByteGrams, tables: GramTables, label: int, units: int) ->
     records, weight, group = tables.records, units / UNIT, np.int32(-1)
     mask, G = records.shape[0] - 1, _learners(records)
     at, further = _counts_at(G) + label % CELLS, label // CELLS
-    for j in range(grams.n[0]):
+    for j in range(np.uint64(grams.n[0])):
         bucket = np.int64(grams.buckets[j])
         r = np.uint64((bucket + further) & mask)
         before = records[r, at]
-        records[r, at] = before + weight
-        more = _rise(before, records[r, at])
+        after = np.float32(before + weight)
+        records[r, at], more = after, _rise(before, after)
         for g in range(G):
             records[r, at + CELLS * (1 + g)] += more
         records[np.uint64(bucket), _ALL] += weight
