@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from streamnb.model.mixture.single_members import SoftmaxRegression as SoftmaxRegression
     from streamnb.model.naive_bayes.linear_view import LinearView as LinearView
     from streamnb.model.naive_bayes.naive_bayes import NaiveBayes as NaiveBayes
+    from streamnb.model.naive_bayes.partials import Partial as Partial
+    from streamnb.model.naive_bayes.partials import merge_all as merge_all
     from streamnb.model.naive_bayes.semi_supervised import SemiSupervisedNB as SemiSupervisedNB
     from streamnb.model.naive_bayes.variants import BernoulliNB as BernoulliNB
     from streamnb.model.naive_bayes.variants import CategoricalNB as CategoricalNB
@@ -89,6 +91,7 @@ _HOMES = {
     "mixture.single_members": ("CalibratedNB", "LogOpinionPool", "SoftmaxRegression"),
     "naive_bayes.linear_view": ("LinearView",),
     "naive_bayes.naive_bayes": ("NaiveBayes",),
+    "naive_bayes.partials": ("Partial", "merge_all"),
     "naive_bayes.semi_supervised": ("SemiSupervisedNB",),
     "naive_bayes.variants": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
     "posterior.beta_bernoulli": ("BetaBernoulli",),

@@ -25,10 +25,12 @@ from streamnb.errors import SnapshotError, StreamnbError
 from streamnb.model.attributes.expected import reading
 from streamnb.model.attributes.names import plain
 from streamnb.model.interface.river_stream_model import RiverStreamModel
+from streamnb.model.naive_bayes.naive_bayes import NaiveBayes
+from streamnb.model.naive_bayes.partials import Partial
 from streamnb.model.saving import Savable
-from streamnb.wire.snapshot import Part, Snapshot, part_digest
+from streamnb.wire.snapshot import Part, Snapshot, decode, encode, part_digest
 
-_MODEL, _CLASSIFIER = "model", "classifier"
+_MODEL, _CLASSIFIER, _PARTIAL = "model", "classifier", "partial"
 _VALUES = (
     "ByteSoftmax",
     "Conjunction",
@@ -74,6 +76,26 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def digest(model: Any) -> str:
     """See `Savable.digest`."""
     return part_digest(*model.state())
+
+
+def partial_bytes(partial: Partial) -> bytes:
+    """See `Partial.to_bytes`."""
+    parts = {_PARTIAL: Part(*partial.state()), _CLASSIFIER: Part({"made": _form(partial.model)}, {})}
+    return encode(Snapshot(-1, "", {}, "", {}, parts))
+
+
+def partial_of(encoded: bytes) -> Partial:
+    """See `Partial.from_bytes`."""
+    parts = decode(encoded).parts
+    if parts.keys() != {_PARTIAL, _CLASSIFIER}:
+        raise SnapshotError(
+            f"a snapshot of {', '.join(sorted(parts))} is no partial: load it by streamnb.load"
+        )
+    with reading("a partial", ValueError):
+        model = _value(parts[_CLASSIFIER].meta["made"])
+        if not isinstance(model, NaiveBayes):
+            raise SnapshotError(f"a {type(model).__name__} makes no partials")
+    return Partial.from_state(model, *parts[_PARTIAL])
 
 
 def load(where: str | os.PathLike[str], config: str | os.PathLike[str] | None = None) -> Any:

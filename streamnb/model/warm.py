@@ -46,7 +46,7 @@ def warm() -> None:
     copy.state()
     model.explain_one(x)
     model.unlearn_one(x, "c")
-    model.merge(model.clone())
+    model.apply(model.partial([x], ["a"])[1])
     model.prune(min_count=1)
     small = model.clone()
     small.learn_one(x, "a")

@@ -49,6 +49,7 @@ from streamnb import (
     NetworkEM,
     NormalInverseGamma,
     OnlineBaumWelch,
+    Partial,
     PlattScaling,
     Pool,
     ProgressiveValidation,
@@ -59,6 +60,7 @@ from streamnb import (
     StructurePosterior,
     Tree,
     TreeAugmentedNB,
+    merge_all,
 )
 from streamnb.engine.labels.chunk import _CHANGING, _FIXED
 from streamnb.engine.learner import Learner
@@ -275,6 +277,25 @@ class Made(Model):
         self.ask(model)
 
 
+class Apart(Model):
+    """What events teach apart from a model, which is then added to it."""
+
+    foreign = ValueError  # it says that it was pruned
+
+    def learned(self, rows):
+        xs, ys, _ = zip(*self.events(rows), strict=True)
+        return NaiveBayes(ATTRIBUTES).partial(xs, ys, ranges=[("events-0", 3, 99), ("events-1", 0, 7)])[1]
+
+    def load(self, _, meta, arrays):
+        return Partial.from_state(NaiveBayes(ATTRIBUTES), meta, arrays)
+
+    def use(self, partial):
+        xs, ys, _ = zip(*self.events(BEFORE), strict=True)
+        model = NaiveBayes(ATTRIBUTES)
+        model.learn_many(xs, ys)
+        super().use(model.apply(merge_all([partial])))
+
+
 def as_finite(*values):
     assert all(map(math.isfinite, values)), values
 
@@ -405,6 +426,7 @@ DISCRETE, CODES = {"code", "bits"}, {"code", "bits", "level"}
 MODELS = {
     "NaiveBayes": Model(lambda: NaiveBayes(ATTRIBUTES)),
     "NaiveBayes-bernoulli": Model(lambda: NaiveBayes(ATTRIBUTES, event_model="bernoulli", m=2.0)),
+    "Partial": Apart(lambda: NaiveBayes(ATTRIBUTES).partial([], [])[1]),
     "MultinomialNB": Model(MultinomialNB, only={"title"}),
     "BernoulliNB": Model(BernoulliNB, only={"title"}),
     "CategoricalNB": Model(CategoricalNB, only=DISCRETE),

@@ -554,8 +554,14 @@ def test_stop_words_stay_stopped_and_rare_words_may_return():
     restarted = new().load_state(*model.state())
     restarted.learn_one({"body": "the"}, "a")
     assert restarted.class_counts("body") == model.class_counts("body")
+    other = taught([({"body": "the the cat"}, "a", 1.0)])
     with pytest.raises(ValueError, match="stop words"):
-        model.merge(new())
+        other.merge(model)
+    assert learned(model.merge(other))[1]["body"] == {"cat": {"a": 3.0}, "dog": {"a": 1.0}}
+    learns = taught([({"body": "the the the cat cat dog"}, "a", 1.0)])
+    learns.prune(min_count=2, drop_most_frequent=1)
+    learns.learn_many([{"body": "the dog"}, {"body": "the the cat"}], ["a", "a"])
+    assert bytes_of(model) == bytes_of(learns)  # as if its events had been learned here
 
 
 def test_of_equally_rare_words_those_met_later_are_forgotten():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from streamnb.compiler.bundles import bundle
 from streamnb.model.attributes.signatures import Codes
 from streamnb.model.compiled.arrays import Floats, Hashes, Ints
+from streamnb.model.encoding.rows import STOPPED, UNKNOWN
 from streamnb.model.encoding.tokenizer import Tokens
 
 
@@ -45,6 +48,21 @@ class Batch(NamedTuple):
     weight: Ints
     time: Floats
 
+    def renumbered(self, groups: Codes, fields: Codes, rows: Codes) -> Batch:
+        """The same by other numbers of groups, fields and rows; what has none (-1) is left out."""
+        group, field, lengths = groups[self.item_group], fields[self.value_field], np.diff(self.item_rows)
+        own = self.rows[np.repeat(group >= 0, lengths)]
+        return self._replace(
+            event_items=ends_of_kept(self.event_items, group),
+            item_group=group[group >= 0],
+            item_amount=self.item_amount[group >= 0],
+            item_rows=np.append(0, np.cumsum(lengths[group >= 0])),
+            rows=np.append(rows, np.array([STOPPED, UNKNOWN], dtype=np.int32))[own],  # own ones: from the end
+            event_values=ends_of_kept(self.event_values, field),
+            value_field=field[field >= 0],
+            value=self.value[field >= 0],
+        )
+
 
 class Encoded(NamedTuple):
     """Events as arrays, ready for the kernels.
@@ -68,3 +86,13 @@ class Encoded(NamedTuple):
         if self.tokens is None:  # there are none, or they have been made value by value
             return self
         return self._replace(batch=self.batch._replace(keys=self.tokens.hashes))
+
+
+def ends_of_kept(ends: Ints, numbers: Codes) -> Ints:
+    """Where each event's known items end, of those where all of them do."""
+    known = numbers >= 0
+    if known.all():
+        return ends
+    kept = np.zeros(numbers.size + 1, dtype=np.int64)
+    np.cumsum(known, out=kept[1:])
+    return kept[ends]

@@ -16,7 +16,7 @@ from streamnb.model.attributes.signatures import Codes, Flags
 from streamnb.model.attributes.values import LARGEST, value_text
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Ints
-from streamnb.model.encoding.batch import Batch, Encoded
+from streamnb.model.encoding.batch import Batch, Encoded, ends_of_kept
 from streamnb.model.encoding.layout import Layout, Name
 from streamnb.model.encoding.repeats import mark_repeats
 from streamnb.model.encoding.targets import Targets
@@ -111,13 +111,13 @@ class EventWriter:
         field = _numbers(self._fields, np.array(self._field), value_adds, layout.field)
         item_rows, rows, tokens = self._rows(group, item_adds, vocabulary)
         batch = Batch(
-            event_items=_kept(ends_of_items, group),
+            event_items=ends_of_kept(ends_of_items, group),
             item_group=group[group >= 0],
             item_amount=np.array(self._amount)[group >= 0],
             item_rows=item_rows,
             rows=rows,
             keys=np.zeros(0, dtype=np.uint64),
-            event_values=_kept(ends_of_values, field),
+            event_values=ends_of_kept(ends_of_values, field),
             value_field=field[field >= 0],
             value=np.array(self._value)[field >= 0],
             label=label,
@@ -188,13 +188,3 @@ def _numbers(names: dict[Any, int], places: Codes, adds: Flags, number: Callable
     for i in np.argsort(first, kind="stable")[:new].tolist():
         numbers[i] = number(listed[i], adds=True)
     return np.where(np.arange(places.size) < first[places], before, numbers[places])
-
-
-def _kept(ends: Ints, numbers: Codes) -> Ints:
-    """Where each event's known items end, of those where all of them do."""
-    known = numbers >= 0
-    if known.all():
-        return ends
-    kept = np.zeros(numbers.size + 1, dtype=np.int64)
-    np.cumsum(known, out=kept[1:])
-    return kept[ends]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +53,10 @@ class Targets(NamedTuple):
         elif times is not None and any(time is not None for time in times):
             targets.times[:] = [_seconds(time) for time in times]
         return targets
+
+    def chosen(self, flags: Flags) -> Targets:
+        """Those of some of the events."""
+        return Targets(list(compress(self.labels, flags)), self.weights[flags], self.times[flags])
 
     def columns(self, classes: dict[Any, int]) -> tuple[Ints, Ints, Flags]:
         """Of each event the column of its class, -1 where it is not learned; how many were known; if it adds.

@@ -18,7 +18,7 @@ an array may outlive the call that made it: it may move as it grows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -326,6 +326,32 @@ def _sweep(
     return found
 
 
+class _Keys(NamedTuple):
+    """The keys of another vocabulary, as `Tokens` that are an item each."""
+
+    bytes: npt.NDArray[np.uint8]
+    ends: Ints
+    places: Hashes
+    item_tokens: Ints
+
+
+@kernel
+def _spell(cells: Any, arena: Any, owners: Any, secret: Any, out: Any, ends: Any, places: Any) -> None:
+    """Write the keys one after the other, where each ends, and its hash as one of its owner."""
+    end: Any = np.int64(0)
+    for row in range(ends.size):
+        begin: Any = np.int64(_CELL * row)
+        length, buffer = np.int64(cells[begin + _SHORT]), cells
+        if length == _LONG:
+            length, buffer = np.int64(load8(cells, begin + 8) & _LENGTH), arena
+            begin = np.int64(load8(cells, begin))
+        for i in range(0, length, 8):
+            store8(out, end + i, load8(buffer, begin + i))
+        places[row] = hash_after(begun(secret, owners[row]), out, end, end + length)
+        end += length
+        ends[row] = end
+
+
 class Vocabulary(Growable):
     """Keys of attributes and their rows.
 
@@ -371,7 +397,7 @@ class Vocabulary(Growable):
         vars(self).update(state, secret=process_secret())  # it may come from another process
         self._rehash()
 
-    def rows(self, tokens: Tokens, item_group: Codes, item_adds: Flags) -> Codes:
+    def rows(self, tokens: Tokens | _Keys, item_group: Codes, item_adds: Flags) -> Codes:
         """The row of each token, UNKNOWN or STOPPED; unknown tokens of items that add get a new row.
 
         Shape (number of tokens,).
@@ -390,12 +416,18 @@ class Vocabulary(Growable):
                 self.reserve(1, int(tokens.ends[token]) - start)
         return rows
 
-    def adopt(self, other: Vocabulary, group: Codes) -> Codes:
-        """Add the keys of `other`, whose group g is ``group[g]`` here; each key's row here."""
+    def adopt(self, other: Vocabulary, group: Codes, *, adds: bool = True) -> Codes:
+        """Look up, or add, the keys of `other`, whose group g is ``group[g]`` here; each key's row here.
+
+        A group that is not here (-1) has no rows, and gets none.
+        """
         owners = other.groups[: other.size]
         owners = group[np.where(owners < 0, ~owners, owners)] if other.size else owners
-        everything = np.ones(other.size, dtype=np.bool_)
-        return self.rows(Tokens(other.keys(), everything, owners, self.secret), owners, everything)
+        ends, places = np.empty(other.size, dtype=np.int64), np.empty(other.size, dtype=np.uint64)
+        buffer = np.empty(_CELL * (other.size + 1) + int(other.used[0]), dtype=np.uint8)
+        _spell(other.cells, other.arena, owners, self.secret, buffer, ends, places)
+        keys = _Keys(buffer, ends, places, np.arange(other.size + 1))
+        return self.rows(keys, owners, np.full(other.size, adds))
 
     def stopped(self) -> set[tuple[int, bytes]]:
         """(group, key) of every stopped row."""

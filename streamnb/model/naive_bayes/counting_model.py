@@ -315,6 +315,15 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         layout, room = self._statistics.layout, self._statistics.room
         return sys.maxsize if room is None else room.classes(len(layout.groups) + len(layout.fields))
 
+    def partial(self, *_: Any, **__: Any) -> Any:
+        """Refused with ValueError, as is `apply`, where what was learned is no sum of what events teach."""
+        raise ValueError(
+            f"what an event teaches a {type(self).__name__} depends on the events before it, so no part of a "
+            "stream is learned apart: learn all in order (learn_many), or the counts alone, by a NaiveBayes"
+        )
+
+    apply = partial
+
     # -- state --------------------------------------------------------------------------------------------
 
     def state(self) -> State:

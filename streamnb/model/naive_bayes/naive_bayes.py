@@ -7,25 +7,31 @@ The state is sufficient statistics only: counts and moments. Smoothing and prior
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from streamnb.model.attributes.attributes import Attribute, EventModel, check_smoothing
+from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.priors import Prior, check_prior, prior_mode, prior_weights
 from streamnb.model.attributes.ranges import is_missing
+from streamnb.model.attributes.signatures import Flags, Weights
 from streamnb.model.attributes.weights import UNIT, units
 from streamnb.model.compiled.arrays import Floats
 from streamnb.model.encoding.batch import Encoded
+from streamnb.model.encoding.data_frame import is_frame
 from streamnb.model.encoding.event_reader import EventReader
 from streamnb.model.encoding.event_writer import EventWriter
 from streamnb.model.encoding.targets import Targets
 from streamnb.model.interface.evidence import Item, odds, ranked, single_events
 from streamnb.model.interface.predictions import Posteriors
+from streamnb.model.interface.stream_model import Events, Labels
 from streamnb.model.naive_bayes.counting_model import CountingModel
 from streamnb.model.naive_bayes.kernels import run
 from streamnb.model.naive_bayes.linear_view import LinearView, linear_view
+from streamnb.model.naive_bayes.partials import Partial, Tested, joined
 from streamnb.model.naive_bayes.single_event import EncodedEvent, SingleEvents
 from streamnb.model.naive_bayes.tables import Reading, Tables
 
@@ -61,14 +67,21 @@ class SmoothedModel(CountingModel):
     def merge(self, other: Self) -> Self:
         """Add all that `other` has learned, as if its events had been learned here; returns self.
 
-        Exact on counts; moments by Chan's formula. Raises ValueError where the two were built differently
-        or have different stop words (see `prune`).
+        Exact on counts; moments by Chan's formula. It takes as long as `other` is large, however large this
+        one is. Words that were stopped here are left out (see `prune`). Raises ValueError where the two were
+        built differently, or the other one has stopped words that were not stopped here.
         """
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise ValueError("only models of the same class and parameters can be merged")
         self._statistics.merge(other.statistics)
-        self._read_with = ()
+        if any(other._has_unlisted(name) for name in self._reader.closed):
+            self._read_with = ()
         return self
+
+    def _has_unlisted(self, name: Any) -> bool:
+        """Whether it has learned values of an attribute that its list of them does not have."""
+        is_known = (NOMINAL, name) in self._statistics.layout.groups
+        return is_known and self._n_declared(name) > len(self._reader.closed[name])
 
     def _learned(self, x: Any, y: Any, w: float) -> bool:
         weight = UNIT if type(w) is float and w == 1.0 else units(w)
@@ -190,6 +203,46 @@ class NaiveBayes(SmoothedModel):
             return
         self._learn(self._statistics.encode(writer, targets))
 
+    def partial(
+        self, xs: Events, ys: Labels, ws: Weights = None, ranges: Iterable[tuple[str, int, int]] = ()
+    ) -> tuple[Posteriors, Partial]:
+        """Predict events by the model as it is, and learn them apart; nothing changes here before `apply`.
+
+        So parts of a stream can be learned in parallel, in processes of their own that have the same model,
+        or one that is a little older: counts do not depend on it. An event without a label is only predicted.
+
+        Args:
+            xs: the events, or a data frame.
+            ys: their labels.
+            ws: their weights; 1 by default.
+            ranges: where they are in a log: of each partition its name, the first offset, and the one past
+                the last. By these `merge_all` puts partials in order, and notices one that is missing.
+
+        Raises ValueError for ranges that overlap or leave a gap, and what `learn_many` raises.
+        """
+        placed, labels = joined(ranges), list(ys)
+        rows: Any = xs if is_frame(xs) else list(xs)
+        targets = Targets.of(len(rows), labels, None if ws is None else list(ws), None)
+        is_learned, classes = targets.columns({})[2], self._statistics.classes
+        probabilities = np.empty((is_learned.size, len(classes)))
+        probabilities[~is_learned] = self.predict_posteriors(_chosen(rows, ~is_learned)).probabilities
+        alone: Self = self.clone()
+        taught = targets.chosen(is_learned)
+        encoded = alone.statistics.encode(self._reader.written(_chosen(rows, is_learned)), taught)
+        told = self._posteriors(alone.statistics.seen_by(self._statistics, encoded)).probabilities
+        probabilities[is_learned] = told
+        alone._learn(encoded)
+        truths = np.array([classes.get(label, len(classes)) for label in taught.labels], dtype=np.int64)
+        partial = Partial(alone, Tested.of(told, truths), placed)
+        return Posteriors(self.classes, probabilities, np.full(is_learned.size, len(classes))), partial
+
+    def apply(self, partial: Partial) -> Self:
+        """Add what a partial has learned, as if its events had been learned here; returns self.
+
+        It takes as long as the partial is large, however large the model is. Errors as of `merge`.
+        """
+        return self.merge(partial.model)
+
     def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
         """Log P(v, x) of every class v with examples (nats); -inf where alpha = 0 rules a class out.
 
@@ -220,3 +273,8 @@ class NaiveBayes(SmoothedModel):
             [('win', 0.539), ('cash', 0.539)]
         """
         return linear_view(self.statistics, self._tables(), positive, negative, self._reader.write)
+
+
+def _chosen(rows: Any, flags: Flags) -> Any:
+    """Some of the events."""
+    return rows[flags] if is_frame(rows) else list(compress(rows, flags))

@@ -225,13 +225,28 @@ class Statistics(Growable):
         """Of which group each row is."""
         return self.vocabulary.groups[: self.vocabulary.size]
 
-    def merge(self, other: Statistics) -> None:
-        """Add all of `other`: counts exactly, moments by Chan's formula.
+    def seen_by(self, other: Statistics, encoded: Encoded) -> Encoded:
+        """Events that are encoded here, as `other` knows their words, values and attributes."""
+        groups = [other.layout.group(group, adds=False) for group in self.layout.groups]
+        fields = [other.layout.field(name, adds=False) for name in self.layout.fields]
+        codes = np.array(groups, dtype=np.int32)
+        rows = other.vocabulary.adopt(self.vocabulary, codes, adds=False)
+        batch = encoded.batch.renumbered(codes, np.array(fields, dtype=np.int32), rows)
+        return encoded._replace(batch=batch, known=np.full(batch.label.size, len(other.classes)))
 
-        Raises ValueError, and changes nothing, where the two have different stop words.
+    def merge(self, other: Statistics) -> None:
+        """Add all of `other`, in time of it alone: counts exactly, moments by Chan's formula.
+
+        Words that were dropped for good here are left out, as if its events had been learned here. Raises
+        ValueError, and changes nothing, where it has dropped others, or rows are bounded here.
         """
-        if self.stop_words() != other.stop_words():
-            raise ValueError("models pruned to different stop words cannot be merged")
+        if self.room is not None:
+            raise ValueError(
+                "what is learned within a budget of memory depends on the order of events: nothing is merged "
+                "into it"
+            )
+        if (stopped := other.stop_words()) and not stopped <= self.stop_words():
+            raise ValueError("a model that was pruned to other stop words cannot be merged into this one")
         self.settle()
         other.settle()
         columns = np.array([self.column(label) for label in other.classes], dtype=np.int64)
@@ -244,9 +259,12 @@ class Statistics(Growable):
         rows = self.vocabulary.adopt(other.vocabulary, groups)
         self.reserve()
         K, counted = columns.size, rows >= 0
-        self.counts.table[np.ix_(rows[counted], columns)] += other.counts.table[: rows.size, :K][counted]
-        self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K]
-        self.counts.derive(self._groups)
+        table, left_out = other.counts.table[: rows.size, :K], np.zeros_like(other.counts.totals[:, :K])
+        add_rows(table[~counted], other._groups[~counted], left_out)
+        left_out[other.counts.slot >= 0] = 0  # texts are counted, whatever words they have
+        self.counts.totals[np.ix_(groups, columns)] += other.counts.totals[:, :K] - left_out
+        rows = rows[counted]
+        self.counts.add(rows, columns, table[counted], self.vocabulary.groups[rows])
         self.class_weights[columns] += other.class_weights[:K]
         self.events += other.events
         cells = np.ix_(fields, columns)

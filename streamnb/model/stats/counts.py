@@ -21,9 +21,10 @@ from streamnb.model.stats.histograms import (
     Histograms,
     histogram_move,
     histograms_of,
+    lacks_places,
     resized,
-    texts_held,
     widened,
+    without_places,
 )
 
 
@@ -89,7 +90,7 @@ class Counts(Growable):
         """Let every histogram take one more text of `most` different words."""
         columns, have = int(self.histograms.used.max(initial=0)) + most, self.histograms.weight.shape[1]
         columns = have if columns <= have else columns + have // 2
-        if columns > have or self._texts() >= texts_held(self.histograms):
+        if columns > have or lacks_places(self.histograms, self._texts()):
             self._resize_histograms(self.histograms.used.size, columns, self._texts())
 
     def load(self, name: str, table: Ints, totals: Ints, groups: Codes) -> None:
@@ -113,7 +114,7 @@ class Counts(Growable):
         self.derive(groups)
 
     def derive(self, groups: Codes) -> None:
-        """Make `live` and the histograms anew from the table, after it was replaced or added to.
+        """Make `live` and the histograms anew from the table, after it was replaced.
 
         The rows are of these groups, int32[rows].
 
@@ -141,6 +142,19 @@ class Counts(Growable):
         _take_out(table, groups, self.slot, self.columns, *histograms[:6], histograms.stale)
         return lost
 
+    def add(self, rows: Codes, columns: Ints, more: Ints, groups: Codes) -> None:
+        """Add `more`, int64[rows, columns], to the table, and so to `live` and the histograms.
+
+        The rows are different ones, of these groups, whose totals have been added to before.
+        """
+        self.reserve_texts(0)
+        has_texts = self.slot[groups] >= 0
+        after = self.table[np.ix_(rows[has_texts], columns)] + more[has_texts]
+        self.reserve_texts(without_places(self.histograms, after))
+        histograms = self.histograms
+        moved = self.slot, self.columns, *histograms[:6], histograms.stale
+        _add(self.table, rows, columns, more, groups, self.live, *moved)
+
     def _texts(self) -> int:
         """The most texts that a class has of a Bernoulli text, in examples, heavy ones counted so."""
         return int(self.totals[self.kinds == BERNOULLI].max(initial=0)) // UNIT
@@ -156,6 +170,43 @@ def add_rows(table: Any, groups: Any, sums: Ints) -> None:
         if groups[row] >= 0:
             for k in range(table.shape[1]):
                 sums[groups[row], k] += table[row, k]
+
+
+@kernel
+def _add(
+    table: Any,
+    rows: Any,
+    columns: Any,
+    more: Any,
+    groups: Any,
+    live: Any,
+    slot: Any,
+    capacity: int,
+    exact: Any,
+    occupied: Any,
+    weight: Any,
+    words: Any,
+    used: Any,
+    positive: Any,
+    stale: Any,
+) -> None:
+    """Add counts to rows, and move those of Bernoulli texts in their histograms."""
+    for i in range(rows.size):
+        row, g, was_known, is_known = rows[i], groups[i], False, False
+        for k in range(table.shape[1]):
+            was_known |= table[row, k] != 0
+        for j in range(columns.size):
+            if more[i, j] != 0:
+                before, k = table[row, columns[j]], columns[j]
+                table[row, k] = before + more[i, j]
+                is_known = True
+                if slot[g] >= 0:
+                    b = slot[g] * capacity + k
+                    histogram_move(
+                        exact, occupied, weight, words, used, positive, b, before, before + more[i, j]
+                    )
+                    stale[b] = True
+        live[g] += is_known and not was_known
 
 
 @kernel

@@ -180,9 +180,15 @@ def highest_count(histograms: Histograms, b: int) -> int:
 # -- as a whole ---------------------------------------------------------------------------------------------
 
 
-def texts_held(histograms: Histograms) -> int:
-    """Of how many texts a word's count has a place of its own."""
-    return int(histograms.exact.shape[1]) - 1
+def lacks_places(histograms: Histograms, texts: int) -> bool:
+    """Whether a word's count may have more places of its own, where a class has so many texts."""
+    length, places = histograms.exact.shape
+    return bool(_places(length, texts, places) != places)
+
+
+def without_places(histograms: Histograms, counts: Ints) -> int:
+    """How many different ones of these counts have no place of their own."""
+    return int(np.unique(counts[~_have_places(counts, histograms.exact.shape[1])]).size)
 
 
 def histograms_of(found: Sequence[Counted], texts: int, columns: int = 8, places: int = 64) -> Histograms:

@@ -185,6 +185,11 @@ def test_values_learned_before_they_were_declared_count_beside_them():
         model.learn_one({"f": "odd"}, "a")
     other = NaiveBayes({"f": Nominal(values=list("uvwx"))}, prior="uniform").merge(model)
     assert other.joint_log_likelihood({"f": "w"}) == model.joint_log_likelihood({"f": "w"})
+    late = NaiveBayes({"f": Nominal(values=list("uvwx"))}, prior="uniform")
+    late.learn_one({"f": "u"}, "a")
+    late.joint_log_likelihood({"f": "w"})  # of four values: it has to hear of the fifth
+    model.learn_one({"f": "u"}, "a")
+    assert late.merge(other).joint_log_likelihood({"f": "w"}) == model.joint_log_likelihood({"f": "w"})
 
 
 @given(rows=ROWS)

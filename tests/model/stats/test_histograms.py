@@ -20,7 +20,6 @@ from streamnb.model.stats.histograms import (
     histogram_move,
     histograms_of,
     resized,
-    texts_held,
     widened,
 )
 
@@ -29,6 +28,11 @@ CHANGES = st.one_of(
     st.integers(-40, 40).map(lambda n: n * UNIT), st.integers(-2500, 2500), st.just(10**6 * UNIT + 1)
 )
 MOVES = st.lists(st.tuples(st.integers(0, 9), CHANGES), max_size=80)
+
+
+def texts_held(histograms):
+    """Of how many texts a word's count has a place of its own."""
+    return histograms.exact.shape[1] - 1
 
 
 @kernel
