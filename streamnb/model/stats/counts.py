@@ -147,7 +147,6 @@ class Counts(Growable):
 
         The rows are different ones, of these groups, whose totals have been added to before.
         """
-        self.reserve_texts(0)
         has_texts = self.slot[groups] >= 0
         after = self.table[np.ix_(rows[has_texts], columns)] + more[has_texts]
         self.reserve_texts(without_places(self.histograms, after))

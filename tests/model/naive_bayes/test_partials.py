@@ -250,16 +250,29 @@ def test_every_variant_and_data_frames_have_partials(model, xs):
     assert_same_but_for_rounding(model.apply(partial), whole)
 
 
-def test_words_that_were_stopped_since_are_left_out():
-    model, whole = MultinomialNB(), MultinomialNB()
+@pytest.mark.parametrize("make", [MultinomialNB, BernoulliNB])
+def test_words_that_were_stopped_since_are_left_out(make):
+    """A multinomial text has fewer words then; a Bernoulli text is a text all the same."""
+    model, whole = make(), make()
     for one in (model, whole):
         one.learn_many(["the the cat", "the dog"], ["a", "b"])
     _, before = model.partial(["the end"], ["a"])
     for one in (model, whole):
         one.prune(drop_most_frequent=1)
-    _, after = model.partial(["the the cat"], ["b"])
-    whole.learn_many(["the end", "the the cat"], ["a", "b"])
+    _, after = model.partial(["the the cat", "the"], ["b", "b"])
+    whole.learn_many(["the end", "the the cat", "the"], ["a", "b", "b"])
     assert state_of(model.apply(before).apply(after)) == state_of(whole)
+
+
+def test_there_is_room_for_any_number_of_different_counts():
+    """Parts of examples have no places of their own in the histograms of a Bernoulli text."""
+    texts, weights = [f"w{i}" for i in range(200)], [(3 * i + 1) / 1024 for i in range(200)]
+    model, whole = BernoulliNB(), BernoulliNB()
+    _, partial = model.partial(texts, ["a", "b"] * 100, weights)
+    whole.learn_many(texts, ["a", "b"] * 100, weights)
+    for x in ("w0 w7", "w199", "none"):
+        assert model.apply(partial).joint_log_likelihood(x) == whole.joint_log_likelihood(x)
+        whole.learn_many(texts, ["a", "b"] * 100, weights)
 
 
 def test_who_depends_on_the_order_of_events_says_what_to_do_instead():
@@ -333,6 +346,29 @@ def test_partials_of_no_model_are_refused(made, named):
     parts = {**decode(WRITTEN).parts, "classifier": Part({"made": made}, {})}
     with pytest.raises(SnapshotError, match=named):
         Partial.from_bytes(encode(Snapshot(-1, "", {}, "", {}, parts)))
+
+
+def swapped(array):
+    return array[[1, 0, *range(2, array.size)]]
+
+
+def test_one_partial_has_one_form():
+    """What no `to_bytes` writes is refused, though it might be read as a partial."""
+    _, partial = MultinomialNB().partial(["a b", "a"], ["x", "y"], ranges=[("p", 0, 2)])
+    parts = decode(partial.to_bytes()).parts
+    meta, arrays = parts["partial"]
+    two = {name: swapped(arrays[name]) for name in ("table_classes", "table_weights")}
+    for changed, named in (
+        ((meta, arrays | two), "not in order"),
+        ((meta, arrays | {"table_classes": arrays["table_classes"].astype(np.int64)}), "expected uint8"),
+        ((meta, arrays | {"table_lengths": np.array([1, 1], dtype=np.uint8)}), "not those of its rows"),
+        (({**meta, "ranges": [["p", 0, 1], ["p", 1, 2]]}, arrays), "not joined"),
+        (({**meta, "ranges": [["p", 0, 1], ["p", 2, 3]]}, arrays), "1 to 1 are missing"),
+        (({**meta, "tested": [1, 2, 0]}, arrays), "no number of events"),
+    ):
+        forged = encode(Snapshot(-1, "", {}, "", {}, {**parts, "partial": Part(*changed)}))
+        with pytest.raises(SnapshotError, match=named):
+            Partial.from_bytes(forged)
 
 
 def test_a_classifier_is_no_partial_and_a_partial_no_classifier(tmp_path):
