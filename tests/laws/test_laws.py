@@ -80,10 +80,10 @@ def test_how_a_stream_is_cut_is_unobservable(rows, cuts, alpha):
     start, cut = 0, 0
     while start < len(rows):
         part = rows[start : start + cuts[cut % len(cuts)]]
-        classes, probabilities, known, _ = in_batches.predict_then_learn_many(*zip(*part, strict=True))
+        told = in_batches.predict_then_learn_many(*zip(*part, strict=True))
         got += [
-            dict(zip(classes[:k], row.tolist(), strict=False))
-            for k, row in zip(known, probabilities, strict=True)
+            dict(zip(told.classes[:k], row.tolist(), strict=False))
+            for k, row in zip(told.known, told.probabilities, strict=True)
         ]
         start, cut = start + len(part), cut + 1
     for want, have in zip(expected, got, strict=True):
