@@ -151,6 +151,13 @@ def test_parts_learned_apart_in_any_order_are_the_stream_in_order(before, rows, 
         assert one.joint_log_likelihood(counted) == says  # to the bit: what is derived of counts has followed
 
 
+def test_attributes_that_the_model_has_not_met_are_left_out_of_what_it_predicts():
+    model = taught([({"body": "w1 w1"}, "a", 1.0), ({"body": "w2", "age": 1}, "b", 1.0)])
+    xs = [{"late": "x", "body": "w2 w3"}, {"height": 1.0, "age": 1, "subject": "w1", "body": "w1"}]
+    said, _ = model.partial(xs, ["a", "b"])
+    assert said.probabilities.tobytes() == model.predict_posteriors(xs).probabilities.tobytes()
+
+
 def by_value(model):
     """All that was learned, without the order of rows."""
     return (
