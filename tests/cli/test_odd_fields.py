@@ -206,7 +206,10 @@ def test_a_log_whose_name_is_mistyped_is_not_begun(told, tmp_path):
         said = "there is no log at tikcets.db; did you mean tickets.db? `streamnb topics create --log"
         assert (code, said in err, (tmp_path / "tikcets.db").exists()) == (1, True, False), err
     code, _, err = told("label", "e1", "a", *labels, "sqlite:///other.db")
-    assert (code, "there is no log at other.db: `streamnb topics create`" in err) == (1, True)
+    assert (code, "there is no log at other.db: `streamnb topics create --log sqlite:///other.db" in err) == (
+        1,
+        True,
+    )
     for name in ("other.db", "tickets-2.db", "e.db"):
         assert told("replay", "flat.jsonl", *labels, f"sqlite:///{name}")[0] == 0
 
