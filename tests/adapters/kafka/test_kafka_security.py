@@ -354,7 +354,7 @@ def test_a_learner_that_lacks_one_acl_names_it(program, grant, events, missing, 
     line = program(model=operator.model, library=library).fail("run", "--until-end")
     leave = operation if role in {"journal", None} else "READ, WRITE or DESCRIBE"  # of which nothing is left
     what = f"{kind.replace('_', '-')} {topics.get(role, name)}"
-    assert f"no permission to {leave} {what}; check the ACLs that `streamnb topics plan` lists" in line
+    assert f"no permission to {leave} {what}; check the ACLs that `streamnb topics plan --config" in line
 
 
 @pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
