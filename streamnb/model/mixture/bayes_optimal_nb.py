@@ -295,7 +295,9 @@ class BayesOptimalNB(CountingModel):
         """As any model, and for features."""
         is_bounded = self._statistics.room is not None and self._plan.takes_features
         has_room = super().has_room(classes, n_bytes, words)
-        # A word is a feature and makes a pair; of twelve values of five bytes, each has 16 with its pairs.
+        # Or a batch would pass over the look at which features are forgotten that have filled their memory.
+        # There is a word for every second byte: it is a feature and makes a pair; of twelve values, of five
+        # bytes each, each has 16 with its pairs.
         return has_room and not (is_bounded and self._learners.features.is_short(classes, 8 * words))
 
     def make_room(self, classes: int) -> None:
