@@ -261,8 +261,8 @@ def test_a_transaction_may_be_open_until_its_time_is_up():
     open_ = OpenTransaction("Ongoing", 1000.0, 15.0)
     assert check_transaction(None, 1000.0).state is OK
     assert check_transaction(open_, 1001.0).state is OK
-    assert check_transaction(open_, 1029.9).state is OK
-    hanging = check_transaction(open_, 1030.1)
+    assert check_transaction(open_, 1044.9).state is OK
+    hanging = check_transaction(open_, 1045.1)
     assert hanging.state is PROBLEM
     assert "find-hanging" in hanging.do
 

@@ -28,7 +28,7 @@ from streamnb.adapters.kafka.error_actions import NO_SUCH_TOPIC, Action, classif
 from streamnb.adapters.kafka.error_texts import ANY, translated
 from streamnb.adapters.kafka.kafka_python import KafkaPython
 from streamnb.adapters.kafka.library import Library, Producer, Reader
-from streamnb.adapters.kafka.open_transactions import OpenedBy, open_transactions, waits
+from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS, OpenedBy, open_transactions, waits
 from streamnb.adapters.kafka.sharing import Sharing
 from streamnb.adapters.kafka.tool_line import ToolLine
 from streamnb.adapters.kafka.transactions import Attempt, Transactions
@@ -50,7 +50,6 @@ _POLL_SECONDS = 0.05
 _SEEK_MS = 10
 _TURN_SECONDS = 0.5
 _ANSWER_MS = 5_000  # the longest that a question about offsets waits for an answer
-_GRACE = 15.0  # seconds beyond the transaction timeout after which an open transaction is a hanging one
 _LARGEST = "max.message.bytes"
 _LONG_SECONDS = 3.0  # of a commit
 _LOOK_BACK = 100  # offsets, in search of the journal's last record
@@ -376,7 +375,7 @@ class KafkaLog(Log):
 
     def _fetch(self, partition: Partition, offset: int, end: int, limit: int) -> Sequence[Record]:
         """The first records up to `end`; waits for transactions that are open before it."""
-        deadline = time.monotonic() + self._transaction_timeout + _GRACE
+        deadline = time.monotonic() + self._transaction_timeout + GRACE_SECONDS
         if self._seeking != (partition, offset):  # else what was fetched ahead is still at hand
             self._seeker.seek({partition: offset})
         self._seeking = None

@@ -9,6 +9,10 @@ from kafka import TopicPartition, errors
 
 from streamnb.adapters.kafka.tool_line import ToolLine
 
+GRACE_SECONDS = 30.0
+"""Beyond its timeout an open transaction is a hanging one. A broker looks every 10 s for those to abort, and
+writes the markers after that: one that gets little processor takes its time."""
+
 
 class OpenedBy(NamedTuple):
     """Who has a transaction open on a partition: the id is empty where this user may not see it."""

@@ -30,6 +30,7 @@ from streamnb.adapters.kafka.clients import Claim, Clients
 from streamnb.adapters.kafka.error_actions import meant
 from streamnb.adapters.kafka.error_texts import translated
 from streamnb.adapters.kafka.library import Library
+from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS
 from streamnb.adapters.kafka.transactions import Transactions
 from streamnb.engine.ports import Log, NewRecord, Partition, Patience, Record
 from streamnb.errors import OutOfRange, Unavailable
@@ -44,7 +45,6 @@ _BEYOND = (
     errors.InvalidProducerEpochError,
 )
 """The group, or the broker, has gone on without this member; nothing was published."""
-_GRACE = 15.0  # seconds beyond the transaction timeout, for offsets that wait for a transaction
 
 Patiently = Callable[[Callable[[], Any], str, str], Any]
 """Asks until there is an answer, as the log does: the question, which leave it needs, of what."""
@@ -213,7 +213,7 @@ class Sharing:
 
     def _committed(self, partition: Partition) -> int | None:
         """The group's offset; waits for a transaction that is open, of a member that is gone."""
-        place, seconds = TopicPartition(*partition), self._timeout + _GRACE
+        place, seconds = TopicPartition(*partition), self._timeout + GRACE_SECONDS
 
         def ask() -> Any:
             return self._member.committed(place, timeout_ms=int(seconds * 1000))

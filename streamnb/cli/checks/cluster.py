@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from streamnb.adapters.kafka.admin import Group, OpenTransaction
 from streamnb.adapters.kafka.group import is_learner
+from streamnb.adapters.kafka.open_transactions import GRACE_SECONDS
 from streamnb.cli.checks.findings import Finding, Severity
 from streamnb.cli.checks.kafka_tools import KafkaTools
 from streamnb.engine.topic_plan import HEADER_BYTES, Acl, Difference, Found, FoundTopic, TopicSpec
 
 _OLDEST = (2, 7)  # group metadata goes with a transaction, and an epoch that is too old is no fatal error
-_GRACE = 15.0  # seconds beyond its timeout after which an open transaction is a hanging one
 
 
 def check_brokers(brokers: Mapping[int, str], versions: Mapping[int, tuple[int, ...]]) -> Iterator[Finding]:
@@ -112,7 +112,7 @@ def check_transaction(transaction: OpenTransaction | None, now: float) -> Findin
     if transaction is None:
         return Finding(check, Severity.OK, "none is open")
     age = now - transaction.started
-    if age <= transaction.timeout + _GRACE:
+    if age <= transaction.timeout + GRACE_SECONDS:
         return Finding(check, Severity.OK, f"one is open for {max(0.0, age):.1f} s: a commit is under way")
     found = (
         f"one is open ({transaction.state}) for {age:.0f} s, though it times out after "
