@@ -116,11 +116,14 @@ def build_parser() -> argparse.ArgumentParser:
     read = command("read", "print the records of one topic of the log, as JSON lines")
     read.add_argument("topic", help="such as predictions, metrics, dead-letters or journal")
     _add_log(read)
-    text = "begin at this offset (default: 0)"
-    read.add_argument("--from", dest="start", type=_whole, default=0, metavar="N", help=text)
+    text = "begin at this offset of each partition (default: 0; of --follow: its end)"
+    read.add_argument("--from", dest="start", type=_whole, metavar="N", help=text)
     read.add_argument("--limit", type=_positive_int, metavar="N", help="print at most so many records")
     text = "of predictions those that the label that holds by now contradicts, with it as truth"
-    read.add_argument("--wrong", action="store_true", help=text)
+    which = read.add_mutually_exclusive_group()
+    which.add_argument("--wrong", action="store_true", help=text)
+    text = "print whatever comes, until interrupted or up to --limit"
+    which.add_argument("--follow", action="store_true", help=text)
 
     _add_labels(command)
     _add_operations(command)

@@ -164,6 +164,7 @@ def _model(plan: Plan) -> dict[str, Any]:
         return {
             "model_keys": {"kind": plan.kind},
             "labels": labels,
+            "classes": {"min_learns": 40},  # the rarest class comes out of quarantine late, and into it again
             "topics": {"partitions": plan.partitions, "labels": TOPIC},
         }
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -15,25 +16,31 @@ from streamnb.cli import wiring
 from streamnb.cli.judging import Judging
 from streamnb.config import Config
 from streamnb.engine.ports import Log, Partition, Record, between
-from streamnb.errors import ConfigError, MalformedEvent, UnknownTopic
+from streamnb.errors import ConfigError, MalformedEvent, OutOfRange, UnknownTopic
 from streamnb.model.attributes.nearest import did_you_mean
 from streamnb.wire.codec import decode_prediction
 
 _AT_ONCE = 1000
+_TURN_SECONDS = 0.2
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what a topic holds, partition by partition; nothing is created or changed."""
+    """Print what a topic holds, partition by partition, or what comes; nothing is created or changed."""
     config = wiring.load_config(options)
     with closing(wiring.existing_log(config)) as log:
-        records = records_of(log, options.topic, defaultdict(lambda: options.start))
+        if options.follow:
+            records = followed(log, options.topic, options.start)
+        else:
+            records = records_of(log, options.topic, defaultdict(lambda: options.start or 0))
         if options.wrong:
             records = _wrong(records, _judging(config, log, options.topic))
-        is_empty = not (options.start or options.wrong)
+        is_empty = not (options.start or options.wrong or options.follow)
         try:
             for record in islice(records, options.limit):
                 is_empty = False
                 sys.stdout.buffer.write(_line(record) + b"\n")
+                if options.follow:
+                    sys.stdout.buffer.flush()
         except UnknownTopic as error:
             known = [name for _, name in config.topics.names]
             if options.topic in known:
@@ -53,6 +60,27 @@ def records_of(log: Log, topic: str, start: Mapping[Partition, int]) -> Iterator
     for partition in log.partitions(topic):
         earliest, end = log.offsets(partition)
         yield from between(log, partition, max(start[partition], earliest), end, _AT_ONCE)
+
+
+def followed(log: Log, topic: str, start: int | None) -> Iterator[Record]:
+    """What each partition has from an offset on, or from its end now, and whatever comes; without end."""
+    known, partitions = log.topic_id(topic), log.partitions(topic)
+    return _coming(
+        log, topic, known, {one: log.offsets(one)[1] if start is None else start for one in partitions}
+    )
+
+
+def _coming(log: Log, topic: str, known: str | None, reached: dict[Partition, int]) -> Iterator[Record]:
+    """What comes behind what was reached; of partitions that are added, all."""
+    while True:
+        if log.topic_id(topic) != known:
+            raise OutOfRange(f"{topic} was made anew while it was read: start again")
+        for partition in log.partitions(topic):
+            earliest, end = log.offsets(partition)
+            at = max(reached.get(partition, 0), earliest)
+            yield from between(log, partition, at, end, _AT_ONCE)
+            reached[partition] = max(at, end)
+        time.sleep(_TURN_SECONDS)
 
 
 def _judging(config: Config, log: Log, topic: str) -> Judging:
