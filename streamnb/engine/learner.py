@@ -232,7 +232,7 @@ class Learner:
         """One step of it."""
         if self.late is not None:
             self._admission.hold()
-            self.late.work(self.model)
+            self.late.work(self.model, weighs_corrections=self.rules.weigh_corrections)
 
     def _is_due(self, now: float) -> bool:
         """Whether the last report is old, or of a time to come: the clock was put back."""
@@ -449,7 +449,8 @@ class Learner:
             return
         learned, learned_before, classes = self._n_learned, self.model.n_events, len(self.model.classes)
         self._hears_labels = True
-        taken = self.late.take(heard, self.model, alive)
+        weighs = self.rules.weigh_corrections
+        taken = self.late.take(heard, self.model, alive, weighs_corrections=weighs)
         self.tally.learned.update(taken.learned)
         self._prune(learned)
         for refused in taken.refused:

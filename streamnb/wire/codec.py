@@ -33,14 +33,14 @@ from streamnb.wire.values import (
     undeclared,
 )
 
-READING = 4
+READING = 5
 """The rules by which events are read and counted; raised where the same bytes come to mean something else.
 
 The journal holds it: what an earlier version learned by other rules is not counted again by these. Since 3,
 label records and odd times (`wire.event_rules`) are refused, and a log that begins goes by its own clock;
 what was learned by earlier rules is replayed without that. Since 4, a budget of memory that becomes another
 is taken down, so that what there was no room for is not taken back later, and reports estimate accuracy
-without labels; events are read as by 3.
+without labels; events are read as by 3. Since 5, a correction weighs no hypotheses; events are read as by 3.
 """
 
 
@@ -64,6 +64,11 @@ class Rules(NamedTuple):
     def estimate_accuracy(self) -> bool:
         """Whether reports estimate how accurate predictions are that have no label."""
         return self.now > 3
+
+    @property
+    def weigh_corrections(self) -> bool:
+        """Whether an event that is learned again, under another label, weighs hypotheses once more."""
+        return self.now < 5
 
     def read_as(self, now: int) -> bool:
         """Whether events are read as by other rules."""

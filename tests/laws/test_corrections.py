@@ -385,6 +385,41 @@ def test_how_corrections_are_cut_is_unobservable(new, rows, more, sizes, prunes,
     assert bytes_of(whole) == bytes_of(apart)
 
 
+def of_weighing(model):
+    """Of a mixture's state: what says how well others predicted; and all else, but for a count of what was met."""
+    meta, arrays = bytes_of(model)
+    posterior = {name: value for name, value in meta.pop("posterior").items() if name != "met"}
+    mine = {name for name in arrays if name.startswith(("posterior_", "learned_powers", "learned_pool_"))}
+    wide = {name: array for name, array in model.state()[1].items() if name == "learned_pool_bias"}
+    return (
+        (posterior, {name: arrays[name] for name in mine - wide.keys()}, wide["learned_pool_bias"]),
+        (meta, {name: array for name, array in arrays.items() if name not in mine}),
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=LEARNED, more=LEARNED, sizes=CUTS)
+def test_what_is_learned_again_weighs_nobody_and_teaches_all_else(rows, more, sizes):
+    """Posterior, powers and pools stay, also where a class is new; however corrections are cut."""
+    before = BayesOptimalNB(MIXED)
+    before.predict_then_learn_many(*zip(*rows, strict=True)) if rows else None
+    again, late, apart = (copy.deepcopy(before) for _ in range(3))
+    for model, parts, is_again in (
+        (again, [slice(None)], True),
+        (late, [slice(None)], False),
+        (apart, cut(len(more), sizes), True),
+    ):
+        for part in parts:
+            model.learn_late_many(*([row[c] for row in more[part]] for c in range(3)), again=is_again)
+    assert bytes_of(again) == bytes_of(apart)
+    (posterior, weighed, bias), taught = of_weighing(again)
+    (kept_posterior, kept, kept_bias), _ = of_weighing(before)
+    assert (posterior, weighed) == (kept_posterior, kept)
+    assert bias[:, :, : kept_bias.shape[2]].tobytes() == kept_bias.tobytes()
+    assert not bias[:, :, kept_bias.shape[2] :].any()
+    assert taught == of_weighing(late)[1]
+
+
 @pytest.mark.parametrize("new", [network, both, trees])
 @settings(max_examples=60, deadline=None)
 @given(rows=LEARNED, more=LEARNED, x=EVENT, random=st.randoms(use_true_random=False))

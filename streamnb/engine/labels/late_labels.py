@@ -231,8 +231,18 @@ class LateLabels:
 
     # -- verdicts -----------------------------------------------------------------------------------------
 
-    def take(self, heard: Heard, model: StreamModel, alive: Callable[[], None] = lambda: None) -> Taken:
-        """What verdicts change, in order. That may take long: `alive` is called now and then."""
+    def take(
+        self,
+        heard: Heard,
+        model: StreamModel,
+        alive: Callable[[], None] = lambda: None,
+        *,
+        weighs_corrections: bool = False,
+    ) -> Taken:
+        """What verdicts change, in order. That may take long: `alive` is called now and then.
+
+        A correction does not weigh the hypotheses of the model, unless `weighs_corrections`.
+        """
         self._follow(model)
         n = len(heard.verdicts)
         least = np.full(n, self.pending.horizon.least)
@@ -241,7 +251,7 @@ class LateLabels:
         words = self._sayings.heard(heard, self.settings.weights)
         is_plain = self._plain(found, words)
         taken = Taken([], [], Counter())
-        teacher = Teacher(self.pending, model, alive)
+        teacher = Teacher(self.pending, model, alive, weighs_corrections=weighs_corrections)
         at, limit = 0, self.pending.horizon.least
         while at < n:
             if self.pending.horizon.least > limit:  # what several sources say of an event takes memory
@@ -341,8 +351,7 @@ class LateLabels:
             self.pending.write(one, pruned=prunings)
             self.outcomes["outranked"] += heard is not None
             return ()
-        teacher.unlearn(number, was, prunings)
-        teacher.learn(number, truth)
+        teacher.correct(number, was, truth, prunings)
         before, after = (None if t is None else t.label for t in (was, truth))
         is_new = self.pending.column("score", one)[0] == NONE
         if is_new and after is not None and heard is not None:
@@ -393,14 +402,20 @@ class LateLabels:
         """Whether there are events left to be worked through."""
         return bool(self._sweeps)
 
-    def work(self, model: StreamModel, alive: Callable[[], None] = lambda: None) -> None:
-        """Take back what a withdrawn source said of some hundreds of events."""
+    def work(
+        self,
+        model: StreamModel,
+        alive: Callable[[], None] = lambda: None,
+        *,
+        weighs_corrections: bool = False,
+    ) -> None:
+        """Take back what a withdrawn source said of some hundreds of events; otherwise as `take`."""
         if not self._sweeps:
             return
         self._follow(model)
         source, first = next(iter(self._sweeps.items()))
         numbers = list(islice(self._said_by(source, first), _SWEPT))
-        teacher = Teacher(self.pending, model, alive)
+        teacher = Teacher(self.pending, model, alive, weighs_corrections=weighs_corrections)
         for number in numbers:
             before = self._sayings.of(number)
             now = tuple(one._replace(label=None) if self._voids.cover(one) else one for one in before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import compress
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from streamnb.model.interface.stream_model import StreamModel
 
 _AT_ONCE = 1000  # events
 _BYTES_AT_ONCE = 4 << 20
+_Task = Literal["learn", "learn again", "unlearn"]
 
 
 class Teacher:
@@ -24,47 +26,57 @@ class Teacher:
         pending: the events.
         model: learns.
         alive: called now and then.
+        weighs_corrections: whether an event that was taken back weighs hypotheses once more.
 
     Attributes:
         learned: label -> events learned.
     """
 
-    def __init__(self, pending: PendingEvents, model: StreamModel, alive: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        pending: PendingEvents,
+        model: StreamModel,
+        alive: Callable[[], None],
+        *,
+        weighs_corrections: bool = False,
+    ) -> None:
         self.learned: Counter[str] = Counter()
         self._pending, self._model, self._alive = pending, model, alive
         self._numbers: list[int] = []
         self._labels: list[str] = []
         self._weights: list[float] = []
         self._prunings: list[int] = []
-        self._learns = True
+        self._weighs_corrections = weighs_corrections
+        self._task: _Task = "learn"
 
-    def learn(self, number: int, truth: Truth | None) -> None:
-        """Learn an event; nothing where it has no label, or no weight."""
-        self._queue(number, truth, 0, learns=True)
+    def correct(self, number: int, was: Truth | None, truth: Truth | None, prunings: int) -> None:
+        """Take back what an event taught when the model had been pruned so often, and learn what holds now.
+
+        Nothing of either where there is no label, or no weight.
+        """
+        is_again = was is not None and was.weight > 0.0 and not self._weighs_corrections
+        self._queue(number, was, prunings, "unlearn")
+        self._queue(number, truth, 0, "learn again" if is_again else "learn")
 
     def learn_each(
         self, numbers: npt.NDArray[np.int64], labels: Sequence[str], weights: npt.NDArray[np.float64]
     ) -> None:
         """Learn events, each with its own label; nothing of one without weight."""
-        if not self._learns:
+        if self._task != "learn":
             self.finish()
-        self._learns = True
+        self._task = "learn"
         have_weight = (weights > 0.0).tolist()
         self._numbers += compress(numbers.tolist(), have_weight)
         self._labels += compress(labels, have_weight)
         self._weights += compress(weights.tolist(), have_weight)
         self._prunings += [0] * (len(self._numbers) - len(self._prunings))
 
-    def unlearn(self, number: int, truth: Truth | None, prunings: int) -> None:
-        """Take an event back that was learned when the model had been pruned so often."""
-        self._queue(number, truth, prunings, learns=False)
-
-    def _queue(self, number: int, truth: Truth | None, prunings: int, *, learns: bool) -> None:
+    def _queue(self, number: int, truth: Truth | None, prunings: int, task: _Task) -> None:
         if truth is None or not truth.weight:
             return
-        if learns != self._learns or len(self._numbers) >= _AT_ONCE:
+        if task != self._task or len(self._numbers) >= _AT_ONCE:
             self.finish()
-        self._learns = learns
+        self._task = task
         self._numbers.append(number)
         self._labels.append(truth.label)
         self._weights.append(truth.weight)
@@ -86,8 +98,8 @@ class Teacher:
     def _hand_over(self, numbers: npt.NDArray[np.int64], part: slice) -> None:
         xs, ts = self._pending.events(numbers)
         labels, weights = self._labels[part], self._weights[part]
-        if self._learns:
-            self._model.learn_late_many(xs, labels, weights, ts)
-            self.learned.update(labels)
-        else:
+        if self._task == "unlearn":
             self._model.unlearn_many(xs, labels, weights, ts, self._prunings[part])
+            return
+        self._model.learn_late_many(xs, labels, weights, ts, again=self._task == "learn again")
+        self.learned.update(labels)

@@ -159,7 +159,9 @@ class HiddenMarkovNB(SmoothedModel):
             )
         super().unlearn_one(x, y, w)
 
-    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
         """Learn what events that were predicted earlier say of their classes, now that these are known.
 
         Their entities have gone on since: which state came before and after is not known any more, so no

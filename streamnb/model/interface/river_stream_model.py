@@ -160,7 +160,9 @@ class RiverStreamModel(Unbounded):
         """Learn many events in order; what is predicted of them on the way is thrown away."""
         self.predict_then_learn_many(X, y, w, ts)
 
-    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
         """Learn events that were predicted earlier, when their labels were not known, in order.
 
         A classifier with `learn_late_one` is told so: one that was taught by them without a label.

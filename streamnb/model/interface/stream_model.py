@@ -113,10 +113,13 @@ class StreamModel(Protocol):
     def learn_many(self, X: Any, y: Any, w: Weights = None, ts: Times = None) -> None:
         """Learn many events in order, as `predict_then_learn_many` does."""
 
-    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
         """Learn events that `predict_then_learn_many` predicted earlier without a label, in order.
 
-        Of a model to which the order of events is all the same, that is `learn_many`.
+        Or `again`, after `unlearn_many` took them back: what a model weighs by how it predicted them has had
+        its say then. Of a model to which the order of events is all the same, both are `learn_many`.
         """
 
     def unlearn_many(

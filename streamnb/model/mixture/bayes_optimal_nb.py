@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -225,13 +226,23 @@ class BayesOptimalNB(CountingModel):
             )
         super().unlearn_one(x, y, w)
 
-    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
         """Learn events that were predicted earlier, when their labels were not known.
 
         As any others; but tables that forget take an event at its own age, not as one of now. Hypotheses are
-        weighed by what they say of it now.
+        weighed by what they say of it now; those that are learned `again` were weighed when they were learned
+        first. Whoever corrects a label chose it: as evidence, six that contradict what a model was sure of
+        outweighed the three thousand before them, for as long as no other labels came.
         """
+        posterior, weighed = self._posterior, self._learners.weighed()
+        if again:
+            self._posterior = deepcopy(posterior)
         self._answer(self._encode_earlier(xs, ys, ws, ts), learn=True, late=True)
+        if again:
+            self._posterior = posterior
+            self._learners.weigh_as(weighed)
 
     def merge(self, other: Self) -> Self:
         """Refused with ValueError: posteriors of two streams are no posterior of both.

@@ -321,6 +321,16 @@ class Learners:
             self._bias = np.pad(self._bias, ((0, 0), (0, 0), (0, more)))
             self._pool_bias = np.pad(self._pool_bias, ((0, 0), (0, 0), (0, more)))
 
+    def weighed(self) -> tuple[Floats, Floats, Floats, Floats, Ints]:
+        """A copy of what calibrators and pools have learned of how others predict."""
+        pools = self._pool_weights.copy(), self._covariance.copy(), self._pool_bias.copy()
+        return self._powers.copy(), *pools, self._confidence.copy()
+
+    def weigh_as(self, weighed: tuple[Floats, Floats, Floats, Floats, Ints]) -> None:
+        """Let it be what `weighed` said, with nothing of classes that came since."""
+        self._powers, self._pool_weights, self._covariance, before, self._confidence = weighed
+        self._pool_bias = np.pad(before, ((0, 0), (0, 0), (0, self._pool_bias.shape[2] - before.shape[2])))
+
     def state(self, classes: int) -> dict[str, Array]:
         """Copies of all arrays, for so many classes."""
         if not self.is_needed:

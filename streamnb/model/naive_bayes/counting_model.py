@@ -260,7 +260,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         if done < len(events.xs):
             raise events.never_learned(done)
 
-    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
         self._learn(self._encode_earlier(xs, ys, ws, ts))
 

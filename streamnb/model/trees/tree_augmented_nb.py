@@ -176,7 +176,9 @@ class TreeAugmentedNB(TreeEstimator, Unbounded, base.MiniBatchClassifier):  # ty
         xs = X if is_frame(X) else list(X)
         self._run(xs, Targets.of(len(xs), list(y), None if w is None else list(w), None))
 
-    def learn_late_many(self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None) -> None:
+    def learn_late_many(
+        self, xs: Events, ys: Labels, ws: Weights = None, ts: Times = None, *, again: bool = False
+    ) -> None:
         """Learn events that were predicted earlier, when their labels were not known: as any others."""
         self.learn_many(xs, ys, ws, ts)
 

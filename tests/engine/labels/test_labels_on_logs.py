@@ -21,6 +21,7 @@ from late import (
 from msgspec.structs import replace
 from service import digests, many, new_worker, read_topic
 from verifying import learn, told, verified
+from verifying import new_worker as new_worker_of
 
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.engine.journal.checkpoint import Checkpoint, snapshot_of
@@ -31,6 +32,7 @@ from streamnb.engine.labels.voids import Voids
 from streamnb.engine.ports import NewRecord
 from streamnb.engine.verification.findings import CheckResult
 from streamnb.errors import JournalError, SnapshotError
+from streamnb.wire.codec import READING
 from streamnb.worker import Pace
 
 TOPICS = {"events": 1, "labels": 1, "predictions": 1, "metrics": 1, "dead_letters": 1, "journal": 1}
@@ -114,8 +116,8 @@ def test_such_a_log_is_verified_and_what_is_wrong_is_found(open_log, tmp_path):
 @pytest.mark.parametrize(
     ("of", "name", "wrong"),
     [
-        (Teacher, "learn", lambda right: lambda *given: (right(*given), right(*given))),
-        (Teacher, "unlearn", lambda _: lambda *_: None),
+        (Teacher, "learn_each", lambda right: lambda *given: (right(*given), right(*given))),
+        (Teacher, "_queue", lambda right: lambda *given: given[-1] == "unlearn" or right(*given)),
         (Voids, "cover", lambda _: lambda *_: False),
         (late_labels, "effective", lambda right: lambda said, _: right(said, {"b": 0, "event": 5})),
         (late_labels, "merged", lambda right: lambda said, one: said or right(said, one)),
@@ -143,6 +145,35 @@ def test_what_is_taught_again_is_told(open_log, tmp_path, kind):
     assert told(outcome) == []
     assert any(" taught again" in text for _, text in told(outcome, CheckResult.UNCHECKED))
     assert (outcome.compared is None) == (kind != "hypotheses")
+
+
+def test_corrections_weigh_no_hypotheses_but_in_a_journal_of_before(open_log, tmp_path, monkeypatch):
+    """They did by its rules; what was learned so is replayed so, and what follows is not."""
+    log, flags, losses = open_log(**TOPICS), FLAGS[:2], []
+    events = [
+        NewRecord(
+            "events", None, json.dumps({"id": f"e{i}", "text": f"w{i % 3} x", "label": "abc"[i % 3]}).encode()
+        )
+        for i in range(30)
+    ]
+    for rules, label in ((4, None), (4, "a"), (READING, "b"), (READING, "c")):
+        for module in ("entries", "recovery"):
+            monkeypatch.setattr(f"streamnb.engine.journal.{module}.READING", rules)
+        said = [
+            NewRecord("labels", None, json.dumps({"id": f"e{i}", "label": label}).encode()) for i in range(30)
+        ]
+        log.append(events if label is None else said)
+        worker = new_worker_of(open_log(), tmp_path / "kept", *flags)
+        worker.start("a learner")
+        worker.run(until_end=True)
+        worker.close()
+        losses.append(-worker.learner.model.posterior.log_evidence)
+    assert losses[0] < losses[1] == losses[2] == losses[3]
+    again = new_worker_of(open_log(), tmp_path / "never kept one", *flags)
+    again.start("another")
+    assert digests(again.learner) == digests(worker.learner)
+    again.close()
+    assert told(verified(open_log(), tmp_path / "kept", *flags)) == []
 
 
 def test_the_topic_can_be_added_to_a_running_model_and_not_taken_away(open_log, tmp_path):

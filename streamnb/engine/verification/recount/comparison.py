@@ -251,7 +251,7 @@ class _Comparing:
 
     def books(self, recount: Recount, books: Books) -> None:
         """What a posterior says of itself."""
-        observed = recount.events + recount.unlearned
+        observed = recount.events + recount.unlearned - recount.corrected
         self.number("observations of the posterior", {}, observed, books.posterior.observations)
         self.number("events that the hypotheses met", {}, recount.met, books.met)
         for what, hypothesis, found, expected in books.faults():

@@ -279,6 +279,7 @@ class LateRecount:
         assert self._learned is not None  # noqa: S101
         self._learned += 1
         recount.met += not is_met
+        recount.corrected += bool(before and before[1]) and not self._rules.weigh_corrections
         recount.learn(one.event, truth[0], round(truth[1] * UNIT), self._plan)
         if prunes and pruning.every and self._learned % pruning.every == 0:
             recount.prune(pruning)

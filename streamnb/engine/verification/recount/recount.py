@@ -97,6 +97,7 @@ class Recount:
         events: events learned, less those taken back.
         met: events that were predicted, and those of them that were learned later.
         unlearned: events taken back, as often as they were.
+        corrected: events learned again that weighed no hypotheses, as often as they were.
         prunings: how often words were forgotten.
         classes: class -> weight.
         rows: (group, word or value) -> class -> weight, in the order in which they were met.
@@ -114,6 +115,7 @@ class Recount:
         self.events = 0
         self.met = 0
         self.unlearned = 0
+        self.corrected = 0
         self.prunings = 0
         self._born: dict[Row, int] = {}  # after how many prunings a row was met, where after any
         self._room: Room | None = None
