@@ -394,6 +394,20 @@ class MonitorReport(msgspec.Struct, frozen=True, omit_defaults=True):
     bayes_factor: float | None = None
 
 
+class ActionReport(msgspec.Struct, frozen=True, rename={"is_paused": "paused"}):
+    """What alarms did, see docs/monitors.md.
+
+    Attributes:
+        is_paused: whether learning is paused.
+        passed_over: labels that came while it was, so far.
+        renewed: how often the model was.
+    """
+
+    is_paused: bool
+    passed_over: int
+    renewed: int
+
+
 class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report", tag_field="kind"):
     """The state of progressive validation at one commit.
 
@@ -442,6 +456,7 @@ class MetricsReport(msgspec.Struct, frozen=True, omit_defaults=True, tag="report
     served_by: str = "learner"
     monitors: tuple[MonitorReport, ...] = ()
     decisions: DecisionReport | None = None
+    actions: ActionReport | None = None
 
 
 class Drift(msgspec.Struct, frozen=True, tag="drift", tag_field="kind"):
@@ -476,6 +491,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         kind: "error-rate", "class-rate", "calibration", "no-events", "no-labels" or "new-class".
         state: "raised" or "cleared"; "discovered" of a new class.
         label: the class, where it is new.
+        action: what the alarm does beside being told, "pause" or "renew"; "" is nothing, or its end.
         direction: "above", "below", "overconfident" or "underconfident"; "" of a silence.
         id: the event by which it was found; "" of a silence.
         events: records consumed until then, of every sort, this one included.
@@ -495,6 +511,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     state: str
     label: str = ""
+    action: str = ""
     direction: str = ""
     id: str = ""
     events: int

@@ -446,7 +446,10 @@ class Worker:
         tally, self.learner.tally = self.learner.tally, LearnerTally()
         if tally.report is not None:
             self._reported = self._began
-        checkpoint, transaction = self.checkpoint.commit(self._identity, records, outputs, now, work, silence)
+        acted = self.learner.actions.acted(taken)
+        checkpoint, transaction = self.checkpoint.commit(
+            self._identity, records, outputs, now, work, silence, acted
+        )
         self._settle()
         at = time.time()
         self._begun = _Begun(self._log.begin_commit(transaction), checkpoint.n, at, records, tally)

@@ -114,6 +114,12 @@ class HypothesisConfig(Section, frozen=True):
         )
 
     @property
+    def is_renewed(self) -> bool:
+        """Whether anything of it begins anew when the model is renewed."""
+        learns = self.kind in {"softmax", "byte_softmax", "pool"} or bool(self.calibrated)
+        return learns or self.half_life is not None or self.density == "binned"
+
+    @property
     def own(self) -> dict[str, Any]:
         """What is given of the keys that not all kinds have."""
         given = {name: getattr(self, name) for name in _OWN[self.kind]}

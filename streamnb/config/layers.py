@@ -251,6 +251,10 @@ def _of_its_kind(config: Config, given: Container[str]) -> Iterator[_Misfit]:
         yield from _parents(config)
     yield from _other_kinds(model)
     yield from _entities(config)
+    for i, monitor in enumerate(config.monitors):
+        if monitor.action == "renew" and not any(one.is_renewed for one in config.weighed):
+            expected = 'a model.kind = "mixture" that learns more than counts, such as the default one'
+            yield _misfit(f"monitors[{i}].action", "renew", expected, "monitors")
 
 
 def _entities(config: Config) -> Iterator[_Misfit]:

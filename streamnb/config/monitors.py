@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from streamnb.config.kinds import INNER_RATE, NAME, STRING, Kind, duration, refused
+from streamnb.config.kinds import INNER_RATE, NAME, STRING, Kind, duration, refused, whole
 from streamnb.config.sections import Section, read_entries, tables
 from streamnb.config.values import literal
 from streamnb.errors import ConfigError
@@ -13,10 +14,11 @@ MOST = 100
 """Monitors of one stream: each hears every event."""
 
 _RATES = {"tolerated", "alarming", "false_alarm", "miss"}
+_PAUSES = {"pause_records"}
 _OWN: dict[str, set[str]] = {
-    "error-rate": _RATES,
-    "class-rate": _RATES | {"label", "of"},
-    "calibration": _RATES,
+    "error-rate": _RATES | _PAUSES,
+    "class-rate": _RATES | _PAUSES | {"label", "of"},
+    "calibration": _RATES | _PAUSES,
     "no-events": {"after"},
     "no-labels": {"after"},
     "new-class": set(),
@@ -55,6 +57,8 @@ class MonitorConfig(Section, frozen=True):
     after: Annotated[float | None, duration(above_zero=True)] = None
     false_alarm: Annotated[float | None, INNER_RATE] = None
     miss: Annotated[float | None, INNER_RATE] = None
+    action: Literal["pause", "renew"] | None = None
+    pause_records: Annotated[int | None, whole(1)] = None
 
 
 def _read_named(key: str, table: object) -> MonitorConfig:
@@ -75,7 +79,7 @@ def _read_table(key: str, table: object) -> MonitorConfig:
         if name not in values:
             raise ConfigError(f"{key}.{name} is missing; expected {expected}")
     kind = values["kind"]
-    for name in values.keys() - _OWN[kind] - {"name", "kind"}:
+    for name in values.keys() - _OWN[kind] - {"name", "kind", "action"}:
         owners = " or ".join(literal(owner) for owner, own in _OWN.items() if name in own)
         raise ConfigError(
             f"{key}.{name} has no meaning with kind = {literal(kind)}; expected kind = {owners}"
@@ -83,10 +87,23 @@ def _read_table(key: str, table: object) -> MonitorConfig:
     for name in _REQUIRED:
         if name in _OWN[kind] and name not in values:
             raise ConfigError(f"{key}.{name} is missing, which kind = {literal(kind)} needs")
+    _check_action(key, kind, values)
     defaults: dict[str, Any] = {"of": "predictions", "false_alarm": 0.01, "miss": 0.05}
     monitor = MonitorConfig(**{name: one for name, one in defaults.items() if name in _OWN[kind]} | values)
     _check_bounds(key, monitor)
     return monitor
+
+
+def _check_action(key: str, kind: str, values: Mapping[str, Any]) -> None:
+    """Refuse a pause of what has no rate: a silence has nothing to learn, and a new class no end."""
+    action = values.get("action")
+    if action == "pause" and not _OWN[kind] >= _PAUSES:
+        owners = " or ".join(literal(owner) for owner, own in _OWN.items() if own >= _PAUSES)
+        raise ConfigError(
+            f'{key}.action = "pause" has no meaning with kind = {literal(kind)}; expected kind = {owners}'
+        )
+    if action != "pause" and "pause_records" in values:
+        raise ConfigError(f'{key}.pause_records has no meaning without action = "pause"')
 
 
 def _check_bounds(key: str, monitor: MonitorConfig) -> None:

@@ -91,6 +91,8 @@ def shaping_of(config: Config) -> dict[str, Any]:
     _drop(shaping["hypotheses"], "first_bytes", None, ONCE_FIRST_BYTES)
     for end in ("min", "max"):
         _drop(shaping["attributes"], end, None)
+    for key in ("action", "pause_records"):  # journals without actions are older
+        _drop(shaping.get("monitors", ()), key, None)
     shaping["posterior"]["switching_rate"] = config.switching_rate
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shaping))  # tuples become lists
     return plain

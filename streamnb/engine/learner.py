@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress, repeat, zip_longest
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
+from streamnb.engine.actions import PAUSE, Actions
 from streamnb.engine.admission import Admission
 from streamnb.engine.known_classes import NUMBER_BYTES, KnownClasses, class_bytes
 from streamnb.engine.labels.copying import LateLabelsCopy
@@ -34,6 +35,7 @@ from streamnb.engine.settings import ROOM_EVERY, LabelSettings, Settings
 from streamnb.errors import MalformedEvent, SnapshotError
 from streamnb.events import (
     UNPUBLISHED,
+    ActionReport,
     Alert,
     DeadLetter,
     Drift,
@@ -65,6 +67,7 @@ from streamnb.wire.codec import (
     encode_predictions,
 )
 from streamnb.wire.dead_letter import dead_letter_record
+from streamnb.wire.journal import Acted
 from streamnb.wire.snapshot import Part
 from streamnb.wire.values import LONGEST_NAME
 
@@ -74,6 +77,7 @@ _BYTES_WHERE_SHORT = 64 << 10  # of events at once, where memory is short: some 
 _VALUE, _TOPIC = attrgetter("value"), attrgetter("partition.topic")
 _TIME = attrgetter("timestamp")
 _MOST_CONFUSED = 100  # classes whose confusion is reported
+_Said = TypeVar("_Said", Event, Verdict)
 _UNDECIDED = msgspec.UNSET, None  # where nobody asks what to decide
 
 
@@ -125,7 +129,8 @@ class Learner:
         model: what predicts and learns.
         progressive: the scores of its predictions.
         drift: the detectors that watch its predictions; they change nothing of them.
-        monitors: who tells what is out of bounds; they change nothing either.
+        monitors: who tells what is out of bounds.
+        actions: what is done about it, where a monitor is to do more than tell.
         late: what waits for labels, and the scores of what was served, where labels come apart from events.
         decisions: what is decided of events, and what that turned out to be worth; None where nothing is.
         consumed: records seen, of every sort.
@@ -140,6 +145,7 @@ class Learner:
         self.progressive = ProgressiveValidation(settings.window)
         self.drift = DriftDetectors(settings.detectors)
         self.monitors = Monitors(settings.monitors)
+        self.actions = Actions()
         self.late = None if settings.labels is None else LateLabels(settings.labels, settings.window)
         self._decide_by(None)
         self.consumed = 0
@@ -165,6 +171,7 @@ class Learner:
         most_bytes: float = math.inf,
         work: int = 0,
         silence: float = 0.0,
+        acted: Sequence[Acted] | None = None,
     ) -> list[NewRecord]:
         """Predict and learn the events among `records` in order; the outputs of the commit at time `now`.
 
@@ -172,13 +179,17 @@ class Learner:
         those of one record; `consumed` says how many records were taken. That may take long: `alive` is
         called before every few records. Then `work` steps are made of what takes longer than one commit, see
         `LateLabels.work`. A commit of no records is a report of those that came after the one before: a
-        replay knows it by that. Monitors of silences of up to `silence` seconds are asked.
+        replay knows it by that. Monitors of silences of up to `silence` seconds are asked. What alarms did is
+        done again where `acted` says it, as a replay is told, and else decided here.
         """
         outputs: list[NewRecord] = []
         self._hears_events = self._hears_labels = False
         start, reported, left = 0, -1, most_bytes
+        self.actions.begin(acted)
         while start < len(records) and left > 0:
             before = self.consumed
+            if self._acts and self.actions.look(start, before, self.monitors.raised(PAUSE)):
+                self.model.renew()
             part = self._alike(records[start : start + self._most_at_once()])
             alive()
             is_verdict = self._is_verdict(part[0])
@@ -196,6 +207,16 @@ class Learner:
         if not records or (reported < start and self._is_due(now)):
             outputs.append(self._report(now))
         return outputs
+
+    @property
+    def _acts(self) -> bool:
+        """Whether alarms do anything, or have yet to."""
+        return self.actions.is_busy or self.monitors.act
+
+    @property
+    def what_alarms_did(self) -> ActionReport | None:
+        """What they did so far; None where no monitor does more than tell, and none did."""
+        return self.actions.report() if self.monitors.act or self.actions.is_told else None
 
     def _is_verdict(self, record: Record) -> bool:
         labels = self.settings.labels
@@ -269,6 +290,7 @@ class Learner:
             served_by=self.settings.by,
             monitors=self.monitors.reports(),
             decisions=None if self.decisions is None else self.decisions.report(),
+            actions=self.what_alarms_did,
         )
 
     def parts(self) -> dict[str, Part]:
@@ -287,6 +309,8 @@ class Learner:
             small["drift"] = Part(*self.drift.state())
         if self.monitors:
             small["monitors"] = Part(*self.monitors.state())
+        if self.what_alarms_did is not None:
+            small["actions"] = Part(self.actions.state(), {})
         if self.decisions is not None:
             if self.late is not None:
                 self.decisions.forget(self.late.pending.oldest)
@@ -340,6 +364,7 @@ class Learner:
             watched = parts.get("drift")  # absent where nobody watched
             drift = DriftDetectors() if watched is None else DriftDetectors.from_state(*watched)
             monitors = Monitors.from_state(*parts["monitors"]) if "monitors" in parts else Monitors()
+            actions = Actions.from_state(parts["actions"].meta) if "actions" in parts else Actions()
             decisions = ServedDecisions.from_state(*parts["decisions"]) if "decisions" in parts else None
             forgotten = offsets_of(parts["forgotten"]) if "forgotten" in parts else {}
             counters = parts["learner"].meta
@@ -352,7 +377,7 @@ class Learner:
                 raise SnapshotError(f"classes: expected the labels of a stream, found {labels!r}")
             self.model.load_state(*parts["model"])
         self.progressive, self.late, self.drift, self.forgotten = progressive, late, drift, forgotten
-        self.monitors = monitors
+        self.monitors, self.actions = monitors, actions
         self.decisions = decisions
         if late is not None:
             late.scoring.decisions = decisions
@@ -384,10 +409,12 @@ class Learner:
             self.late.adopt(found.first, found.pruned, found.gone)
 
     def _most_at_once(self) -> int:
-        """How many records may be taken at once: no report or pruning falls between them."""
+        """How many records may be taken at once: no report, pruning or action falls between them."""
         if self.settings.evidence:
             return 1
         most = min(_AT_ONCE, self.settings.report_every - self.consumed % self.settings.report_every)
+        if self._acts:
+            most = min(most, Actions.ahead(self.consumed))
         every = self.settings.pruning.every
         return min(most, every - self._n_learned % every) if every else most
 
@@ -401,6 +428,8 @@ class Learner:
         assert self.late is not None  # noqa: S101
         outputs: list[NewRecord] = []
         said = decode_labels([record.value for record in records], self.settings.schema)
+        if self.actions.is_paused:
+            said = [_weightless(one) if isinstance(one, Verdict) else one for one in said]
         times = _times(records)
         earliest = self.late.pending.horizon.passing(times)
         places: list[int] = []
@@ -449,6 +478,7 @@ class Learner:
             return
         learned, learned_before, classes = self._n_learned, self.model.n_events, len(self.model.classes)
         self._hears_labels = True
+        self._pass_over([verdict.label for verdict in heard.verdicts])
         weighs = self.rules.weigh_corrections
         taken = self.late.take(heard, self.model, alive, weighs_corrections=weighs)
         self.tally.learned.update(taken.learned)
@@ -555,7 +585,8 @@ class Learner:
 
     def _decode(self, record: Record) -> Event:
         """Raises MalformedEvent."""
-        return decode_event(record.value, self.settings.schema, record.key, record.timestamp, self.rules)
+        event = decode_event(record.value, self.settings.schema, record.key, record.timestamp, self.rules)
+        return _weightless(event) if self.actions.is_paused else event
 
     def _repeated(
         self, event: Event, record: Record, place: int, earliest: float, now: float
@@ -599,6 +630,7 @@ class Learner:
         said: list[tuple[Said, ...]] = []
         truths: list[Truth | None] = []
         labels, weights = [event.label for event in events], [event.weight for event in events]
+        self._pass_over(labels)
         if self.late is not None:
             said = self.late.said_before(arrived)
             truths = [self.late.truth(one) if one else None for one in said]
@@ -847,12 +879,18 @@ class Learner:
             alerts += [(at, self._alert(found, event_id, consumed, age, now)) for found in told]
         return alerts
 
+    def _pass_over(self, labels: Sequence[str | None]) -> None:
+        """Count the labels that come while learning is paused."""
+        if self.actions.is_paused:
+            self.actions.passed_over += len(labels) - labels.count(None)
+
     def _alert(
         self, found: Mapping[str, Any], event_id: str, consumed: int, age: int, now: float
     ) -> NewRecord:
         """What a monitor found by an event, or by a silence, once so many records were consumed."""
         model = ModelInfo(self.settings.name, age)
-        alert = Alert(id=event_id, events=consumed, model=model, ts=now, **found)
+        action = self.actions.asked_by(found.get("action", ""), consumed)
+        alert = Alert(id=event_id, events=consumed, model=model, ts=now, **{**found, "action": action})
         self.tally.alerts[alert.monitor, alert.kind, alert.state] += 1
         return NewRecord(self.settings.alerts, self.settings.name.encode(), encode_alert(alert))
 
@@ -948,6 +986,11 @@ class Learner:
             )
             encoded = encode_metrics(report)
         return NewRecord(self.settings.metrics, self.settings.name.encode(), encoded)
+
+
+def _weightless(said: _Said) -> _Said:
+    """What teaches nothing, and is heard and scored."""
+    return msgspec.structs.replace(said, weight=0.0)
 
 
 def _times(records: Sequence[Record]) -> Floats:

@@ -29,6 +29,8 @@ from streamnb.model.evaluation.change_test import KEPT, ChangeTest, Observations
 
 SILENCES = ("no-events", "no-labels")
 NEW_CLASS = "new-class"
+TELL = "tell"
+_FORMER = ("action", TELL), ("pause_records", 10_000)
 _TESTS = "tests"
 _CERTAIN = 0.999  # beyond this nothing is more frequent than tolerated
 
@@ -278,6 +280,17 @@ class Monitors:
         for one in self._silences:
             yield from one.passed(now, asked, is_heard=events if one.settings.kind == "no-events" else labels)
 
+    @property
+    def act(self) -> bool:
+        """Whether an alarm of any does more than tell."""
+        return any(one.settings.action != TELL for one in self._monitors)
+
+    def raised(self, action: str) -> list[MonitorSettings]:
+        """Those whose alarm is raised, and that ask for an action."""
+        return [
+            one.settings for one in self._monitors if one.settings.action == action and one.report().raised
+        ]
+
     def reports(self) -> tuple[MonitorReport, ...]:
         """How each stands."""
         return tuple(one.report() for one in self._monitors)
@@ -291,8 +304,7 @@ class Monitors:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Everything, as JSON-able values and arrays; equal streams give equal bytes."""
-        settings = (msgspec.json.decode(msgspec.json.encode(one.settings)) for one in self._monitors)
-        states = [{"settings": of, **one.state()} for of, one in zip(settings, self._monitors, strict=True)]
+        states = [{"settings": _described(one.settings), **one.state()} for one in self._monitors]
         kept = [test.kept for one in self._monitors for test in one.tests.values()]
         return {"monitors": states}, {_TESTS: np.stack(kept) if kept else np.zeros((0, KEPT))}
 
@@ -309,5 +321,13 @@ class Monitors:
         return made
 
 
+def _described(settings: MonitorSettings) -> dict[str, Any]:
+    """As JSON has it; without what states did not have before there were actions, where it is as it was."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings))
+    return {name: value for name, value in found.items() if (name, value) not in _FORMER}
+
+
 def _named(settings: MonitorSettings, state: str) -> dict[str, Any]:
-    return {"monitor": settings.name, "kind": settings.kind, "state": state}
+    acts = settings.action != TELL and state != "cleared"
+    named = {"monitor": settings.name, "kind": settings.kind, "state": state}
+    return named | ({"action": settings.action} if acts else {})

@@ -58,6 +58,8 @@ class MonitorSettings(msgspec.Struct, frozen=True):
         after: a silence, seconds.
         false_alarm: the probability that any of its alarms is false.
         miss: the probability that an alarm takes longer than stated.
+        action: what an alarm does beside being told, see `streamnb.engine.actions`: "tell" is nothing more.
+        pause_records: how many records a pause lasts at most.
     """
 
     name: str
@@ -69,6 +71,8 @@ class MonitorSettings(msgspec.Struct, frozen=True):
     after: float = 0.0
     false_alarm: float = 0.01
     miss: float = 0.05
+    action: str = "tell"
+    pause_records: int = 10_000
 
 
 @dataclass(frozen=True)

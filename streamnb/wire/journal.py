@@ -59,6 +59,20 @@ class Slice(msgspec.Struct, frozen=True):
     crc: int
 
 
+class Acted(msgspec.Struct, frozen=True, array_like=True):
+    """What alarms did in a commit, see `engine.actions`.
+
+    Attributes:
+        action: "pause" or "renew".
+        first, stop: the places among its records from and up to which learning was paused; the place of the
+            record before which a model was renewed, twice.
+    """
+
+    action: str
+    first: int
+    stop: int
+
+
 class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one commit did.
 
@@ -85,6 +99,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         work: commit only, steps of what takes longer than one commit, made after its slices.
         silence: commit only, monitors of silences of up to so many seconds were asked: it was looked whether
             anything waits to be read.
+        acted: commit only, what alarms did in it.
     """
 
     version: int
@@ -108,6 +123,7 @@ class JournalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     strays: tuple[int, ...] = ()
     work: int = 0
     silence: float = 0.0
+    acted: tuple[Acted, ...] = ()
 
     @property
     def events(self) -> int:

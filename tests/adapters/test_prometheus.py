@@ -30,6 +30,7 @@ from streamnb.events import (
     DETECTORS,
     REASONS,
     AccuracyEstimate,
+    ActionReport,
     ClassRate,
     DecisionReport,
     DecisionScores,
@@ -209,6 +210,19 @@ def test_a_monitor_is_shown_as_the_last_report_tells_it_and_no_more_once_it_is_g
     }
     sensor.reported(told)
     assert not any(key[0].startswith("streamnb_monitor") for key in scrape(sensor))
+
+
+def test_what_alarms_did_is_shown_as_the_last_report_tells_it():
+    sensor = PrometheusSensor()
+    told = report(*[Scores(9, 0.9, 0.3, 0.8, 0.7, 0.2, 0.1)] * 2)
+    names = "streamnb_learning_paused", "streamnb_labels_passed_over", "streamnb_model_renewals"
+    for acted, expected in [
+        (ActionReport(True, 7, 2), (1, 7, 2)),
+        (ActionReport(False, 8, 2), (0, 8, 2)),
+        (None, (0, 0, 0)),
+    ]:
+        sensor.reported(replace(told, actions=acted))
+        assert tuple(scrape(sensor)[name,] for name in names) == expected
 
 
 @given(st.lists(st.lists(LATENCIES | st.sampled_from([0.005, 1.0, 3600.0])), min_size=1, max_size=5))

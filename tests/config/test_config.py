@@ -1014,6 +1014,18 @@ FILE_ERRORS = [
         "monitors = [{kind='no-events'}]",
         'monitors[0].name is missing; expected a table such as { name = "silent", kind = "no-events", after = "10m" }',
     ),
+    (
+        "monitors = [{name='a', kind='no-events', after='1m', action='pause'}]",
+        'monitors[0].action = "pause" has no meaning with kind = "no-events"; expected kind = "error-rate" or "class-rate" or "calibration"; monitors[0] is "a"',
+    ),
+    (
+        "monitors = [{name='a', kind='error-rate', tolerated=0.1, alarming=0.2, action='renew', pause_records=5}]",
+        'monitors[0].pause_records has no meaning without action = "pause"; monitors[0] is "a"',
+    ),
+    (
+        "monitors = [{name='a', kind='new-class', action='renew'}]\nmodel.kind='naive_bayes'",
+        'monitors[0].action is "renew"; expected a model.kind = "mixture" that learns more than counts, such as the default one',
+    ),
     ("monitors = [{name='a', kind='no-events'}]", 'monitors[0].after is missing, which kind = "no-events" needs; monitors[0] is "a"'),
     ("monitors = [{name='a', kind='error-rate', tolerated=0.1}]", 'monitors[0].alarming is missing, which kind = "error-rate" needs; monitors[0] is "a"'),
     (

@@ -25,6 +25,7 @@ from streamnb.adapters.sqlite import store
 from streamnb.adapters.sqlite.log import SqliteLog
 from streamnb.cli import wiring
 from streamnb.config import load
+from streamnb.engine import actions
 from streamnb.engine.ports import Patience
 from streamnb.engine.sensor import Sensor
 from streamnb.engine.settings import MonitorSettings
@@ -32,11 +33,16 @@ from streamnb.errors import SnapshotError, StreamnbError
 from streamnb.worker import Pace
 
 REPORT_EVERY = 30
+actions.BEGINNING, actions.EVERY = 0, 10
+_PAUSE = {"action": "pause", "pause_records": 20}
 MONITORS = (
-    MonitorSettings("a", "class-rate", (0.02,), (0.3,), label="a", of="labels", false_alarm=0.2),
-    MonitorSettings("new", "new-class"),
+    MonitorSettings("a", "class-rate", (0.02,), (0.3,), label="a", of="labels", false_alarm=0.2, **_PAUSE),
+    MonitorSettings("new", "new-class", action="renew"),
 )
-"""A third of the labels are a: the first raises its alarm after a few, and the second finds three classes."""
+"""A third of the labels are a: the first raises its alarm after a few, and the second finds three classes.
+
+The first pauses learning for a while, and the second lets what the model forgets begin anew.
+"""
 TURN = 0.001
 PATIENCE = 20  # seconds
 

@@ -132,6 +132,9 @@ class Stage:
     def _check(self, log, came):
         learner, checkpoint = replayed(log, NoSnapshots(), self.stream.kind)
         found = digests(learner)
+        if self.stream.kind == "hypotheses":
+            assert learner.actions.renewed > 0, "no alarm renewed the model"
+            assert learner.actions.passed_over > 0, "no alarm paused learning"
         assert came["digests"] == found, "the model is not the replay of its journal"
         assert came["consumed"] == len(self.stream.raws)
         again, at = replayed(log, SnapshotFolder(self.folder / "snapshots"), self.stream.kind)

@@ -62,6 +62,7 @@ ROOMS = {
         "labels": 1,
         "known_classes": 0,
         "monitors": 1,
+        "actions": 1,
         "admission": 2,
         "learner": 3,
         "journal": 4,

@@ -28,12 +28,13 @@ IDENTITY = Identity(("events", "labels"), "journal", "c0ffee", {"python": "3"})
 CHUNK, HEALTHY, PATIENCE = 50, 12, 120
 _IDLE_POLLS = 20
 MONITORS = (
-    MonitorSettings("errors", "error-rate", (0.1,), (0.4,)),
-    MonitorSettings("spam", "class-rate", (0.35, 0.65), (0.15, 0.85), label="spam"),
+    MonitorSettings("errors", "error-rate", (0.1,), (0.4,), action="pause"),
+    MonitorSettings("spam", "class-rate", (0.35, 0.65), (0.15, 0.85), label="spam", action="renew"),
     MonitorSettings("sure", "calibration", (0.2,), (0.5,)),
-    MonitorSettings("events stopped", "no-events", after=60.0),
-    MonitorSettings("labels stopped", "no-labels", after=600.0),
+    MonitorSettings("events stopped", "no-events", after=60.0, action="renew"),
+    MonitorSettings("labels stopped", "no-labels", after=600.0, action="renew"),
 )
+DOES = {one.name: "" if one.action == "tell" else one.action for one in MONITORS}
 WITHIN = {one.name: max(delays(one, CHUNK * HEALTHY).values(), default=0) for one in MONITORS}
 
 
@@ -139,6 +140,7 @@ def flipped_labels(_, send):
     for _ in range(3):
         send(flipped=True)
     yield ["errors", "sure"]
+    send(flipped=True)
 
 
 def abrupt_drift(_, send):
@@ -153,20 +155,22 @@ def gradual_drift(_, send):
     for share in (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95):
         send(share)
     yield ["spam"]
+    send(0.95)
 
 
 @pytest.mark.parametrize(
     "situation", [stopped_stream, stopped_labels, flipped_labels, abrupt_drift, gradual_drift]
 )
 def test_each_trouble_raises_its_alarm_and_no_other(open_log, tmp_path, situation):
+    """What the alarm does is done by a second learner, which takes over once it is told."""
     log = open_log(**TOPICS)
     source = Source(open_log())
+
+    def send(*share, **how):
+        source.send(*share, **how)
+        until(lambda: made.consumed == source.sent)
+
     with running(open_log, tmp_path / "snapshots", source) as (made, until):
-
-        def send(*share, **how):
-            source.send(*share, **how)
-            until(lambda: made.consumed == source.sent)
-
         for _ in range(HEALTHY):
             send()
         before, steps = source.sent, situation(source, send)
@@ -177,13 +181,19 @@ def test_each_trouble_raises_its_alarm_and_no_other(open_log, tmp_path, situatio
         for one in raised:
             late = 150 * 2 if situation is gradual_drift else 0  # until its share is alarming
             assert one.events <= before + late + 2 * (WITHIN[one.monitor] + CHUNK) or one.seconds, one
+            assert one.action == DOES[one.monitor]
         assert {one.name for one in made.monitors.reports() if one.raised} == set(expected)
+    with running(open_log, tmp_path / "snapshots", source) as (made, until):
+        until(lambda: made.consumed == source.sent)
         ends = situation in {stopped_stream, stopped_labels, abrupt_drift}
         next(steps, None)
         if ends:
             until(lambda: len(states(log)) == 2)
             assert states(log)[1] == (expected[0], "cleared")
     assert len(states(log)) == len(expected) * (2 if ends else 1)
+    assert made.actions.renewed == 1
+    assert (made.actions.passed_over > 0) == (situation is flipped_labels)
+    assert made.actions.is_paused == (situation is flipped_labels)
     for store in (
         NoSnapshots(),
         SnapshotFolder(tmp_path / "snapshots"),

@@ -798,7 +798,7 @@ def test_output_examples_of_the_page_are_what_is_written(kind, decode, encode):
 
 
 def test_the_examples_of_the_page_agree_with_themselves():
-    report, weighing, late, drift, watched, decided = (
+    report, weighing, late, drift, watched, decided, acting = (
         decode_metrics(block.encode()) for block in blocks("json metrics")
     )
     assert late.verdicts.judged == late.cumulative.events == sum(row.events for row in late.verdicts.delays)
@@ -810,6 +810,7 @@ def test_the_examples_of_the_page_agree_with_themselves():
     assert decided.decisions.cumulative.events == decided.cumulative.events
     alert = decode_alert(blocks("json alerts")[0].encode())
     assert (alert.monitor, alert.kind) in {(one.name, one.kind) for one in watched.monitors}
+    assert acting.actions.passed_over <= acting.events
     assert alert.bayes_factor >= 1 / alert.false_alarm
     posterior = weighing.posterior
     assert sum(h.posterior for h in posterior.hypotheses) == sum(h.prior for h in posterior.hypotheses) == 1

@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 from streamnb.adapters.observers.prometheus_quality import BoundedNames, Quality
 from streamnb.engine.ports import Partition
 from streamnb.engine.sensor import Committed, Sensor, WorkerState
-from streamnb.events import MetricsReport
+from streamnb.events import ActionReport, MetricsReport
 from streamnb.model.stats.memory_use import MemoryUse
 
 _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -70,6 +70,11 @@ class PrometheusSensor(Sensor):
         )
         text = "Of out of bounds against within, of a monitor; while its alarm is raised, of the way back."
         self._bayes_factor = gauge("streamnb_monitor_bayes_factor", text, of_monitors)
+
+        text = "1 while learning is paused by an alarm."
+        self._paused = gauge("streamnb_learning_paused", text)
+        self._passed_over = gauge("streamnb_labels_passed_over", "Labels that came while it was paused.")
+        self._renewed = gauge("streamnb_model_renewals", "How often an alarm renewed the model.")
 
     def _measure_commits(self) -> None:
         gauge = partial(Gauge, registry=self._metrics)
@@ -165,6 +170,10 @@ class PrometheusSensor(Sensor):
                 self._raised.labels(one.name, one.kind).set(one.raised)
                 if one.bayes_factor is not None:
                     self._bayes_factor.labels(one.name, one.kind).set(one.bayes_factor)
+            acted = report.actions or ActionReport(False, 0, 0)
+            self._paused.set(acted.is_paused)
+            self._passed_over.set(acted.passed_over)
+            self._renewed.set(acted.renewed)
             self._attributes.set(report.attributes)
             self._classes.set(report.classes)
 

@@ -14,12 +14,12 @@ from streamnb.cli.asked import readiness
 from streamnb.cli.printable import printable
 from streamnb.cli.reports.entity_chains import chains, print_chains
 from streamnb.cli.reports.structures import edges, print_edges
-from streamnb.cli.reports.text_tables import print_posterior, table
+from streamnb.cli.reports.text_tables import action_text, print_posterior, table
 from streamnb.engine.journal.recovery import recover
 from streamnb.engine.learner import Learner
 from streamnb.engine.reports import posterior_report
 from streamnb.errors import LogError
-from streamnb.events import PosteriorReport
+from streamnb.events import ActionReport, PosteriorReport
 from streamnb.model.attributes.parameters import of
 from streamnb.model.hidden_markov.hidden_markov_nb import HiddenMarkovNB
 from streamnb.model.interface.evidence import LIMIT
@@ -71,6 +71,8 @@ def describe(learner: Learner, top: int) -> dict[str, Any]:
         "classes": classes,
         "moments": _moments(model),
     }
+    if (acted := learner.what_alarms_did) is not None:
+        described["actions"] = msgspec.to_builtins(acted)
     posterior = posterior_report(model)
     if posterior is not None:
         described["posterior"] = msgspec.to_builtins(posterior)
@@ -157,6 +159,19 @@ def _finite(number: float) -> float:
     return max(-LIMIT, min(LIMIT, number))
 
 
+def _print_parts(description: dict[str, Any]) -> None:
+    """What not every model has."""
+    if "actions" in description:
+        print(f"alarms: {action_text(msgspec.convert(description['actions'], ActionReport))}")
+    if "posterior" in description:
+        print()
+        print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
+    if "chains" in description:
+        print_chains(description["chains"])
+    if description.get("edges"):
+        print_edges(description["edges"])
+
+
 def print_description(description: dict[str, Any]) -> None:
     """The description as text."""
     print(
@@ -165,13 +180,7 @@ def print_description(description: dict[str, Any]) -> None:
     )
     if description["missing"]:
         print(printable(f"{description['status']}: {'; '.join(description['missing'])}"))
-    if "posterior" in description:
-        print()
-        print_posterior(msgspec.convert(description["posterior"], PosteriorReport))
-    if "chains" in description:
-        print_chains(description["chains"])
-    if description.get("edges"):
-        print_edges(description["edges"])
+    _print_parts(description)
     view = description.get("linear")
     if view:
         _print_function(view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from streamnb.cli.printable import counted, printable
-from streamnb.events import Interval, MetricsReport, PosteriorReport, Scores
+from streamnb.events import ActionReport, Interval, MetricsReport, PosteriorReport, Scores
 from streamnb.model.attributes.kinds import NOMINAL
 from streamnb.model.attributes.parameters import of
 from streamnb.model.interface.stream_model import StreamModel
@@ -151,6 +151,13 @@ def print_posterior(report: PosteriorReport) -> None:
     terms = "ln(1/prior)" + (f" + T ln(1/(1-r)), T = {events:,}, r = {rate:g}" if rate else "")
     best = printable(report.best)
     print(f"regret {report.regret:,.2f} nats against {best}, at most {report.bound:,.2f} = {terms}")
+
+
+def action_text(acted: ActionReport) -> str:
+    """What alarms did beside being told."""
+    paused = "learning is paused" if acted.is_paused else "learning goes on"
+    renewed = f"the model was renewed {of(acted.renewed, 'time')}"
+    return f"{paused}, {of(acted.passed_over, 'label')} passed over so far; {renewed}"
 
 
 def _mass(probability: float) -> str:

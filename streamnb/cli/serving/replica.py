@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from streamnb.cli import wiring
 from streamnb.cli.answers import rehearse_answers
 from streamnb.cli.asked import Asked, asked_of
@@ -112,9 +114,11 @@ class Replica(Follower):
         following = self._following
         if following is None:
             return {"journal": None, "learned": 0, "seconds_since_commit": None, "seconds_since_look": None}
+        acted = following.learner.what_alarms_did
         return {
             "journal": following.checkpoint.n,
             "learned": following.learner.model.n_events,
+            **({} if acted is None else {"actions": msgspec.to_builtins(acted)}),
             "seconds_since_commit": round(max(0.0, time.time() - self._learned_at), 3),
             "seconds_since_look": round(time.monotonic() - self._looked_at, 3),
         }

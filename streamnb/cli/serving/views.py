@@ -14,6 +14,7 @@ from streamnb.cli.answers import explained
 from streamnb.cli.judging import Judging
 from streamnb.cli.reports import charts
 from streamnb.cli.reports.charts import card, listing, missing, tile
+from streamnb.cli.reports.text_tables import action_text
 from streamnb.cli.serving.learned import Learned
 from streamnb.cli.serving.replica import Replica
 from streamnb.cli.serving.watch import Watch
@@ -89,6 +90,9 @@ class Views:
             return
         if raised := [one.name for one in report.monitors if one.raised]:
             yield tag("p", f"Alarms: {', '.join(raised)}", class_="trouble")
+        if report.actions is not None:
+            style = "trouble" if report.actions.is_paused else "missing"
+            yield tag("p", f"Alarms have acted: {action_text(report.actions)}", class_=style)
         marks = [(drift.events, f"drift: {drift.detector} at {drift.id}") for drift in watch.drifts]
         yield card(charts.accuracy(list(watch.points), report, marks), wide=True)
         yield card(charts.log_loss(list(watch.points), report, marks))

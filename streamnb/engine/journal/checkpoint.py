@@ -19,6 +19,7 @@ from streamnb.errors import JournalError, SnapshotError
 from streamnb.wire.journal import (
     START,
     VERSION,
+    Acted,
     JournalRecord,
     Kind,
     Slice,
@@ -50,13 +51,17 @@ class Checkpoint:
         now: float,
         work: int = 0,
         silence: float = 0.0,
+        acted: tuple[Acted, ...] = (),
     ) -> tuple[Checkpoint, Transaction]:
-        """The next checkpoint, after `records` and steps of `work`, and the transaction that makes it so."""
+        """The next checkpoint, after `records` and steps of `work`, and the transaction that makes it so.
+
+        `acted` is what alarms did on the way.
+        """
         slices = tuple(_slices(records))
         positions = dict(self.positions)
         for part in slices:
             positions[Partition(part.topic, part.partition)] = part.next
-        more = {"slices": slices, "work": work, "silence": silence}
+        more = {"slices": slices, "work": work, "silence": silence, "acted": acted}
         return self.next("commit", identity, now, positions=positions, outputs=outputs, **more)
 
     def next(

@@ -31,7 +31,9 @@ def processed(
     """`replay`, of records that have been read."""
     if record.kind != "commit":
         return []
-    return learner.process(records, record.now, alive, work=record.work, silence=record.silence)
+    return learner.process(
+        records, record.now, alive, work=record.work, silence=record.silence, acted=record.acted
+    )
 
 
 class SliceReader:

@@ -56,6 +56,9 @@ class Unbounded:
     def make_room(self, classes: int) -> None:
         """Nothing is forgotten."""
 
+    def renew(self) -> None:
+        """Nothing of it is known to learn anew by itself."""
+
     def change_room(self, before: StreamModel) -> None:
         """There was room for all, and is."""
 
@@ -142,6 +145,9 @@ class StreamModel(Protocol):
         self, min_count: float = 0.0, drop_most_frequent: int = 0, max_attributes: int | None = None
     ) -> int:
         """Forget words; how many. Raises ValueError where the model has none to forget, and is asked to."""
+
+    def renew(self) -> None:
+        """Begin anew what is quick to learn again and is not taken back: see `BayesOptimalNB`; or nothing."""
 
     @property
     def memory_use(self) -> MemoryUse:

@@ -244,6 +244,18 @@ class BayesOptimalNB(CountingModel):
             self._posterior = posterior
             self._learners.weigh_as(weighed)
 
+    def renew(self) -> None:
+        """Let begin anew what learns fast: gradients, calibration, pools, bins, and counts with a half-life.
+
+        Counts without one, trees and the posterior stay, so that all can be taken back that could be before.
+        After a change of the stream a new softmax regression unlearns in some hundreds of events what naive
+        Bayes says wrong, and an old one in thousands: its steps have grown small. See docs/monitors.md for
+        what that is worth.
+        """
+        self._statistics.settle()
+        self._statistics.decayed.renew()
+        self._learners = Learners(self._plan, self.memory, self._runs_memory)
+
     def merge(self, other: Self) -> Self:
         """Refused with ValueError: posteriors of two streams are no posterior of both.
 

@@ -297,6 +297,9 @@ class CountingModel(Savable, base.MiniBatchClassifier):  # type: ignore[misc]  #
         self._statistics.hold(len(self._statistics.classes))
         return self._statistics.has_room(classes, n_bytes, words)
 
+    def renew(self) -> None:
+        """Counts stay: what is true of most of a stream is in them."""
+
     def change_room(self, before: StreamModel) -> None:
         """Go on with what another model learned, in the memory that this one may take; see `StreamModel`."""
         if isinstance(before, CountingModel):

@@ -227,6 +227,12 @@ class Decayed:
         """Every table that has a row for each word and value."""
         return [self.tables.table, self.tables.row_epoch] if self.tables.epoch.size else []
 
+    def renew(self) -> None:
+        """Let nothing be left; time goes on."""
+        tables = self.tables
+        for array in (tables.table, tables.totals, tables.classes, tables.n, tables.mean, tables.M2):
+            array[...] = 0.0
+
     def forget(self, rows: Ints, size: int, groups: Codes) -> None:
         """Let nothing be left of rows that went, of so many; totals are added up anew, of these groups."""
         tables = self.tables

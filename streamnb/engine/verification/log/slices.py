@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import msgspec
+
+from streamnb.engine.actions import PAUSE
 from streamnb.engine.journal.identity import Origin
 from streamnb.engine.journal.replay import SliceReader
 from streamnb.engine.ports import Log, Partition, Record, between
@@ -17,9 +20,10 @@ from streamnb.engine.verification.recount.recount import RecountPlan
 from streamnb.errors import JournalError, LogError, MalformedEvent, OutOfRange
 from streamnb.events import Event, Verdict, Withdrawal
 from streamnb.wire.codec import Rules, decode_event, decode_label
-from streamnb.wire.journal import Slice
+from streamnb.wire.journal import Acted, Slice
 
 SLICES = "slices"
+Read = Event | Verdict | Withdrawal | None
 
 
 @dataclass(eq=False)
@@ -67,7 +71,8 @@ class ProcessedReader:
             plan = self.plan(step.after.origin)
             found = [record for part in self._slices(step, findings) for record in part]
             settings, rules = None if plan is None else plan.settings, step.after.origin.rules
-            yield Processed(step, [] if settings is None else [(r, _read(r, settings, rules)) for r in found])
+            read = [] if settings is None else [(r, _read(r, settings, rules)) for r in found]
+            yield Processed(step, _weighed(read, step.record.acted))
 
     def _slices(self, step: Step, findings: Findings) -> Iterator[list[Record]]:
         positions = dict(step.before.positions)
@@ -127,7 +132,18 @@ def _place(part: Slice, n: int) -> dict[str, str | int]:
     return {"record": n, "topic": part.topic, "partition": part.partition, "offset": part.first}
 
 
-def _read(record: Record, settings: Settings, rules: Rules) -> Event | Verdict | Withdrawal | None:
+def _weighed(read: Sequence[tuple[Record, Read]], acted: Sequence[Acted]) -> list[tuple[Record, Read]]:
+    """What was read; labels weigh nothing that came while learning was paused."""
+    paused = {place for one in acted if one.action == PAUSE for place in range(one.first, one.stop)}
+    return [
+        (record, msgspec.structs.replace(one, weight=0.0))
+        if place in paused and isinstance(one, (Event, Verdict))
+        else (record, one)
+        for place, (record, one) in enumerate(read)
+    ]
+
+
+def _read(record: Record, settings: Settings, rules: Rules) -> Read:
     try:
         if settings.labels is not None and record.partition.topic == settings.labels.topic:
             return decode_label(record.value, settings.schema)
