@@ -193,6 +193,29 @@ def test_the_numbers_are_those_of_the_newest_report(full):
     assert "drift: ddm" in shown
 
 
+def test_it_says_what_alarms_did(full):
+    assert "Alarms have acted" not in views(full).live("", {})
+    for paused, style, told in [
+        (True, "trouble", "learning is paused"),
+        (False, "missing", "learning goes on"),
+    ]:
+        acted = {"paused": paused, "passed_over": 12, "renewed": 1}
+        full._take_metrics(record(report(200 + paused) | {"actions": acted}))
+        text = f"Alarms have acted: {told}, 12 labels passed over so far; the model was renewed 1 time"
+        assert f'<p class="{style}">{text}</p>' in views(full).live("", {})
+
+
+@pytest.mark.parametrize(
+    ("decision", "told"), [("spam", "decided: spam"), (None, "nothing is decided"), ("unset", None)]
+)
+def test_it_says_what_was_decided(full, decision, told):
+    more = {} if decision == "unset" else {"decision": decision, "expected_cost": 0.25}
+    full._take_prediction(record(prediction(id_="m-1") | more))
+    for asked, cost in [({}, ""), ({"id": "m-1"}, ", at an expected cost of 0.25")]:
+        texts = "".join(Reader(views(full).live("events", asked)).texts)
+        assert (told + cost in texts) if told else ("decided" not in texts)
+
+
 def test_what_was_rolled_back_is_taken_out_of_the_lines(full):
     full._take_metrics(record(report(60)))
     assert [one.events for one in full.points] == [50, 60]

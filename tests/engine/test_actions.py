@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from late import EVENTS, LABELS
@@ -12,6 +13,8 @@ from service import AtOnce, digests, model_digest, predictions, read_topic
 from verifying import configured, new_worker, told, verified
 
 from streamnb.cli import wiring
+from streamnb.cli.commands.inspect import describe, print_description
+from streamnb.cli.serving.replica import Replica
 from streamnb.engine import actions
 from streamnb.engine.actions import EVERY
 from streamnb.engine.journal.recovery import recover
@@ -259,3 +262,18 @@ def test_what_learns_fast_begins_anew_and_counts_stay():
     model.unlearn_many([{"text": x} for x in xs], ys)
     assert model.n_events == 0
     assert not model.state()[1]["table"].any()
+
+
+def test_inspect_and_a_replica_say_what_alarms_did(capsys):
+    learner, _ = counting(f"{BOUNDS}, action='pause'", range(280, 420))
+    description = describe(learner, 1)
+    assert description["actions"] == {"paused": False, "passed_over": 200, "renewed": 1}
+    print_description({**description, "journal": 1})
+    assert (
+        "alarms: learning goes on, 200 labels passed over so far; the model was renewed 1 time"
+        in capsys.readouterr().out
+    )
+    replica = Replica(configured(), print, rests=True)
+    for made, told_of in [(learner, description["actions"]), (wiring.learner(configured()), None)]:
+        replica._following = SimpleNamespace(checkpoint=SimpleNamespace(n=1), learner=made)
+        assert replica.state().get("actions") == told_of

@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from streamnb.adapters.snapshot_folder import SnapshotFolder
 from streamnb.cli.answers import explained
 from streamnb.cli.judging import Judging
@@ -151,7 +153,7 @@ class Views:
         return tag(
             "li",
             link,
-            tag("span", sure, class_="guess"),
+            tag("span", " - ".join([sure, *_decided(one)]), class_="guess"),
             _truth(one, self._watch.judging),
             self._buttons(one),
         )
@@ -176,7 +178,7 @@ class Views:
         other = tag("input", name="label", required=True, maxlength=1000, aria_label="another label")
         return joined([
             tag("h2", one.id, " ", _truth(one, self._watch.judging)),
-            tag("p", told, class_="soft"),
+            tag("p", " - ".join([told, *_decided(one, with_cost=True)]), class_="soft"),
             self._buttons(one),
             self._form(one, other, tag("button", "is its label")),
             _shares("Probabilities", one.probabilities),
@@ -334,6 +336,14 @@ def _truth(one: Prediction, judging: Judging) -> Markup:
     is_right = one.truth == one.label
     shown = "right" if is_right else f"wrong: {one.truth}"
     return tag("span", shown, class_="tag good" if is_right else "tag warn")
+
+
+def _decided(one: Prediction, *, with_cost: bool = False) -> Iterator[str]:
+    """What was decided of an event, where that is asked for."""
+    if one.decision is not msgspec.UNSET:
+        what = "nothing is decided" if one.decision is None else f"decided: {one.decision}"
+        is_told = with_cost and one.expected_cost is not None
+        yield f"{what}, at an expected cost of {one.expected_cost:.4g}" if is_told else what
 
 
 def _clock(seconds: float) -> str:
